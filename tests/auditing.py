@@ -18,7 +18,7 @@ from storage import database, writing
 
 
 def ask_service(service):
-    """What Instance asks with, over the test client of a Service."""
+    """An Instance's client that uses a Service's test client."""
 
     def ask(path):
         answer = service.get(path)
@@ -44,7 +44,7 @@ def show_early(service):
 
 
 def make_auditor(ask, *nodes, memory=None, accepts=False, own=None, reads_log=False):
-    """An Auditor for the responses of `ask` and these nodes; no time passes."""
+    """An Auditor for the responses of `ask` and these nodes, with a stopped clock."""
     line = connect(*nodes)
     return Auditor(
         Instance("http://instance.invalid", ask, lambda seconds: None),
@@ -58,7 +58,7 @@ def make_auditor(ask, *nodes, memory=None, accepts=False, own=None, reads_log=Fa
 
 
 def audit(service, *nodes, bot=None, ask=None, **more):
-    """The Report on a bot of a Service, the first one."""
+    """The first Report on a bot of a Service."""
     auditor = make_auditor(ask or ask_service(service), *nodes, **more)
     begun = time.monotonic()
     report = auditor.audit(bot or Bot.select().order_by(Bot.id).first().uid)
@@ -77,9 +77,8 @@ def edit(sql, *values):
 
 
 def digest_as_documented(told, pages):
-    """Compute the digest of an evidence document from docs/check.md only, without our code.
-
-    `pages`: the bytes of its full pages of receipts.
+    """Compute an evidence document's digest from docs/check.md only, without our code. `pages`: the
+    bytes of its full receipt pages.
     """
     tail = {"page": len(pages) + 1, "receipts": told["receipts"]}
     names = [hashlib.sha256(one).hexdigest() for one in (*pages, write_json(tail))]

@@ -19,7 +19,7 @@ SILENT = logging.Logger("bellnode", logging.CRITICAL + 1)
 
 
 class BellNode:
-    """Listens on a free port of loopback, as a context manager. Honest unless told otherwise."""
+    """A node on a free loopback port, as a context manager. Honest unless told otherwise."""
 
     def __init__(self, port=0):
         self._guard, self._lines, self._held = threading.Lock(), {}, []
@@ -61,7 +61,7 @@ class BellNode:
             line.close()
 
     def reorder(self, on=True):
-        """Hold everything back; when turned off, send it in another order."""
+        """Hold back all messages; once turned off, send them in another order."""
         self._holding = on
         if not on:
             held, self._held = self._held, []
@@ -70,7 +70,7 @@ class BellNode:
                 self._tell(place, result)
 
     def allow(self, most):
-        """Refuse further subscriptions of a connection beyond this many."""
+        """Refuse a connection's subscriptions beyond this number."""
         self._most = most
 
     # ---- verbs: what it tells --------------------------------------------------------------------
@@ -88,7 +88,7 @@ class BellNode:
             self.lie(("accountSubscribe", address), result)
 
     def lie(self, place, result):
-        """Send this to subscribers of a place: (method, address)."""
+        """Send this to subscribers of a (method, address)."""
         if self._holding:
             self._held.append((place, result))
         elif not self._dropping:
@@ -157,7 +157,7 @@ class BellNode:
 
 
 def show_account(lamports, token):
-    """An account as accountSubscribe reports it, its first 72 bytes; None if there is none."""
+    """An account as accountSubscribe reports it, its first 72 bytes, or None."""
     if not lamports:
         return None
     data, program = b"", "11111111111111111111111111111111"

@@ -3,9 +3,11 @@
 import contextlib
 import functools
 import gc
+import importlib
 import os
 import sys
 import time
+from pathlib import Path
 from typing import ClassVar
 
 import corpus
@@ -25,10 +27,13 @@ from chain.rpc import Rpc
 from web.server.application import Application
 
 storage.SQLite.watchful = True
-# Regardless of the environment: some 300 processes started by tests don't compile modules again.
+# Regardless of the environment, so that some 300 child processes don't recompile modules.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-# The time for an example, or for creating it, depends on how busy the machine is.
+if not ground.SERVER:
+    # See children/psycopg.py.
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent / "children")
+# The time for an example or its creation depends on the machine's load.
 hypothesis.settings.register_profile(
     "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -41,12 +46,12 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """50% more than there are processors, because a quarter of a run is waiting."""
+    """50% more workers than processors, because a quarter of a run is waiting."""
     return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
 class CompiledTemplates(jinja2.BytecodeCache):
-    """Templates compiled in this process, because each test has its own application."""
+    """Templates compiled once per process, because each test has its own application."""
 
     def __init__(self):
         self.kept = {}
@@ -60,7 +65,7 @@ class CompiledTemplates(jinja2.BytecodeCache):
 
 
 class SharedMap(werkzeug.routing.Map):
-    """Compiles each set of URL rules once per process. Each application would take 40 ms for it."""
+    """Compiles each set of URL rules once per process. Each application would need 40 ms for it."""
 
     compiled: ClassVar = {}
 
@@ -92,7 +97,7 @@ def _describe_rule(rule):
 
 Application.jinja_options = {"bytecode_cache": CompiledTemplates()}
 Application.url_map_class = SharedMap
-# Tests only simulate power cuts on their own disks, so nobody waits for this machine's disk.
+# Tests simulate power cuts on their own disks, so none waits for this machine's disk.
 os.fsync = lambda descriptor: None
 DURABLE = storage.SQLite._add_conn_hooks
 
@@ -116,13 +121,24 @@ LONG = (
 
 
 def pytest_configure(config):
-    """Workers take the files in the order of collection, not those of many tests first."""
+    """Workers take files in collection order, not those with many tests first."""
     config.option.loadscopereorder = False
     sampling.FULL = config.option.full
 
 
+def pytest_sessionstart(session):
+    """Each worker first imports its share of the test files. In a fresh clone, each file is then
+    compiled by one worker and not by all of them.
+    """
+    given = getattr(session.config, "workerinput", None)
+    if given and session.config.args == session.config.getini("testpaths"):
+        files = sorted(Path(__file__).parent.rglob("test_*.py"))
+        for path in files[int(given["workerid"][2:]) :: given["workercount"]]:
+            importlib.import_module(path.stem)
+
+
 def pytest_collection_modifyitems(config, items):
-    """Long files come first. On PostgreSQL, only tests that depend on the engine are left."""
+    """Long files come first. On PostgreSQL, only tests that depend on the engine run."""
     if ground.SERVER:
         alike = [item for item in items if not engines.meets_engine(item)]
         config.hook.pytest_deselected(items=alike)
@@ -132,7 +148,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def pytest_collection_finish():
-    """Don't collect garbage among modules and tests, which stay: that took a tenth of all time."""
+    """Exclude modules and tests from garbage collection: that took a tenth of the time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -140,17 +156,17 @@ def pytest_collection_finish():
 
 @pytest.fixture(scope="session")
 def full(request):
-    """Whether tests that sample try everything."""
+    """Whether sampling tests try everything."""
     return request.config.getoption("full")
 
 
 @pytest.fixture(autouse=True)
 def databases():
-    """Release a test's databases on the server."""
+    """Drop a test's databases on the server."""
     before = ground.count()
     yield
     ground.give_back_since(before)
-    # `app.py run` turns it off until it serves, and some tests end it before.
+    # `app.py run` turns it off until it serves, and some tests stop it earlier.
     gc.enable()
 
 
@@ -173,13 +189,13 @@ def _refusing(ask):
 
 @pytest.fixture
 def durable(monkeypatch):
-    """Databases of this test are opened like those of a server."""
+    """Open this test's databases like a server's."""
     monkeypatch.setattr(storage.SQLite, "_add_conn_hooks", DURABLE)
 
 
 @pytest.fixture
 def settings(tmp_path):
-    """A Config with the test's own folder; no job runs."""
+    """A Config with the test's own folder and no jobs."""
     return ground.settings_of(tmp_path / "data")
 
 
@@ -207,7 +223,7 @@ def chain():
 
 @pytest.fixture(scope="module")
 def truth(chain, tmp_path_factory):
-    """Ada's ledger according to an honest node, as bytes."""
+    """Ada's ledger from an honest node, as bytes."""
     from lookout import Lookout
 
     settings = ground.settings_of(tmp_path_factory.mktemp("truth"))
@@ -241,14 +257,14 @@ def history():
 
 @pytest.fixture(scope="session")
 def expected():
-    """The results of each wallet in the history, by the oracle that shares no code with us."""
+    """Each wallet's results in the history, by the oracle that shares no code with us."""
     return corpus.read_expected()
 
 
 @pytest.fixture
 def standing_clock(monkeypatch):
-    """Set the clock of requests to the middle of this minute: windows are aligned to the clock, and
-    a test that uses one up would otherwise sometimes reach the next.
+    """Set the request clock to the middle of this minute: windows are aligned to the clock, and a
+    test that uses one up could otherwise reach the next.
     """
     now = time.time_ns()
     middle = now - now % (60 * 10**9) + 30 * 10**9
@@ -257,8 +273,8 @@ def standing_clock(monkeypatch):
 
 @pytest.fixture
 def agreed_clock(monkeypatch):
-    """Set the clock of requests to a minute after the tests' fixed time: with the machine's clock,
-    test data would eventually leave a window of 30 days.
+    """Set the request clock to a minute after the tests' fixed time: with the real clock, test data
+    would eventually leave a 30-day window.
     """
     from service import NOW
 
@@ -291,7 +307,7 @@ def key(bot):
 
 @pytest.fixture
 def browser(service):
-    """A browser of the application, with cookies of its own."""
+    """A browser for the application, with its own cookies."""
     from test_studio import Browser
 
     return Browser(service)
@@ -320,7 +336,7 @@ def storage_url(request):
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory):
-    """A running server with one bot, shared by tests of outside clients; see live.Live."""
+    """A running server with one bot, shared by tests of external clients; see live.Live."""
     from live import Live
 
     made = Live(tmp_path_factory.mktemp("live"))

@@ -14,7 +14,7 @@ HISTORY = DATA / "history.json.gz"
 
 
 def unpack_receipts(folder: Path) -> Path:
-    """Unpack the receipts below `folder`; return the folder that holds truth.csv, json/, mints/ and
+    """Unpack the receipts below `folder`; return the folder with truth.csv, json/, mints/ and
     providers/.
     """
     with tarfile.open(DATA / "receipts.tar.xz") as archive:
@@ -23,7 +23,7 @@ def unpack_receipts(folder: Path) -> Path:
 
 
 def read_truth(receipts: Path) -> list[dict]:
-    """Read the correct results: a row per receipt and wallet. `receipts`: of unpack_receipts."""
+    """Read the correct results: a row per receipt and wallet. `receipts`: from unpack_receipts."""
     with open(receipts / "truth.csv", newline="") as file:
         return list(csv.DictReader(file))
 
@@ -34,8 +34,8 @@ def read_history() -> dict:
 
 
 def read_expected() -> dict:
-    """The results of each wallet in the history, {address: ...}, by an oracle that shares no code
-    with this project.
+    """Each wallet's results in the history, {address: ...}, by an oracle that shares no code with
+    this project.
     """
     return _read("expected-2.json.gz")["wallets"]
 

@@ -44,7 +44,7 @@ PRIVATE_URL = "http://127.0.0.1:9/hook"
 
 
 class Cut(NamedTuple):
-    """A cut of a recorded run: its number, before which step, and what the disk kept."""
+    """A cut of a recorded run: its number, the step it precedes, and the disk's state."""
 
     number: int
     step: int
@@ -63,7 +63,7 @@ def _load():
 
 @contextlib.contextmanager
 def opened(settings):
-    """Inside, the models are bound to this instance; afterwards nobody uses it."""
+    """Bind the models to this instance inside; close it afterwards."""
     with storage.connect(settings).connection_context():
         yield
     leave()
@@ -75,7 +75,7 @@ def leave():
 
 
 def examine(settings):
-    """The doctor's findings that are `wrong`, including its deep check."""
+    """The doctor's `wrong` findings, including its deep check."""
     now = time.time_ns() // 1_000_000
     found = doctor.examine(settings, now, deep=True)
     return [f"doctor: {one.text}" for one in found if one.level == "wrong"]
@@ -88,7 +88,7 @@ LEFT JOIN post p ON p.id = a.post_id LEFT JOIN trade t ON t.id = a.trade_id ORDE
 
 
 def tell_seen(tell):
-    """Record what a follower has received and a witness has seen by now."""
+    """Record what a follower has received and a witness has seen so far."""
     arrivals = storage.database.execute_sql(ARRIVALS).fetchall()
     one = log.find_log()
     if one is not None:
@@ -97,8 +97,7 @@ def tell_seen(tell):
 
 
 def check_seen(told):
-    """Everything seen is still there: each arrival under its number, each tree as the start of its
-    log."""
+    """Check that each arrival keeps its number and each tree begins the log."""
     said = {kind: rest for kind, *rest in told if kind in ("arrivals", "checkpoint")}
     if "arrivals" in said:
         (seen,) = said["arrivals"]
@@ -116,13 +115,17 @@ def check_seen(told):
 
 # ---- scenarios -----------------------------------------------------------------------------------
 class Scenario:
-    """`prepare` once, `run` while recording and again after a cut, `check` the remains of a cut."""
+    """Call `prepare` once, `run` while recording and again after a cut, and `check` for the remains
+    of a cut.
+    """
 
-    # How many posts, or what there is of it.
+    # A number of posts, or the available ones.
     size = 8
 
     def prepare(self, folder):
-        """An empty instance with a bot, `self.bot` its uid and `self.key` its publishing key."""
+        """Create an empty instance with a bot: `self.bot` is its uid and `self.key` its publishing
+        key.
+        """
         settings = settings_of(folder)
         ground.copy_empty(settings)
         with opened(settings):
@@ -138,7 +141,7 @@ class Scenario:
         key_files.secret_key(settings), key_files.log_key(settings)
 
     def version(self):
-        """Inside, this process has the running version."""
+        """Make this process the running version inside."""
         return contextlib.nullcontext()
 
     def run(self, folder, tell):
@@ -196,7 +199,7 @@ class Posting(Scenario):
 
 
 class Hiding(Scenario):
-    """Posts, some of which are hidden."""
+    """Posts, some of which get hidden."""
 
     def fill(self, settings, bot):
         self.posts = {f"abracadabra{n}": publish(bot, f"old-{n}", f"abracadabra{n}") for n in "abc"}
@@ -212,7 +215,7 @@ class Hiding(Scenario):
 
     def check(self, folder, told):
         hidden = [one[1:] for one in told if one[0] == "hidden"]
-        # Before the database is opened, which writes to its files.
+        # Before the database is opened, because that writes to its files.
         for word, _ in hidden:
             for path in folder.rglob("*"):
                 if path.is_file() and word.encode() in path.read_bytes():
@@ -274,7 +277,7 @@ class Attaching(Scenario):
 
 
 class Rebuilding(Scenario):
-    """Transactions of a wallet are observed; a post waits for one of them to be verified."""
+    """A wallet's transactions are observed; a post waits for one of them."""
 
     def prepare(self, folder):
         self.chain, settings = story.market(5, ("ada",), 16), settings_of(folder)
@@ -310,7 +313,7 @@ class Rebuilding(Scenario):
 
 
 class Delivering(Scenario):
-    """Events are sent to a hook; events that its receiver accepted are reported."""
+    """Events are sent to a hook; accepted events are reported."""
 
     def fill(self, settings, bot):
         hooks.add_hook(settings, bot.owner, PRIVATE_URL, NOW, trusted=True)
@@ -333,7 +336,7 @@ class Delivering(Scenario):
             while not self.is_done():
                 made._dispatch(NOW * 2)
                 made._note(made._answers.get(timeout=60))
-                # Without pauses two may be answered in one millisecond, which alone is no news.
+                # Without pauses, two may be answered in one millisecond, which a single one isn't.
                 made._store(everything=True)
 
     def is_done(self):
@@ -386,7 +389,7 @@ class Starting(Scenario):
 
 @functools.cache
 def add_step():
-    """The folder of the migrations with an invented second one."""
+    """The migrations folder with an invented second step."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     shutil.copytree(storage.MIGRATIONS, folder, dirs_exist_ok=True)
@@ -429,7 +432,7 @@ class Migrating(Scenario):
 
 
 def leave_wal(path):
-    """The database as a killed server leaves it."""
+    """Leave the database as a killed server does."""
     side = path.with_name("app.db-wal")
     with contextlib.closing(apsw.Connection(str(path))) as db:
         # A column that isn't in the log.
@@ -439,7 +442,7 @@ def leave_wal(path):
 
 
 def check_copies(paths, least):
-    """Each database file with a name is complete and has at least this many posts."""
+    """Check that each named database file is complete and has at least this many posts."""
     for path in paths:
         if not path.name.endswith(("-wal", "-shm", "-journal", ".restored")):
             try:
@@ -524,7 +527,9 @@ def has_newest(path):
 
 
 class Copying(Posting):
-    """The file's side of a copy to PostgreSQL: a killed server left a WAL; all of it is read."""
+    """The file's side of a copy to PostgreSQL: a killed server left a WAL, which is read
+    completely.
+    """
 
     def fill(self, settings, bot):
         self.posts = [("posted", f"old-{n}", publish(bot, f"old-{n}")) for n in range(self.size)]
@@ -564,7 +569,7 @@ class Trial:
 
     def __init__(self, name, seed=1):
         self.name, self.seed, self.scenario = name, seed, SCENARIOS[name]()
-        # Verdicts by remains and reports: many cuts leave the same.
+        # Verdicts by remains and reports: many cuts leave the same state.
         self._known = {}
         with folder_in_memory() as folder:
             self.scenario.prepare(folder)
@@ -573,7 +578,7 @@ class Trial:
         self.turns = self.tape.find_turns()
 
     def draw(self, number):
-        """The cut with this number: every second one at a step other than a write."""
+        """The cut with this number: every second one is at a step other than a write."""
         dice = random.Random(f"{self.seed} {self.name} {number}")
         step = dice.randint(0, len(self.tape.steps))
         if number % 2:
@@ -586,7 +591,7 @@ class Trial:
         return self.tape.cut(cut.step, cut.keep, dice)
 
     def judge(self, cut, go_on=True):
-        """Problems after a cut, in sentences. `go_on`: also after continuing from there."""
+        """Problems after a cut, in sentences. `go_on`: also after continuing."""
         left, told = self.left(cut), self.tape.told(cut.step)
         key = left.digest(), len(told), go_on
         if key not in self._known:
@@ -615,7 +620,7 @@ class Trial:
 
     @property
     def verdicts(self):
-        """How many different disks were examined."""
+        """The number of different disks examined."""
         return len(self._known)
 
 

@@ -23,17 +23,16 @@ from web.api.leaderboard import RECORDS
 from web.site import tokens
 from web.site.admin import queries as lists
 
-# Words that most posts have in common, and two words that never occur in the same post
-# (bench/_seed.py).
+# Words in most posts, and two words that never share a post (bench/_seed.py).
 COMMON = "the a took bought for looks here sold"
-# Streams never end; the requests of the operator's Prometheus are counted completely.
+# Streams never end; the operator's Prometheus requests are counted completely.
 LEFT_OUT = {"static", "v1.open_stream", "live.open_stream", "metrics.show_metrics"}
-# Below the deepest cursor: enough for a full page of every filter.
+# Below the deepest cursor, this fills a page of every filter.
 OLDEST = 2_000
 JSON = ()
 # A common kind, a rare one, and one that no wallet has.
 KINDS = ("buy", "failed", "bridge")
-# Placeholders in addresses, one of each.
+# Address placeholders, one of each.
 IDS = {
     "bot": "SELECT uid FROM bot ORDER BY id LIMIT 1",
     "owner": "SELECT o.uid FROM owner o JOIN bot b ON b.owner_id = o.id ORDER BY b.id LIMIT 1",
@@ -61,7 +60,7 @@ class Asked(NamedTuple):
 
 
 class Reader:
-    """A caller with all permissions, for an application whose database is open."""
+    """A caller with all permissions, for an application with an open database."""
 
     def __init__(self, app, is_whole=False):
         now = time.time_ns() // 10**6
@@ -79,14 +78,14 @@ class Reader:
         database.close()
 
     def ask(self, asked):
-        """A response whose body is not read yet."""
+        """A response with an unread body."""
         headers = dict(asked.headers)
         if asked.path.startswith("/api/v1"):
             headers["Authorization"] = f"Bearer {self.key}"
         return self.client.get(asked.path, headers=headers)
 
     def forget(self):
-        """Like after a commit, nothing read or rendered for an earlier response is cached."""
+        """As after a commit, cached reads and renderings are dropped."""
         database.execute_sql("UPDATE wallet SET due_at = due_at + 1")
         database.close()
 
@@ -129,8 +128,8 @@ class Reader:
         return [({}, JSON), *(listing(self) if listing else ())]
 
     def combine(self, **choices):
-        """Queries with these names: none, each value separately, every pair, and all names
-        together; in full runs, every combination.
+        """Queries with these names: none, each value, every pair, and all names; in full runs,
+        every combination.
         """
         if self.is_whole:
             picked = itertools.product(*((None, *values) for values in choices.values()))

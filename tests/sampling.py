@@ -5,7 +5,7 @@ FULL = False
 
 def examples(count):
     """How many examples to draw."""
-    return count if FULL else max(5, count * 2 // 5)
+    return count if FULL else max(5, count // 5)
 
 
 def sample(values, count):

@@ -41,7 +41,7 @@ def load(**environ):
     return config.load(environ, dotenv=None)
 
 
-def test_defaults_are_the_documented_ones():
+def test_defaults_match_the_docs():
     c = load()
     assert (c.host, c.port, c.base_url, c.data_dir) == (
         "127.0.0.1",
@@ -72,14 +72,14 @@ def test_base_url_follows_host_and_port_and_its_host_is_allowed():
     assert load(BASE_URL="https://candor.example/").base_url == "https://candor.example"
 
 
-def test_the_environment_wins_over_the_file_and_empty_means_absent(tmp_path):
+def test_the_environment_overrides_the_file_and_empty_means_unset(tmp_path):
     (tmp_path / ".env").write_text("PORT=9001\nTHREADS=3\n")
     c = config.load({"PORT": "9002", "THREADS": ""}, dotenv=str(tmp_path / ".env"))
     assert (c.port, c.threads) == (9002, 8)
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_bad_value_is_refused_by_name_and_never_repeated(name):
+def test_a_bad_value_is_refused_by_name_and_not_repeated(name):
     with pytest.raises(config.BadSetting) as refused:
         load(**{name: REFUSED[name]})
     assert name in str(refused.value)
@@ -103,7 +103,7 @@ def test_a_bad_value_is_refused_by_name_and_never_repeated(name):
         "http://h",
     ],
 )
-def test_a_redis_url_says_where_and_nothing_else(url):
+def test_a_redis_url_contains_only_the_location(url):
     with pytest.raises(config.BadSetting) as refused:
         load(RATELIMIT_STORAGE_URL=url)
     assert (
@@ -123,15 +123,15 @@ def test_a_database_url_may_name_several_hosts():
 
 
 @pytest.mark.parametrize("url", ["redis://h", "rediss://u:p%2Fw@h:6380/15", "redis://[::1]:6379/"])
-def test_redis_urls_that_can_be_used(url):
+def test_usable_redis_urls_are_accepted(url):
     assert load(RATELIMIT_STORAGE_URL=url).ratelimit_storage_url == url
 
 
-def test_allowance_in_any_order_shortest_window_first():
+def test_an_allowance_in_any_order_starts_with_the_shortest_window():
     assert load(ALLOWANCE="5/day; 2/minute").allowance == (("minute", 2), ("day", 5))
 
 
-def test_secrets_do_not_show_in_the_repr():
+def test_secrets_are_not_in_the_repr():
     shown = repr(
         load(
             SOLANA_RPC_URLS="https://rpc.example/?api-key=canary1",
@@ -145,7 +145,7 @@ def test_secrets_do_not_show_in_the_repr():
     assert "canary" not in shown
 
 
-def test_secret_key_is_made_once_and_private(tmp_path):
+def test_secret_key_is_created_once_and_private(tmp_path):
     c = load(DATA_DIR=str(tmp_path))
     first = key_files.secret_key(c)
     assert len(first) == 64 and key_files.secret_key(c) == first
@@ -154,7 +154,7 @@ def test_secret_key_is_made_once_and_private(tmp_path):
 
 
 @pytest.mark.parametrize("left", [b"", b"\n", b"\0" * 64])
-def test_an_empty_secret_key_is_made_anew_and_said(tmp_path, caplog, left):
+def test_an_empty_secret_key_is_replaced_with_a_message(tmp_path, caplog, left):
     """What a power cut leaves of a file that was not synced: no bytes, or NULs."""
     (tmp_path / "secret_key").write_bytes(left)
     c = load(DATA_DIR=str(tmp_path))
@@ -166,14 +166,14 @@ def test_an_empty_secret_key_is_made_anew_and_said(tmp_path, caplog, left):
 
 
 @pytest.mark.parametrize("left", [b"ab12", b"x" * 31, b"\xff" * 20])
-def test_a_short_secret_key_is_refused_in_a_sentence(tmp_path, left):
+def test_a_short_secret_key_is_refused_in_one_sentence(tmp_path, left):
     (tmp_path / "secret_key").write_bytes(left)
     with pytest.raises(config.BadSetting, match="secret_key must contain at least 32 characters"):
         key_files.secret_key(load(DATA_DIR=str(tmp_path)))
     assert (tmp_path / "secret_key").read_bytes() == left
 
 
-def test_all_who_start_at_once_have_the_same_secret_key(tmp_path):
+def test_concurrent_starts_get_the_same_secret_key(tmp_path):
     c, begin = load(DATA_DIR=str(tmp_path)), threading.Barrier(8)
 
     def make(_):
@@ -193,12 +193,12 @@ def test_every_setting_is_documented():
 
 
 @pytest.mark.parametrize("host", ["8.8.8.8", "999.1.1.1", "no-such-host.invalid"])
-def test_a_host_that_is_not_of_this_machine_is_refused_by_its_setting(host):
+def test_a_host_of_another_machine_is_refused_by_its_setting(host):
     with pytest.raises(config.BadSetting, match=f"^HOST must be .*{re.escape(host)}"):
         server.refuse_unusable_port(load(HOST=host, PORT="8123"))
 
 
-def test_a_port_this_user_may_not_open_is_refused_by_its_setting(monkeypatch):
+def test_a_port_this_user_cannot_open_is_refused_by_its_setting(monkeypatch):
     def refuse(_socket, _address):
         raise PermissionError(errno.EACCES, "Permission denied")
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def test_every_route_is_named(service):
+def test_every_route_is_documented(service):
     named = {
         re.sub(r"{\w+}", "{}", path)
         for path in re.findall(r"`(/[^`\s]*)`", (ROOT / "docs" / "interface.md").read_text())
@@ -48,7 +48,7 @@ def test_the_results_of_the_replayed_wallet_match_the_oracle():
     assert told.groups() == (str(want["receipts"]), str(trades), earned)
 
 
-def test_every_code_is_named_with_its_status():
+def test_every_code_is_documented_with_its_status():
     rows = dict(
         re.findall(r"^\| (\d+) \| `(\w+)`", (ROOT / "docs" / "errors.md").read_text(), re.M)[n][
             ::-1
@@ -58,7 +58,7 @@ def test_every_code_is_named_with_its_status():
     assert rows == {code: str(status) for code, (status, _) in CODES.items()}
 
 
-def test_every_flag_of_a_trade_is_named_and_said_in_words(service):
+def test_every_trade_flag_is_documented_and_put_into_words(service):
     """In the book, in the OpenAPI document and on pages: whatever `chain` gives a trade."""
     text = (ROOT / "docs" / "verified.md").read_text()
     table = re.search(r"\n## Flags\n.*?(?=\n## )", text, re.S)[0]
@@ -74,7 +74,7 @@ def test_every_flag_of_a_trade_is_named_and_said_in_words(service):
     assert all(f'"{flag}"' in sources for flag in named)
 
 
-def test_every_file_of_an_archive_is_named():
+def test_every_archive_file_is_documented():
     text = (ROOT / "docs" / "leaving.md").read_text()
     named = re.findall(r"`([\w*]+\.\w+)`", "".join(re.findall(r"^\| (.*?) \|", text, re.M)))
     assert [name for name in departures.NAMES if not any(map(Path(name).match, named))] == []
@@ -83,7 +83,7 @@ def test_every_file_of_an_archive_is_named():
     ] == []
 
 
-def test_links_to_a_heading_find_it():
+def test_heading_links_resolve():
     headings = {
         page: {
             re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
@@ -98,12 +98,12 @@ def test_links_to_a_heading_find_it():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
+def test_links_resolve(page):
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
         assert (page.parent / target).exists(), target
 
 
-def test_the_worked_example():
+def test_the_worked_example_is_correct():
     text = (ROOT / "docs" / "results.md").read_text()
     rows = re.findall(
         r"^\| (buy|somebody sends tokens|sell) \| ([+−][\d,]+) \| ([+−]?[\d,]+) \|$", text, re.M
@@ -160,7 +160,7 @@ def list_code(page):
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
-def test_every_file_of_the_repository_that_a_page_names_exists(page):
+def test_every_file_named_in_the_docs_exists(page):
     named = [
         text
         for text in list_code(page)
@@ -178,7 +178,7 @@ def find_file(text):
 
 
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
-def test_every_module_function_and_setting_in_code_that_a_page_names_exists(page):
+def test_every_module_function_and_setting_named_in_the_docs_exists(page):
     rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")} | {
         path.stem for path in ROOT.glob("*.py")
     }
@@ -204,7 +204,7 @@ def is_defined(dotted):
     return False
 
 
-def test_the_tree_of_the_architecture_is_the_tree():
+def test_the_tree_in_architecture_matches_the_files():
     text = (ROOT / "docs" / "architecture.md").read_text()
     tree = re.search(r"\n\n((?:    \S.*\n)+)", text).group(1)
     # Two spaces end the names of a line.
@@ -221,7 +221,7 @@ def whole(number):
     return int(number.replace(",", "").replace("−", "-"))
 
 
-def test_the_books_of_the_example_close():
+def test_the_reconciliation_example_adds_up():
     text = (ROOT / "docs" / "results.md").read_text()
     rows = re.findall(r"^\| [^|]+ \| (\w+) \| ([+−]?[\d,]+) \| ([+−][\d,]+) \|$", text, re.M)
     told = {
@@ -262,7 +262,7 @@ def test_the_books_of_the_example_close():
     assert worst == ledger.accounts[WHOLE].sums.worst_case
 
 
-def test_the_position_of_the_example():
+def test_the_position_example_is_correct():
     text = (ROOT / "docs" / "results.md").read_text()
     (told,) = re.findall(r"the return is ([\d.]+)%", text)
     t = Teller().buy("A", 1_000_000, 2 * 10**9)
@@ -272,7 +272,7 @@ def test_the_position_of_the_example():
     assert show_fixed(sums.return_points, 2) == told
 
 
-def test_the_gift_of_the_example_is_no_profit():
+def test_the_gift_example_has_its_stated_loss():
     text = (ROOT / "docs" / "verified.md").read_text()
     sale, gift, fee, change = (
         whole(number)

@@ -2,6 +2,7 @@
 templates and docs.
 """
 
+import functools
 import io
 import re
 import tokenize
@@ -28,6 +29,7 @@ RETIRED = {
 PREFIXES = ("MOST_", "LONGEST_", "FEWEST_")
 
 
+@functools.cache
 def list_sources() -> list[Path]:
     return [ROOT / (name.replace(".", "/") + ".py") for name in modules()]
 
@@ -56,7 +58,7 @@ def list_templates() -> list[Path]:
     return [path for path in sorted((ROOT / "templates").rglob("*")) if path.is_file()]
 
 
-def test_every_page_of_the_documentation_uses_american_spelling():
+def test_docs_use_american_spelling():
     assert not [(p.name, m.group()) for p in list_pages() if (m := BRITISH.search(p.read_text()))]
 
 
@@ -93,6 +95,7 @@ def list_rewritten() -> list[Path]:
     return [*rooms, *sorted(ROOT.glob("*.py"))]
 
 
+@functools.cache
 def list_prose(path: Path) -> list[str]:
     """Return the lines that people read: comments and text in code, all but code in pages."""
     text = path.read_text()

@@ -58,7 +58,7 @@ def row(name):
     return Job.get_or_none(Job.name == name)
 
 
-def test_one_of_several_runs_the_jobs_and_another_takes_over(crew):
+def test_one_process_runs_the_jobs_and_another_takes_over(crew):
     a, b = {}, {}
     first, second = crew({"job": (0.02, counting(a))}), crew({"job": (0.02, counting(b))})
     until(lambda: a["n"] + b["n"] > 3)
@@ -71,7 +71,7 @@ def test_one_of_several_runs_the_jobs_and_another_takes_over(crew):
     assert leads["n"] == still
 
 
-def test_health_is_told_how_a_pass_ended(crew):
+def test_health_shows_how_a_pass_ended(crew):
     crew({"job": (0.02, lambda now: ("endpoint 1: HTTP 500", json.dumps({"now": now})))})
     until(lambda: row("job"))
     told = row("job")
@@ -83,7 +83,7 @@ def test_health_is_told_how_a_pass_ended(crew):
     assert abs(json.loads(told.details)["now"] - time.time() * 1000) < 60_000
 
 
-def test_a_fault_is_told_logged_and_outlived(crew, caplog):
+def test_an_error_is_reported_logged_and_survived(crew, caplog):
     """It goes to the log with its stack, to health by its type only: the text may say anything."""
     healed = threading.Event()
 
@@ -116,7 +116,7 @@ class FirstFails:
         return self.act(*given)
 
 
-def test_a_fault_before_the_first_pass_is_logged_and_outlived(crew, monkeypatch, caplog):
+def test_an_error_before_the_first_pass_is_logged_and_survived(crew, monkeypatch, caplog):
     monkeypatch.setattr(jobs, "FAULT_SECONDS", 0.05)
     counts = {}
     monkeypatch.setattr(jobs, "Leadership", FirstFails(jobs.Leadership))
@@ -125,7 +125,7 @@ def test_a_fault_before_the_first_pass_is_logged_and_outlived(crew, monkeypatch,
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_fault_beside_the_passes_ends_them_and_lets_another_lead(crew, monkeypatch, caplog):
+def test_an_error_outside_the_passes_hands_over_the_lead(crew, monkeypatch, caplog):
     monkeypatch.setattr(jobs, "FAULT_SECONDS", 0.5)
     counts = {}
     made = crew({"job": (0.02, counting(counts))})
@@ -141,7 +141,7 @@ def test_a_fault_beside_the_passes_ends_them_and_lets_another_lead(crew, monkeyp
     until(lambda: counts["n"] > still)
 
 
-def test_a_problem_that_heals_is_told_without_calling_the_job_failing(crew, monkeypatch):
+def test_a_recovering_problem_does_not_mark_the_job_as_failing(crew, monkeypatch):
     """All endpoints rest for a pass or two. The job is failing when that lasts."""
     problem = {}
     crew({"job": (0.02, lambda now: (problem.get("text"), "{}"))})
@@ -157,7 +157,7 @@ def test_a_problem_that_heals_is_told_without_calling_the_job_failing(crew, monk
     assert row("job").last_error is None
 
 
-def test_a_locked_database_is_outlived(crew, settings, caplog):
+def test_a_locked_database_is_survived(crew, settings, caplog):
     """Somebody else writes for long: the pass fails, and the next one after it works."""
     caplog.set_level(logging.CRITICAL)
     counts, holder = {}, storage.make_database(settings)
@@ -179,7 +179,7 @@ def test_a_locked_database_is_outlived(crew, settings, caplog):
     until(lambda: row("job") and row("job").state == "ok")
 
 
-def test_a_job_that_is_switched_off_says_so(crew):
+def test_a_disabled_job_says_so(crew):
     counts = {}
     crew({"job": (0, counting(counts))})
     until(lambda: row("job"))
@@ -187,7 +187,7 @@ def test_a_job_that_is_switched_off_says_so(crew):
     assert row("job").state == "off" and counts["n"] == 0
 
 
-def test_a_job_that_is_switched_on_again_is_not_off_during_its_first_pass(db):
+def test_a_reenabled_job_is_not_off_during_its_first_pass(db):
     for state, told in (("off", "unknown"), ("ok", "ok"), ("failing", "failing")):
         jobs.note_job("observer", state, 1_000)
         jobs.note_heartbeat("observer", 2_000)
@@ -223,7 +223,7 @@ def test_a_late_pass_runs_at_once_and_only_once(db):
 
 
 @pytest.mark.parametrize("jump", [-3_600, 3_600])
-def test_a_wall_clock_that_jumps_stops_no_job(crew, monkeypatch, jump):
+def test_a_wall_clock_jump_stops_no_job(crew, monkeypatch, jump):
     counts, real = {}, time.time_ns
     crew({"job": (0.02, counting(counts))})
     until(lambda: counts["n"] > 2)
@@ -267,7 +267,7 @@ def run_on(counts, least):
     return runs, time.monotonic() - began
 
 
-def test_passes_are_planned_at_a_steady_beat():
+def test_passes_keep_a_steady_schedule():
     """Whatever was asked for between. A clock set forward by ten years leaves out 52 million."""
     begun = datetime(2026, 1, 1, tzinfo=UTC)
     every, six = jobs.Every(6.0, begun), timedelta(seconds=6)
@@ -279,7 +279,7 @@ def test_passes_are_planned_at_a_steady_beat():
     )
 
 
-def test_a_pass_that_never_ends_does_not_keep_the_process(crew, monkeypatch):
+def test_an_endless_pass_does_not_keep_the_process_alive(crew, monkeypatch):
     monkeypatch.setattr(jobs, "GRACE_SECONDS", 0.2)
     begun, ending = threading.Event(), threading.Event()
     lasting = {thread for thread in threading.enumerate() if not thread.daemon}
@@ -298,7 +298,7 @@ def test_a_pass_that_never_ends_does_not_keep_the_process(crew, monkeypatch):
     ending.set()
 
 
-def test_two_do_not_work_at_the_same_time(settings, db):
+def test_only_one_process_works_at_a_time(settings, db):
     """The command line waits for the server's pass, and the server for the command line's."""
     order = []
 
@@ -324,7 +324,7 @@ class SilentNodes:
         return self.seconds
 
 
-def test_nodes_that_never_answer_are_told_while_the_pass_still_waits(crew):
+def test_silent_nodes_are_reported_while_the_pass_waits(crew):
     """Long before the pass ends; one that is long for honest reasons says nothing of the kind."""
     waiting, ending = threading.Event(), threading.Event()
 

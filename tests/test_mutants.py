@@ -11,13 +11,13 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @pytest.mark.parametrize("path", EQUIVALENTS)
-def test_what_is_said_to_be_the_same_stands_in_the_source(path):
+def test_listed_equivalent_mutants_exist_in_the_source(path):
     source = " ".join(line.strip() for line in (ROOT / path).read_text().splitlines())
     for (before, after), reason in EQUIVALENTS[path].items():
         assert before in source and after != before and reason
 
 
-def test_each_room_names_files_of_tests():
+def test_each_room_lists_its_test_files():
     assert list_tests(["chain"], ["programs", "inventory"]) == [
         *("tests/chain/test_inventory.py", "tests/chain/test_programs.py")
     ]

@@ -27,7 +27,7 @@ def examine(tmp_path, monkeypatch, **settings):
         {"SECRET_KEY": "0" * 32},
     ],
 )
-def test_settings_that_do_what_they_are_meant_for_are_not_named(settings, tmp_path, monkeypatch):
+def test_correct_settings_produce_no_finding(settings, tmp_path, monkeypatch):
     assert examine(tmp_path, monkeypatch, **settings) == []
 
 
@@ -41,11 +41,11 @@ def test_settings_that_do_what_they_are_meant_for_are_not_named(settings, tmp_pa
         ({"SECRET_KEY": "0" * 31}, ("wrong", "SECRET_KEY")),
     ],
 )
-def test_a_setting_that_cannot_is_named(settings, said, tmp_path, monkeypatch):
+def test_an_ineffective_setting_is_named(settings, said, tmp_path, monkeypatch):
     assert examine(tmp_path, monkeypatch, **settings) == [said]
 
 
-def test_an_env_file_that_others_can_read_is_named(tmp_path, monkeypatch):
+def test_an_env_file_readable_by_others_is_named(tmp_path, monkeypatch):
     env = tmp_path / ".env"
     env.write_text("LLM_API_KEY=k\n")
     env.chmod(0o644)

@@ -27,14 +27,14 @@ def grounds(tmp_path_factory):
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_whatever_happens_it_ends_as_it_really_was(grounds, full, part):
+def test_every_simulated_instance_ends_with_the_true_state(grounds, full, part):
     for seed in range(part, MANY_SEEDS if full else SEEDS, PARTS):
         failure = find_failure(seed, grounds, FIRST)
         assert failure is None, failure
 
 
 @pytest.mark.parametrize("take_out", FOUND, ids=lambda function: function.__name__)
-def test_a_fault_that_was_mended_is_found_again(grounds, monkeypatch, take_out):
+def test_a_reintroduced_bug_is_found(grounds, monkeypatch, take_out):
     seed, said = FOUND[take_out]
     assert play(seed, grounds, draw(seed)) is None
     take_out(monkeypatch)

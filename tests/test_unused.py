@@ -54,7 +54,7 @@ def list_written():
     return names | SIDES, {one for text in attributes for one in BEGINNING.findall(text)}
 
 
-def test_each_class_of_the_stylesheet_is_written_somewhere():
+def test_each_stylesheet_class_is_used():
     names, beginnings = list_written()
     unused = {
         one for one in list_selected() - names if not one.startswith(tuple(beginnings or {" "}))
@@ -80,7 +80,7 @@ def test_each_macro_is_called(name):
         assert calls, f"{macro} of {name}"
 
 
-def test_each_data_attribute_is_read():
+def test_each_data_attribute_is_used():
     css = (ROOT / "static" / "candor.css").read_text()
     read, written = "\n".join([css, *SCRIPTS]), "\n".join(TEMPLATES.values())
     for name in set(re.findall(r"\sdata-([a-z-]+)", written)):

@@ -20,7 +20,7 @@ from chain.symbols import clean_text
 from models import Address, Attachment, Bot, Key, Owner, Wallet
 from paper.tables import Trader
 
-# Raydium's "amm authority", a derived address of mainnet; and the address of a key.
+# Raydium's "amm authority" (a derived mainnet address), and an address with a key.
 VAULT = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 PERSON = base58.b58encode(SigningKey(bytes(32)).verify_key.encode())
 SECRETS = {
@@ -62,14 +62,14 @@ def test_a_secret_is_refused_with_a_warning_and_never_repeated(name):
         "é" * 32,
     ],
 )
-def test_an_address_that_is_no_wallet_is_refused(text):
+def test_an_invalid_wallet_address_is_refused(text):
     with pytest.raises(Problem) as caught:
         check_wallet(text)
     assert caught.value.errors[0]["field"] == "wallet" and "seed" not in str(caught.value)
 
 
-def test_what_is_a_program_or_a_sysvar_is_no_wallet(service):
-    """Whoever claimed one would show what strangers do, and nobody could prove it away."""
+def test_programs_and_sysvars_are_refused_as_wallets(service):
+    """A claim of one would show strangers' trades, and nobody could displace it by a proof."""
     for one in (*NATIVE, *SYSVARS, *table().names):
         assert len(base58.b58decode(one)) == 32, one
         with pytest.raises(Problem) as caught:
@@ -83,8 +83,10 @@ def test_what_is_a_program_or_a_sysvar_is_no_wallet(service):
         refuse("validation_failed", lambda: influencers.create_bot(mine, "A", NOW, address(name)))
 
 
-def test_the_curve_tells_which_addresses_a_key_may_belong_to():
-    """Keys made by libsodium lie on it, what a program derives does not (known from mainnet)."""
+def test_addresses_off_the_curve_are_recognized_as_derived():
+    """Keys made by libsodium are on the curve; addresses derived by programs aren't (mainnet
+    examples).
+    """
     for n in range(50):
         key = SigningKey(hashlib.sha256(str(n).encode()).digest()).verify_key.encode()
         assert is_on_curve(key)
@@ -93,7 +95,7 @@ def test_the_curve_tells_which_addresses_a_key_may_belong_to():
     assert is_on_curve((4 * pow(5, -1, 2**255 - 19) % (2**255 - 19)).to_bytes(32, "little"))
 
 
-def test_a_vault_may_be_observed_and_never_proven(service):
+def test_a_vault_can_be_observed_but_not_proven(service):
     made = service.make_bot("Vault", VAULT)
     key = made.publish_key.text
     shown = service.get(f"/api/v1/bots/{made.bot.uid}", key).json
@@ -110,7 +112,7 @@ def test_a_vault_may_be_observed_and_never_proven(service):
     assert service.get(f"/api/v1/bots/{mute.bot.uid}", key).json["provable"] is None
 
 
-def test_an_address_may_stand_between_blanks():
+def test_spaces_around_an_address_are_ignored():
     assert check_wallet(f"  {address('a')}\n") == address("a")
 
 
@@ -135,11 +137,11 @@ def test_an_address_may_stand_between_blanks():
         ("naïve Ελληνικά 日本語 🙂", "naïve Ελληνικά 日本語 🙂"),
     ],
 )
-def test_invisible_characters_go_and_emoji_stay_whole(text, cleaned):
+def test_invisible_characters_are_removed_and_emoji_kept_intact(text, cleaned):
     assert clean_text(text) == cleaned
 
 
-def test_a_bot_comes_with_owner_key_and_watched_wallet(service):
+def test_creating_a_bot_returns_its_owner_key_and_watched_wallet(service):
     made = service.make_bot("Äda  Löve", address("w"))
     wallet = Wallet.get()
     assert (made.bot.handle, made.bot.name, wallet.address, wallet.bot_id, wallet.due_at) == (
@@ -168,13 +170,13 @@ def test_handles_are_unique_and_never_empty(service):
 
 
 @pytest.mark.parametrize("name", ["", "   ", "x" * 61, "line\nbreak", "nul\0", "\u202e"])
-def test_a_name_that_cannot_be(service, name):
+def test_invalid_names_are_refused(service, name):
     with pytest.raises(Problem) as caught:
         service.make_bot(name)
     assert caught.value.errors[0]["field"] == "name" and Owner.select().count() == 0
 
 
-def test_a_wallet_has_one_influencer_at_a_time(service):
+def test_a_wallet_belongs_to_one_bot_at_a_time(service):
     ada, bob = service.make_bot("Ada", address("w")), service.make_bot("Bob")
     refuse(
         "wallet_taken",
@@ -183,7 +185,7 @@ def test_a_wallet_has_one_influencer_at_a_time(service):
     refuse("wallet_taken", lambda: service.make_bot("Eve", address("w")))
     assert Bot.select().count() == 2 and Owner.select().count() == 2
     wallets.detach_wallet(ada.bot, NOW + 1)
-    # Its trades stay hers until another takes it.
+    # Until another bot connects the wallet, its trades stay with her bot.
     assert Wallet.get().bot_id == ada.bot.id
     wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 2)
     assert Wallet.get().bot_id == bob.bot.id and wallets.find_attachment(ada.bot) is None
@@ -210,11 +212,11 @@ def test_proof_displaces_a_claim_but_not_a_proof(service):
     )
     wallets.detach_wallet(bob.bot, NOW + 3)
     wallets.attach_wallet(service.config, bob.bot, address("w"), NOW + 4)
-    # The badge ended with detachment.
+    # Disconnecting removed the badge.
     assert wallets.find_attachment(bob.bot).ownership == "claimed"
 
 
-def test_replacing_keeps_the_history_of_attachments(service):
+def test_replacing_a_wallet_keeps_the_attachment_history(service):
     bot = service.make_bot("Ada", address("one")).bot
     wallets.attach_wallet(service.config, bot, address("two"), NOW + 5)
     # Again: nothing changes.
@@ -226,12 +228,12 @@ def test_replacing_keeps_the_history_of_attachments(service):
     assert rows == [(address("one"), NOW, NOW + 5), (address("two"), NOW + 5, None)]
 
 
-def test_an_owner_has_so_many_wallets(tmp_path):
+def test_wallets_per_owner_are_limited(tmp_path):
     service = Service(tmp_path / "data", max_wallets_per_owner=2)
     owner = service.make_bot("A", address("a")).owner
     second = service.make_bot("B", address("b"), owner)
     refuse("wallet_limit", lambda: service.make_bot("C", address("c"), owner))
-    # In place of one's own is no more than before.
+    # Replacing her own wallet doesn't raise the count.
     wallets.attach_wallet(service.config, second.bot, address("d"), NOW)
     wallets.detach_wallet(second.bot, NOW)
     service.make_bot("C", address("c"), owner)
@@ -250,19 +252,19 @@ def test_an_owner_at_the_limit_moves_a_wallet_to_another_bot_by_proof(tmp_path):
     # Two before, two after.
     prove(third.bot, "w")
     assert wallets.find_attachment(first.bot) is None
-    # A stranger's would be the third.
+    # A third wallet, from a stranger.
     refuse("wallet_limit", lambda: prove(first.bot, "i"))
-    # In place of the one it holds: two before, one after.
+    # Replacing its wallet: two before, one after.
     prove(third.bot, "e")
     assert [wallets.find_attachment(one.bot) for one in (first, second)] == [None, None]
-    # One is free now.
+    # One wallet is free now.
     prove(first.bot, "i")
     assert wallets.find_attachment(stranger.bot) is None
     refuse("wallet_limit", lambda: prove(second.bot, "w"))
     service.close()
 
 
-def test_retiring_revokes_and_frees(service):
+def test_retiring_revokes_keys_and_frees_the_wallet(service):
     made = service.make_bot("Ada", address("w"))
     influencers.retire_bot(made.bot, NOW + 1)
     influencers.retire_bot(made.bot, NOW + 2)
@@ -280,7 +282,7 @@ def test_retiring_revokes_and_frees(service):
     service.make_bot("Bob", address("w"))
 
 
-def test_a_recovery_code_works_once_and_in_any_writing(service):
+def test_a_recovery_code_works_once_however_it_is_typed(service):
     made = service.make_bot()
     owner, code = owners.recover_owner(made.recovery_code.lower().replace("-", " "))
     assert owner == made.owner and code != made.recovery_code
@@ -289,14 +291,14 @@ def test_a_recovery_code_works_once_and_in_any_writing(service):
     assert owners.recover_owner("") is None
 
 
-def test_of_a_recovery_code_a_hash_of_its_own_kind_is_kept():
-    """So that no key, and nothing else that is hashed here, could stand for one."""
+def test_recovery_codes_are_hashed_differently_from_keys():
+    """So that neither a key nor any other hashed value can pass for a recovery code."""
     kept = hashlib.sha256(b"recovery:ABCDEFGH").hexdigest()
     assert owners.hash_recovery_code("abcd e-FGH") == kept
     assert re.fullmatch("([A-Z2-7]{5}-){5}[A-Z2-7]", owners.make_recovery_code())
 
 
-def test_an_owner_is_found_by_its_id_alone(service):
+def test_an_owner_is_found_by_id_only(service):
     first, second = service.make_bot("Ada").owner, service.make_bot("Bob").owner
     assert first.uid.startswith("owner_")
     assert [owners.find_owner(one.uid) for one in (second, first)] == [second, first]
@@ -311,13 +313,13 @@ def test_an_owner_is_found_by_its_id_alone(service):
         ("post", lambda uid: acts.hide_post(uid, "operator", "spam", NOW)),
     ],
 )
-def test_what_is_unknown_is_called_by_its_name(service, noun, find):
+def test_unknown_ids_are_named_in_the_error(service, noun, find):
     with pytest.raises(Problem) as caught:
         find("nobody")
     assert (caught.value.code, caught.value.detail) == ("not_found", f"there is no such {noun}")
 
 
-def test_the_voice_takes_known_words_only(service):
+def test_only_known_voice_words_are_accepted(service):
     bot = service.make_bot().bot
     influencers.set_profile(
         bot,
@@ -357,8 +359,8 @@ def test_the_voice_takes_known_words_only(service):
         ),
     ],
 )
-def test_two_forms_that_change_a_profile_at_once_lose_nothing(service, make, change, table):
-    """Each read it before the other wrote."""
+def test_two_concurrent_profile_edits_lose_nothing(service, make, change, table):
+    """Both read the profile before either wrote."""
     made = make(service)
     first, second = table.get_by_id(made.id), table.get_by_id(made.id)
     change(first, voice={"tone": "dry"}, bio="new")
@@ -369,7 +371,7 @@ def test_two_forms_that_change_a_profile_at_once_lose_nothing(service, make, cha
     assert (voice["tone"], voice["emoji"], stored.bio, stored.name) == ("dry", "x", "new", "Ada")
 
 
-def test_auto_post_starts_with_what_happens_later(service):
+def test_auto_post_starts_with_later_trades(service):
     bot = service.make_bot().bot
     influencers.set_profile(bot, auto_post=True, now=NOW + 7)
     influencers.set_profile(bot, auto_post=True, now=NOW + 9)

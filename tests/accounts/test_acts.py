@@ -19,14 +19,14 @@ def made(db, settings):
 
 
 def lines():
-    """Each line of the list, the oldest first."""
+    """The lines of the list, oldest first."""
     return [
         (act.what, act.target, act.who, act.reason, act.at) for act in AdminAct.select().order_by()
     ]
 
 
 def say(made):
-    """A post of the bot, by its uid."""
+    """Create a post of the bot; return its uid."""
     return posts.publish(made.bot.id, posts.PostBody(eventId="e", body="words"), NOW).uid
 
 
@@ -35,7 +35,7 @@ def make_hook(made, settings):
     return hooks.add_hook(settings, made.owner, url, NOW).hook.uid
 
 
-def test_a_post_is_hidden_once(made):
+def test_hiding_a_post_twice_records_it_once(made):
     uid = say(made)
     assert acts.hide_post(uid, WHO, WHY, NOW + 1)
     assert not acts.hide_post(uid, WHO, "again", NOW + 2)
@@ -43,14 +43,14 @@ def test_a_post_is_hidden_once(made):
     assert lines() == [("hide_post", uid, WHO, WHY, NOW + 1)]
 
 
-def test_a_bot_is_retired_once(made):
+def test_retiring_a_bot_twice_records_it_once(made):
     assert acts.retire_bot(made.bot.uid, WHO, WHY, NOW + 1)
     assert not acts.retire_bot(made.bot.uid, WHO, "again", NOW + 2)
     assert Bot.get().retired_at == NOW + 1
     assert lines() == [("retire_bot", made.bot.uid, WHO, WHY, NOW + 1)]
 
 
-def test_a_key_is_revoked_once_and_keeps_its_moment(made):
+def test_revoking_a_key_twice_keeps_the_first_time(made):
     uid = made.publish_key.key.uid
     assert acts.revoke_key(uid, WHO, WHY, NOW + 1)
     assert not acts.revoke_key(uid, WHO, "again", NOW + 2)
@@ -64,13 +64,13 @@ def test_a_hook_is_pinged_switched_and_removed(made, settings):
     assert acts.ping_hook(uid, WHO, "", NOW + 1)
     assert acts.switch_hook(uid, False, WHO, WHY, NOW + 2)
     assert not acts.switch_hook(uid, False, WHO, "again", NOW + 3)
-    # Nothing is sent to one that is off.
+    # A hook that is off gets nothing.
     assert not acts.ping_hook(uid, WHO, "", NOW + 3)
     assert acts.switch_hook(uid, True, WHO, WHY, NOW + 4)
     acts.remove_hook(uid, WHO, WHY, NOW + 5)
     assert hooks.list_hooks() == []
     assert lines() == [
-        # What was not told is nothing, not an empty text.
+        # A missing reason is null, not an empty string.
         ("ping_hook", uid, WHO, None, NOW + 1),
         ("switch_off_hook", uid, WHO, WHY, NOW + 2),
         ("switch_on_hook", uid, WHO, WHY, NOW + 4),
@@ -78,7 +78,7 @@ def test_a_hook_is_pinged_switched_and_removed(made, settings):
     ]
 
 
-def test_a_report_is_dismissed_once_and_its_line_names_the_post(made):
+def test_dismissing_a_report_records_its_post_once(made):
     post = say(made)
     conduct.report_post(post, "spam", "", NOW)
     report = Report.get().uid
@@ -88,7 +88,7 @@ def test_a_report_is_dismissed_once_and_its_line_names_the_post(made):
     assert lines() == [("dismiss_report", post, WHO, WHY, NOW + 1)]
 
 
-def test_an_owner_is_banned_and_let_in_again_once(made):
+def test_banning_and_unbanning_an_owner_is_recorded_once(made):
     uid = made.owner.uid
     assert acts.ban_owner(uid, WHO, WHY, NOW + 1)
     assert not acts.ban_owner(uid, WHO, "again", NOW + 2)
@@ -102,7 +102,7 @@ def test_an_owner_is_banned_and_let_in_again_once(made):
     ]
 
 
-def test_a_banned_wallet_is_taken_from_its_bot_and_one_that_nobody_holds_is_banned_too(made):
+def test_banning_a_wallet_disconnects_it_and_unused_wallets_can_be_banned_too(made):
     assert acts.ban_wallet(address("w"), WHO, WHY, NOW + 1)
     assert not acts.ban_wallet(address("w"), WHO, "again", NOW + 2)
     assert acts.ban_wallet(address("free"), WHO, WHY, NOW + 3)
@@ -110,7 +110,7 @@ def test_a_banned_wallet_is_taken_from_its_bot_and_one_that_nobody_holds_is_bann
     assert [target for _, target, *_ in lines()] == [address("w"), address("free")]
 
 
-def test_what_nobody_knows_is_refused_and_leaves_no_line(made):
+def test_an_unknown_target_is_refused_and_not_recorded(made):
     for act in (acts.hide_post, acts.retire_bot, acts.revoke_key, acts.ping_hook):
         with pytest.raises(Problem) as caught:
             act("nobody", WHO, WHY, NOW)
@@ -118,7 +118,7 @@ def test_what_nobody_knows_is_refused_and_leaves_no_line(made):
     assert lines() == []
 
 
-def test_a_line_is_of_a_known_act_alone_and_pages_go_back(db):
+def test_the_list_contains_known_actions_only_and_pages_back(db):
     with pytest.raises(AssertionError):
         acts.store_act("unheard_of", WHO, NOW)
     with database.atomic():
@@ -131,7 +131,7 @@ def test_a_line_is_of_a_known_act_alone_and_pages_go_back(db):
     assert acts.list_acts(2, 1) == []
 
 
-def test_a_reason_has_300_characters_at_most():
+def test_a_reason_is_limited_to_300_characters():
     assert acts.check_reason("x" * 300) == "x" * 300
     for text, shortest in (("x" * 301, 0), ("", 1)):
         with pytest.raises(Problem) as caught:
@@ -141,8 +141,8 @@ def test_a_reason_has_300_characters_at_most():
 
 
 # ---- the owner's way back ------------------------------------------------------------------------
-def test_a_new_recovery_code_takes_the_present_one(made):
-    """A session alone is not enough, and a code of somebody else is not the present one."""
+def test_renewing_a_recovery_code_requires_the_current_one(made):
+    """Neither a session nor another owner's code is enough."""
     other, foreign = owners.create_owner(NOW)
     assert owners.renew_recovery_code(made.owner, foreign) is None
     assert owners.recover_owner(foreign).owner == other
@@ -151,7 +151,7 @@ def test_a_new_recovery_code_takes_the_present_one(made):
     assert owners.recover_owner(code).owner == made.owner
 
 
-def test_the_operator_replaces_a_lost_code_of_one_owner_alone(made):
+def test_the_operator_replaces_the_lost_code_of_one_owner_only(made):
     other, kept = owners.create_owner(NOW)
     code = owners.replace_recovery_code(made.owner)
     assert owners.recover_owner(made.recovery_code) is None
@@ -159,7 +159,7 @@ def test_the_operator_replaces_a_lost_code_of_one_owner_alone(made):
     assert owners.recover_owner(kept).owner == other
 
 
-def test_a_banned_owner_keeps_the_code_that_it_had(made):
+def test_a_banned_owner_keeps_the_old_code(made):
     acts.ban_owner(made.owner.uid, WHO, WHY, NOW)
     with pytest.raises(Problem) as caught:
         owners.recover_owner(made.recovery_code)

@@ -23,7 +23,7 @@ def test_a_link_is_printed_and_only_its_hash_is_stored(cli):
         assert made["code"] not in str(login.__data__)
 
 
-def test_sessions_end_by_command(cli):
+def test_a_command_ends_sessions(cli):
     for _ in range(2):
         code = shown(cli, "admin", "login")["code"]
         with database.connection_context():
@@ -33,12 +33,12 @@ def test_sessions_end_by_command(cli):
     assert shown(cli, "admin", "logout", "--session", first) == {"ended": 1}
     assert cli("admin", "logout", "--session", first)[0] == 1
     shown(cli, "admin", "login")
-    # The other session, and the link that was not used.
+    # The other session, and the unused link.
     assert shown(cli, "admin", "logout", "--all") == {"ended": 2}
     assert cli("admin", "logout")[0] == 2
 
 
-def test_what_commands_do_stands_in_the_list_with_its_reason(cli):
+def test_commands_are_listed_with_their_reasons(cli):
     made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("w"))
     key = shown(cli, "key", "create", "--owner", made["ownerId"], "--scope", "read")["keyId"]
     hook = shown(cli, "hook", "add", made["ownerId"], "https://x.example/in")["hookId"]
@@ -55,7 +55,7 @@ def test_what_commands_do_stands_in_the_list_with_its_reason(cli):
         ("bot", "retire", made["botId"]),
     ]
     for group, act, uid in acts:
-        # Of what is done already, nothing is done and nothing is listed.
+        # Repeating an action does nothing and adds no line.
         for _ in range(1 if act == "remove" else 2):
             shown(cli, group, act, uid, "--reason", f"why {act}")
     listed = shown(cli, "admin", "audit")["data"]
@@ -74,7 +74,7 @@ def test_what_commands_do_stands_in_the_list_with_its_reason(cli):
         assert Post.get().body == "" and Hook.select().count() == 0
 
 
-def test_a_reason_with_line_breaks_is_refused_before_anything_is_done(cli):
+def test_a_reason_with_line_breaks_is_refused_first(cli):
     made = shown(cli, "bot", "create", "--name", "Ada")
     assert cli("bot", "retire", made["botId"], "--reason", "a\nb")[0] == 1
     assert cli("admin", "audit", "--limit", "0")[0] == 1

@@ -18,7 +18,7 @@ from operate.inspection import Reader
 from storage import database
 
 KEYS = {name: SigningKey(name.encode() * 32) for name in "abcdef"}
-# By letter: addresses that a key signs for.
+# Addresses with a key, by letter.
 A, B, C, D, E, F = (base58.b58encode(key.verify_key.encode()) for key in KEYS.values())
 VAULT = base58.b58encode(b"\x02" + bytes(31))
 HOUR = 3_600_000
@@ -38,12 +38,12 @@ def add(service, bot, *addresses, now=NOW):
 
 
 def held(bot):
-    """Addresses, the one that leads first."""
+    """The bot's addresses, the leading one first."""
     return [one.wallet.address for one in wallets.list_holdings(bot)]
 
 
 def list_leaves():
-    """(kind, wallet) of what the log says of wallets."""
+    """Wallet leaves in the log as (kind, wallet)."""
     rows = database.execute_sql("SELECT data FROM log_leaf ORDER BY id").fetchall()
     leaves = [orjson.loads(data) for (data,) in rows]
     kinds = ("attachment", "detachment")
@@ -59,7 +59,7 @@ def check_log(service):
 
 
 # ---- added and removed ---------------------------------------------------------------------------
-def test_a_proven_wallet_is_added_to_the_one_that_leads(service, ada):
+def test_a_proven_wallet_is_added_after_the_leading_one(service, ada):
     add(service, ada, B, C)
     assert held(ada) == [A, B, C]
     assert list_leaves() == [("attachment", one) for one in (A, B, C)]
@@ -67,13 +67,13 @@ def test_a_proven_wallet_is_added_to_the_one_that_leads(service, ada):
     check_log(service)
 
 
-def test_what_is_added_to_a_bot_without_a_wallet_leads(service):
+def test_a_wallet_added_to_a_bot_without_one_leads(service):
     bot = service.make_bot("Ada").bot
     add(service, bot, B)
     assert held(bot) == [B] and wallets.find_attachment(bot).ownership == "proven"
 
 
-def test_adding_what_the_bot_holds_changes_nothing(service, ada):
+def test_adding_a_connected_wallet_changes_nothing(service, ada):
     add(service, ada, B)
     add(service, ada, A, B, now=NOW + HOUR)
     assert held(ada) == [A, B] and len(list_leaves()) == 2
@@ -82,13 +82,13 @@ def test_adding_what_the_bot_holds_changes_nothing(service, ada):
     assert held(ada) == [A, B] and len(list_leaves()) == 2
 
 
-def test_adding_the_claimed_wallet_itself_proves_it(service):
+def test_adding_the_claimed_wallet_proves_it(service):
     bot = service.make_bot("Ada", A).bot
     add(service, bot, A)
     assert held(bot) == [A] and wallets.find_attachment(bot).ownership == "proven"
 
 
-def test_removing_one_leaves_the_others(service, ada):
+def test_removing_one_wallet_leaves_the_others(service, ada):
     add(service, ada, B, C)
     wallets.remove_wallet(ada, B, NOW + HOUR)
     assert held(ada) == [A, C]
@@ -100,8 +100,8 @@ def test_removing_one_leaves_the_others(service, ada):
 
 
 @pytest.mark.parametrize("when", [NOW + HOUR, NOW + 2])
-def test_when_the_lead_goes_the_next_one_leads(service, ada, when):
-    """Also in the millisecond in which the last one came."""
+def test_removing_the_leading_wallet_promotes_the_next(service, ada, when):
+    """Also if both wallets were added in the same millisecond."""
     add(service, ada, B, C)
     wallets.remove_wallet(ada, A, when)
     assert held(ada) == [B, C]
@@ -110,7 +110,7 @@ def test_when_the_lead_goes_the_next_one_leads(service, ada, when):
     assert spans == [(NOW, when), (NOW + 1, None), (NOW + 2, None)]
     assert list_leaves()[3:] == [("detachment", A)]
     assert Wallet.get(Wallet.address == B).closing_at is None
-    # Only A was given up.
+    # Only A was disconnected.
     assert (
         quotas.find_use(service.config, "wallet_changes_per_day", ada.owner_id, NOW + HOUR).used
         == 1
@@ -119,7 +119,7 @@ def test_when_the_lead_goes_the_next_one_leads(service, ada, when):
     check_log(service)
 
 
-def test_a_wallet_that_went_in_the_millisecond_it_came_was_given_up(service, ada):
+def test_a_wallet_removed_in_the_millisecond_it_was_added_is_disconnected(service, ada):
     add(service, ada, B)
     wallets.remove_wallet(ada, B, NOW + 1)
     gone = Attachment.get(Attachment.wallet == Wallet.get(Wallet.address == B))
@@ -130,7 +130,7 @@ def test_a_wallet_that_went_in_the_millisecond_it_came_was_given_up(service, ada
     )
 
 
-def test_wallets_can_go_and_come_again(service, ada):
+def test_a_wallet_can_be_removed_and_added_again(service, ada):
     add(service, ada, B)
     wallets.remove_wallet(ada, A, NOW + HOUR)
     add(service, ada, A, now=NOW + HOUR)
@@ -147,7 +147,7 @@ def test_wallets_can_go_and_come_again(service, ada):
     check_log(service)
 
 
-def test_another_proof_replaces_the_lead_and_no_other(service, ada):
+def test_a_new_proof_replaces_only_the_leading_wallet(service, ada):
     add(service, ada, B, C)
     wallets.attach_wallet(service.config, ada, D, NOW + HOUR, "proven")
     assert held(ada) == [B, C, D]
@@ -155,7 +155,7 @@ def test_another_proof_replaces_the_lead_and_no_other(service, ada):
 
 
 @pytest.mark.parametrize("end", ["retire", "detach", "delete"])
-def test_all_end_together(service, ada, end):
+def test_disconnecting_ends_every_attachment(service, ada, end):
     add(service, ada, B, C)
     if end == "retire":
         influencers.retire_bot(ada, NOW + HOUR)
@@ -173,7 +173,7 @@ def test_all_end_together(service, ada, end):
         assert held(eve) == [one]
 
 
-def test_a_ban_takes_one_wallet_and_leaves_the_others(service, ada):
+def test_a_wallet_ban_leaves_other_wallets_connected(service, ada):
     add(service, ada, B, C)
     acts.ban_wallet(C, "operator", "Stolen.", NOW + HOUR)
     assert held(ada) == [A, B]
@@ -191,14 +191,14 @@ def refuse(act):
     return caught.value.code, caught.value.detail
 
 
-def test_nothing_is_added_to_a_claimed_wallet(service):
+def test_nothing_can_be_added_next_to_a_claimed_wallet(service):
     bot = service.make_bot("Ada", A).bot
     code, detail = refuse(lambda: add(service, bot, B))
     assert code == "validation_failed" and "prove it first" in detail
     assert held(bot) == [A] and not Wallet.select().where(Wallet.address == B).exists()
 
 
-def test_a_claimed_wallet_does_not_take_the_place_of_several(service, ada):
+def test_a_claimed_wallet_does_not_replace_several_proven_ones(service, ada):
     add(service, ada, B)
     code, detail = refuse(lambda: wallets.attach_wallet(service.config, ada, D, NOW + HOUR))
     assert code == "validation_failed" and "all of them proven" in detail
@@ -206,7 +206,7 @@ def test_a_claimed_wallet_does_not_take_the_place_of_several(service, ada):
 
 
 @pytest.mark.parametrize("ownership", ["claimed", "proven"])
-def test_no_other_bot_takes_one_that_is_held(service, ada, ownership):
+def test_a_connected_wallet_cannot_be_added_to_another_bot(service, ada, ownership):
     add(service, ada, B)
     eve = service.make_bot("Eve").bot
     for one in (A, B):
@@ -218,7 +218,7 @@ def test_no_other_bot_takes_one_that_is_held(service, ada, ownership):
     assert held(ada) == [A, B] and held(eve) == []
 
 
-def test_an_added_wallet_displaces_a_mere_claim(service, ada):
+def test_adding_by_proof_displaces_a_claim(service, ada):
     eve = service.make_bot("Eve", B).bot
     add(service, ada, B)
     assert held(ada) == [A, B] and held(eve) == []
@@ -226,12 +226,12 @@ def test_an_added_wallet_displaces_a_mere_claim(service, ada):
 
 
 @pytest.mark.parametrize("other", [VAULT, "11111111111111111111111111111111", "no address"])
-def test_what_no_key_signs_for_is_never_added(service, ada, other):
+def test_an_address_without_a_key_cannot_be_added(service, ada, other):
     assert refuse(lambda: add(service, ada, other))[0] == "validation_failed"
     assert held(ada) == [A]
 
 
-def test_a_retired_bot_takes_none_and_nobody_removes_anothers(service, ada):
+def test_retired_bots_add_nothing_and_strangers_remove_nothing(service, ada):
     eve = service.make_bot("Eve").bot
     add(service, ada, B)
     for one in (A, B, C):
@@ -239,12 +239,12 @@ def test_a_retired_bot_takes_none_and_nobody_removes_anothers(service, ada):
     influencers.retire_bot(ada, NOW + HOUR)
     with pytest.raises(Problem, match="retired"):
         wallets.add_wallet(service.config, influencers.find_bot(ada.uid), C, NOW + HOUR)
-    # Nor where it was retired after a request had read it.
+    # The bot may be retired after a request has read it.
     assert ada.retired_at is None
     assert refuse(lambda: add(service, ada, C))[0] == "bot_retired" and held(ada) == []
 
 
-def test_each_wallet_counts_toward_the_owners_limits(tmp_path):
+def test_each_wallet_counts_toward_the_owner_limit(tmp_path):
     service = Service(tmp_path / "data", max_wallets_per_owner=2, max_wallet_changes_per_day=1)
     bot = service.make_bot("Ada").bot
     add(service, bot, A, B)
@@ -262,7 +262,7 @@ def test_each_wallet_counts_toward_the_owners_limits(tmp_path):
     service.close()
 
 
-def test_of_many_at_once_one_bot_gets_the_wallet_once(service, ada):
+def test_concurrent_additions_connect_a_wallet_once(service, ada):
     eve = service.make_bot("Eve").bot
     wallets.attach_wallet(service.config, eve, E, NOW, "proven")
     done, ready = [], threading.Barrier(20)
@@ -292,7 +292,7 @@ def test_of_many_at_once_one_bot_gets_the_wallet_once(service, ada):
 
 
 # ---- whose the past is ---------------------------------------------------------------------------
-def test_what_was_proven_as_a_second_wallet_stays_with_the_bot(service, ada):
+def test_a_proven_second_wallet_keeps_its_past_with_the_bot(service, ada):
     add(service, ada, B)
     wallets.remove_wallet(ada, B, NOW + HOUR)
     eve = service.make_bot("Eve").bot
@@ -301,7 +301,7 @@ def test_what_was_proven_as_a_second_wallet_stays_with_the_bot(service, ada):
     assert (row.bot_id, row.earlier_bot_id, row.bot_since) == (eve.id, ada.id, NOW + 2 * HOUR)
 
 
-def test_a_clock_that_was_set_back_between_a_proof_and_a_claim_stops_nobody(service, ada):
+def test_a_clock_set_back_between_proof_and_claim_is_tolerated(service, ada):
     wallets.detach_wallet(ada, NOW + HOUR)
     eve = service.make_bot("Eve").bot
     wallets.attach_wallet(service.config, eve, A, NOW - HOUR)

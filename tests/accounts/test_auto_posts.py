@@ -44,7 +44,7 @@ def wallet(db):
 
 
 def trade(signature, slot, held, change, lamports, sol):
-    """A buy or sale of MINT: token balance `held` before, lamports before and the SOL change."""
+    """A purchase or sale of MINT: tokens and lamports before, and the SOL change."""
     balances = (
         Balance("Wallet", None, 9, 0, 0, lamports, lamports + sol),
         Balance("Account", MINT, 6, held, held + change, 2_039_280, 2_039_280),
@@ -92,7 +92,7 @@ BUY = trade("buy", 1, 0, 2_500_000, 10_000_000_000, -1_250_000_000)
 SELL = trade("sell", 2, 2_500_000, -1_000_000, 8_750_000_000, 750_000_000)
 
 
-def test_a_later_trade_is_told_with_its_result(wallet):
+def test_a_later_trade_is_posted_with_its_result(wallet):
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, SELL, NOW + 2)
     posts = publish(wallet)
@@ -102,14 +102,15 @@ def test_a_later_trade_is_told_with_its_result(wallet):
     ]
     bought, sold = posts
     assert "2.5" in bought.body and "1.25" in bought.body
-    # 1,000,000 of 2,500,000 units cost 1.25 SOL * 2 / 5 = 0.5 SOL and brought 0.75 SOL
+    # 1,000,000 of 2,500,000 units cost 1.25 SOL * 2 / 5 = 0.5 SOL and sold for 0.75 SOL
     assert not find_foreign_numbers(sold.body, {"amount": "1", "sol": "0.75", "resultSol": "0.25"})
     assert "0.25" in sold.body
     assert sold.event_at == SELL.block_time * 1000
 
 
-def test_a_gift_beside_a_sale_is_not_told_as_its_proceeds(wallet):
-    # 0.75 SOL came in, 0.7 of it by a transfer beside the sale, and 0.4 units beside 1.4 sold
+def test_a_gift_during_a_sale_is_not_posted_as_proceeds(wallet):
+    # 0.75 SOL arrived, 0.7 of it by a separate transfer, and 0.4 of the 1.4 units sold left
+    # separately
     gifted = SELL._replace(
         beside_sol=700_000_000,
         beside_tokens=((MINT, 400_000, 6),),
@@ -123,8 +124,8 @@ def test_a_gift_beside_a_sale_is_not_told_as_its_proceeds(wallet):
     assert not find_foreign_numbers(sold.body, {**facts, "resultSol": "-0.65"})
 
 
-def test_what_was_bought_and_sent_on_at_once_is_told_as_bought(wallet):
-    """The balance of the token changed by nothing; 2.5 units were bought for 1.25 SOL."""
+def test_tokens_bought_and_sent_on_at_once_are_posted_as_bought(wallet):
+    """The token balance didn't change, but 2.5 units were bought for 1.25 SOL."""
     sent_on = BUY._replace(
         tokens=(), beside_tokens=((MINT, -2_500_000, 6),), balances=BUY.balances[:1]
     )
@@ -133,21 +134,21 @@ def test_what_was_bought_and_sent_on_at_once_is_told_as_bought(wallet):
     assert "2.5" in post.body and "1.25" in post.body
 
 
-def test_a_result_of_a_part_is_not_told_as_that_of_the_sale(wallet):
-    """Half a unit was held before anything was seen; of the one sold, half has a known cost."""
+def test_a_partial_result_is_not_posted_as_the_sale_result(wallet):
+    """Half a unit was held before the history began; half of the unit sold has a known cost."""
     for entry in (
         trade("buy", 1, 500_000, 2_500_000, 10_000_000_000, -1_250_000_000),
         trade("sell", 2, 3_000_000, -1_000_000, 8_750_000_000, 750_000_000),
     ):
         arrive(wallet, entry, NOW + entry.slot)
     sold = publish(wallet)[1]
-    # The half brought 0.375 SOL and cost 0.25.
+    # The known half sold for 0.375 SOL and cost 0.25.
     assert (sold.trade.realized, sold.trade.result) == ("partial", 125_000_000)
     assert not find_foreign_numbers(sold.body, {"amount": "1", "sol": "0.75"})
 
 
-def test_of_several_wallets_no_result_is_told_that_another_may_change(wallet):
-    """The other side of the same transaction may not be read yet."""
+def test_no_result_is_posted_while_another_wallet_could_change_it(wallet):
+    """The other wallet's side of the transaction may not have been read yet."""
     other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, backfilled=True)
     Attachment.create(bot=wallet.bot, wallet=other, ownership="proven", attached_at=1)
     posts = []
@@ -158,13 +159,13 @@ def test_of_several_wallets_no_result_is_told_that_another_may_change(wallet):
     assert not find_foreign_numbers(posts[1].body, {"amount": "1", "sol": "0.75"})
 
 
-def test_unexplained_value_is_not_told(wallet):
+def test_trades_of_unexplained_value_are_not_posted(wallet):
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, SELL._replace(flags=("value_unexplained",), explained_percent=3), NOW + 2)
     assert [post.signature for post in publish(wallet)] == ["buy"]
 
 
-def test_a_round_trip_is_told_by_its_result(wallet):
+def test_a_round_trip_is_posted_with_its_result(wallet):
     sol = Balance("Wallet", None, 9, 0, 0, 8_750_000_000, 8_760_000_000)
     trip = SELL._replace(
         signature="trip",
@@ -187,7 +188,7 @@ def test_backfilled_and_earlier_trades_are_not_posted(wallet):
     assert publish(wallet) == []
 
 
-def test_a_trade_is_told_once_whatever_is_folded_again(wallet):
+def test_a_trade_is_posted_once_however_often_it_is_rebuilt(wallet):
     arrive(wallet, BUY, NOW + 1)
     first = publish(wallet)
     models.Trade.update(digest="tampered").execute()
@@ -195,21 +196,21 @@ def test_a_trade_is_told_once_whatever_is_folded_again(wallet):
     assert [p.id for p in again] == [p.id for p in first] and len(first) == 1
 
 
-def test_what_arrived_when_it_was_switched_on_is_told_as_the_observers(wallet):
+def test_trades_that_arrive_after_switching_on_are_posted(wallet):
     arrive(wallet, BUY, NOW)
     (post,) = publish(wallet, now=NOW + 9)
     assert (post.mint, post.channel, post.checked_at) == (MINT, "observer", NOW + 9)
-    # Nobody knows a symbol of it: its first letters stand for it, in the post as in its words.
+    # The symbol is unknown, so the post uses the first letters of the mint.
     assert post.symbol == "Mint"
 
 
-def test_a_trade_without_a_block_time_is_of_the_moment_it_was_seen(wallet):
+def test_a_trade_without_a_block_time_uses_the_time_it_was_seen(wallet):
     arrive(wallet, BUY._replace(block_time=None), NOW + 1)
     assert [post.event_at for post in publish(wallet, now=NOW + 9)] == [NOW + 9]
 
 
-def test_another_wallets_part_of_a_transaction_is_not_told(wallet):
-    """Two wallets that are watched traded in one transaction: the bot tells what its own did."""
+def test_another_wallets_part_of_a_transaction_is_not_posted(wallet):
+    """Two watched wallets traded in one transaction; the post covers only this bot's trade."""
     other = Wallet.create(address="Other", bot=wallet.bot, created_at=1, backfilled=True)
     Address.create(wallet=other, address="Other", full_scans=2, scan_new=0)
     arrive(wallet, BUY, NOW + 1)
@@ -219,8 +220,8 @@ def test_another_wallets_part_of_a_transaction_is_not_told(wallet):
     assert (post.wallet_id, post.trade.wallet_id) == (wallet.id, wallet.id)
 
 
-def test_a_rebuild_is_no_news(wallet, monkeypatch):
-    """Of two trades at once each may be news where two are allowed, and none where one is."""
+def test_a_rebuild_posts_nothing(wallet, monkeypatch):
+    """With two simultaneous trades, both are posted if the limit is two, and neither if it is one."""
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, SELL, NOW + 2)
     monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 1)
@@ -230,8 +231,8 @@ def test_a_rebuild_is_no_news(wallet, monkeypatch):
     assert len(publish(wallet)) == 2
 
 
-def test_what_a_rebuild_left_untold_stays_so(wallet, monkeypatch):
-    """Two trades came at once and were no news; the one that follows them is."""
+def test_trades_a_rebuild_skipped_stay_unposted(wallet, monkeypatch):
+    """Two simultaneous trades exceeded the limit and weren't posted; the next trade is."""
     monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 1)
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, SELL, NOW + 2)
@@ -241,7 +242,7 @@ def test_what_a_rebuild_left_untold_stays_so(wallet, monkeypatch):
     assert [post.signature for post in publish(wallet)] == ["later"]
 
 
-def test_an_event_of_the_bots_own_takes_no_trade_of_its_name(wallet):
+def test_a_bots_own_event_id_does_not_suppress_a_trade_post(wallet):
     arrive(wallet, BUY, NOW + 1)
     publish(wallet)
     Post.update(source="bot").execute()
@@ -249,9 +250,9 @@ def test_an_event_of_the_bots_own_takes_no_trade_of_its_name(wallet):
     assert [post.source for post in publish(wallet)] == ["bot", "observer"]
 
 
-def test_the_voice_is_told_what_the_bot_said_itself_and_nothing_else(wallet, monkeypatch):
-    """Its latest twenty sentences about trades, the last one last, so that it repeats none; and a
-    seed of its own for each trade.
+def test_the_voice_gets_only_the_bots_own_past_posts(wallet, monkeypatch):
+    """The voice gets the bot's latest twenty sentences about trades, newest last, and a seed per
+    trade.
     """
     asked = []
 
@@ -280,12 +281,12 @@ def test_the_voice_is_told_what_the_bot_said_itself_and_nothing_else(wallet, mon
         ({**VOICE, "tone": "dry"}, seeds[1], ["said 1"]),
         ({**VOICE, "tone": "dry"}, seeds[2], ["said 1", "said 2"]),
     ]
-    # The twenty-second is told after twenty-one.
+    # The last purchase is posted after 21 others.
     assert asked[21][2] == [f"said {number}" for number in range(2, 22)]
 
 
-def test_what_a_swap_neither_gave_nor_got_is_not_told(db):
-    """Five DOGs left beside the venue, after the three CATs that were given for it."""
+def test_tokens_that_only_passed_through_a_swap_are_not_posted(db):
+    """Three CATs were sold in the swap, and five DOGs left separately."""
     trade = swapped()
     trade.token_changes = orjson.dumps(
         [["Cat11111", "-3000000", 6], ["Dog11111", "-5", 0], [MINT, "2500000", 6]]
@@ -295,7 +296,7 @@ def test_what_a_swap_neither_gave_nor_got_is_not_told(db):
     assert (facts["fromSymbol"], facts["fromAmount"]) == ("Cat1", "3")
 
 
-def test_trades_are_not_posted_where_auto_post_is_off(wallet):
+def test_nothing_is_posted_while_auto_post_is_off(wallet):
     Bot.update(auto_post=False).execute()
     arrive(wallet, BUY, NOW + 1)
     assert publish(wallet) == []
@@ -319,7 +320,7 @@ def test_a_bot_may_use_the_same_event_id(wallet):
 
 
 def swapped(**more):
-    """Three CATs, of whose symbol nobody knows, for 2.5 of MINT, half of which passed beside."""
+    """Three CATs of unknown symbol for 2.5 MINT, half of which arrived outside the venue."""
     changes = [["Cat11111", "-3000000", 6], [MINT, "2500000", 6]]
     return Trade(
         kind="swap",
@@ -333,12 +334,12 @@ def swapped(**more):
     )
 
 
-def test_a_swap_is_told_with_what_was_given_for_it(db):
+def test_a_swap_is_posted_with_what_was_given(db):
     Token.create(mint=MINT, symbol="PINE", name="Pine", discovered_at=1, tracked_at=1)
     assert auto_posts._tell_facts(swapped()) == {
         "kind": "swap",
         "symbol": "PINE",
-        # 2.5 less the 1.25 beside it.
+        # 2.5 minus the 1.25 from outside the venue.
         "amount": "1.25",
         "fromSymbol": "Cat1",
         "fromAmount": "3",
@@ -350,7 +351,7 @@ USDC = STABLECOINS[0]
 
 
 def against_usdc(signature, slot, held, change, coins, given):
-    """As `trade`, for micro-USDC: `coins` of them before, and `given` or got."""
+    """Like `trade`, in micro-USDC: `coins` before, and the amount given or received."""
     entry = trade(signature, slot, held, change, 10_000_005_000 - 5000 * slot, -5000)
     purse = Balance("Purse", USDC.mint, 6, coins, coins + given, 2_039_280, 2_039_280)
     return entry._replace(
@@ -362,12 +363,12 @@ def against_usdc(signature, slot, held, change, coins, given):
     )
 
 
-# 2.5 for 5 USDC; then 1 of them, which cost 2 USDC, for 3 or for 1.5 or for 2.
+# Buys 2.5 for 5 USDC, then sells 1 of them, which cost 2 USDC, for 3, 1.5 or 2.
 PAID = against_usdc("paid", 1, 0, 2_500_000, 9_000_000, -5_000_000)
 
 
 def says(body, *parts):
-    """Whether a text of any shape has these numbers and names, each as words of its own."""
+    """Whether a sentence contains these numbers and names as separate words."""
     return all(re.search(rf"(?<![\w.]){re.escape(one)}(?!\.?\w)", body) for one in parts)
 
 
@@ -379,7 +380,7 @@ def says(body, *parts):
         (2_000_000, "0", ("Flat", "Even to the last digit")),
     ],
 )
-def test_a_sale_for_a_stablecoin_is_told_with_its_result_in_it(wallet, got, result, words):
+def test_a_sale_for_a_stablecoin_is_posted_with_its_result_in_it(wallet, got, result, words):
     arrive(wallet, PAID, NOW + 1)
     arrive(wallet, against_usdc("sold", 2, 2_500_000, -1_000_000, 4_000_000, got), NOW + 2)
     bought, sold = publish(wallet)
@@ -393,7 +394,7 @@ def test_a_sale_for_a_stablecoin_is_told_with_its_result_in_it(wallet, got, resu
     assert not find_foreign_numbers(sold.body, told) and "SOL" not in sold.body
 
 
-def test_a_sale_whose_cost_nobody_saw_is_told_without_a_result(wallet):
+def test_a_sale_of_unknown_cost_is_posted_without_a_result(wallet):
     arrive(wallet, against_usdc("sold", 1, 2_500_000, -1_000_000, 0, 3_000_000), NOW + 1)
     (sold,) = publish(wallet)
     assert says(sold.body, "1", "Mint", "3 USDC")
@@ -401,7 +402,7 @@ def test_a_sale_whose_cost_nobody_saw_is_told_without_a_result(wallet):
 
 
 @pytest.mark.parametrize("name", ["USDC", "usdc", "$USDC", "U\u200bSDC", "USDC.", "UЅDC"])
-def test_a_token_that_calls_itself_a_stablecoin_is_told_by_its_mint(wallet, name):
+def test_a_fake_stablecoin_is_posted_by_its_mint(wallet, name):
     Token.create(mint=MINT, symbol=name, name=name, discovered_at=1, tracked_at=1)
     Token.create(mint=USDC.mint, symbol="FAKE", name="Fake", discovered_at=1, tracked_at=1)
     arrive(wallet, PAID, NOW + 1)

@@ -14,7 +14,7 @@ from chain.ledger.views import ALL_HISTORY
 from models import Wallet
 from web.api import queries
 
-# An address that a key signs for, so that it can be proven.
+# An address with a key, so that it can be proven.
 W = base58.b58encode(SigningKey(bytes(32)).verify_key.encode())
 M = address("mint")
 HOUR = 3_600_000
@@ -28,7 +28,7 @@ def at(ms):
 
 # ---- the past of a wallet -----------------------------------------------------------------------
 class World:
-    """Ada proved W, traded and left; Eve merely claims it at CLAIMED."""
+    """Ada proved W, traded and left; Eve only claimed it, at CLAIMED."""
 
     def __init__(self, service):
         self.service = service
@@ -53,7 +53,7 @@ class World:
         return self.service.get(f"/api/v1/{path}", self.key).json
 
     def trades_of(self, made):
-        """Names of the trades that a bot shows, oldest first, by every list of them."""
+        """The trades that a bot's lists show, oldest first."""
         uid = made.bot.uid
         listed = [
             row["id"] for row in self.service.pages(f"/api/v1/trades?botId={uid}", self.key, 1)
@@ -78,7 +78,7 @@ class World:
         return [name.removeprefix("trade_") for name in listed[::-1]]
 
     def since(self, uid):
-        """What followers of this bot are told from the beginning of everything."""
+        """What followers of this bot receive from the beginning of the stream."""
         return [row for _, row in self.told(queries.find_wallets(bot=uid))]
 
     def told(self, shares):
@@ -103,13 +103,13 @@ def world(service):
     return World(service)
 
 
-def test_a_claim_shows_what_came_after_it(world):
-    """A trade whose time is unknown is not given to a claim."""
+def test_a_claim_shows_only_later_trades(world):
+    """A trade without a block time doesn't go to a claim."""
     assert world.trades_of(world.ada) == ["hers", "between", "timeless"]
     assert world.trades_of(world.eve) == ["claimed"]
 
 
-def test_the_stream_tells_whose_each_trade_is(world):
+def test_the_stream_names_the_bot_of_each_trade(world):
     told = {row["id"]: row["botId"] for _, row in world.told(None)}
     assert told == {
         f"trade_{name}": made.bot.uid
@@ -123,7 +123,7 @@ def test_the_stream_tells_whose_each_trade_is(world):
 
 
 @pytest.mark.parametrize("query", ["", "sort=volume", "sort=trades", "window=24h"])
-def test_a_claim_takes_no_result_and_no_rank(world, query):
+def test_a_claim_gets_no_results_and_no_rank(world, query):
     row = world.row_of(world.eve, query)
     assert (row["rank"], row["unrankedReason"]) == (None, "held_by_another")
     assert row["realizedLamports"] is row["volumeLamports"] is row["observedTrades"] is None
@@ -135,7 +135,7 @@ def test_a_claim_takes_no_result_and_no_rank(world, query):
     )
 
 
-def test_what_is_held_now_has_no_cost_for_a_mere_claim(world):
+def test_current_holdings_have_no_cost_under_a_claim(world):
     held = {
         "mint": M,
         "amountRaw": "7",
@@ -153,12 +153,12 @@ def test_what_is_held_now_has_no_cost_for_a_mere_claim(world):
 
 
 @pytest.mark.parametrize("last, shown", [(CLAIMED - 1000, None), (CLAIMED, "2026-11-05T15:00:00Z")])
-def test_the_last_trade_of_a_claim_is_its_own(world, last, shown):
+def test_the_last_trade_of_a_claim_belongs_to_it(world, last, shown):
     Wallet.update(last_trade_at=last).execute()
     assert world.get(f"bots/{world.eve.bot.uid}")["lastTradeAt"] == shown
 
 
-def test_another_proof_takes_it_all(world):
+def test_a_new_proof_takes_over_the_whole_history(world):
     world.claim(world.eve, CLAIMED + HOUR, "proven")
     assert world.trades_of(world.ada) == []
     assert world.trades_of(world.eve) == ["hers", "between", "claimed", "timeless"]
@@ -166,7 +166,7 @@ def test_another_proof_takes_it_all(world):
     assert (row["rank"], row["ownership"], row["realizedLamports"]) == (1, "proven", "9000")
 
 
-def test_coming_back_makes_it_whole_again(world):
+def test_proving_again_restores_the_whole_history(world):
     wallets.detach_wallet(world.eve.bot, CLAIMED + HOUR)
     world.claim(world.ada, CLAIMED + 2 * HOUR)
     assert world.trades_of(world.eve) == []
@@ -178,12 +178,12 @@ def test_a_detached_claim_keeps_what_came_after_it(world):
     wallets.detach_wallet(world.eve.bot, CLAIMED + HOUR)
     assert world.trades_of(world.eve) == ["claimed"]
     world.claim(world.eve, CLAIMED + 2 * HOUR)
-    # Since the first claim, not the last.
+    # From the first claim on, not the last.
     assert world.trades_of(world.eve) == ["claimed"]
 
 
-def test_a_claim_from_before_the_proof_gives_no_right_to_what_was_proven(service):
-    """Who claims many wallets early would otherwise own their past when the owner leaves."""
+def test_a_claim_older_than_the_proof_gets_no_proven_history(service):
+    """Otherwise, anyone could claim many wallets early and get their past when the owner leaves."""
     eve, ada = service.make_bot("Eve", W), service.make_bot("Ada")
     wallets.attach_wallet(service.config, ada.bot, W, NOW + HOUR, ownership="proven")
     wallets.detach_wallet(ada.bot, NOW + 2 * HOUR)
@@ -192,7 +192,7 @@ def test_a_claim_from_before_the_proof_gives_no_right_to_what_was_proven(service
 
 
 def claim_in_turn(service, *bots):
-    """Each bot claims the wallet and gives it up; the last one, three hours apart, holds it."""
+    """Each bot claims the wallet and disconnects it, three hours apart; the last one keeps it."""
     for place, bot in enumerate(bots):
         wallets.attach_wallet(service.config, bot, W, CLAIMED + 3 * HOUR * place)
         if place < len(bots) - 1:
@@ -205,23 +205,23 @@ def shown_trades(service, bot):
     return [row.uid.removeprefix("trade_") for _, row in told]
 
 
-def test_a_claim_shows_nothing_of_before_though_nobody_had_proven_the_wallet(service):
+def test_a_claim_shows_no_earlier_trades_of_an_unproven_wallet(service):
     ada, eve, bob = (service.make_bot(name).bot for name in ("Ada", "Eve", "Bob"))
     claim_in_turn(service, ada, eve, bob)
     for slot, hours in enumerate((-1, 0, 2, 3, 4, 6, 7), 1):
         service.observe_trade(W, str(hours), slot=slot, block_time=CLAIMED // 1000 + hours * 3600)
-    # Bob's begin with hour 6; all before that is of the bot that held it first.
+    # Bob's trades begin in hour 6; earlier ones belong to the wallet's first bot.
     assert shown_trades(service, bob) == ["6", "7"]
     assert shown_trades(service, ada) == ["-1", "0", "2", "3", "4"]
     assert shown_trades(service, eve) == []
     shown = service.get(f"/api/v1/bots/{bob.uid}", service.make_bot("Z").publish_key.text).json
     assert (shown["results"], shown["resultsReason"]) == (None, "held_by_another")
-    # Whoever proves it has all; whoever held it first and comes back, too.
+    # A bot that proves the wallet gets everything; so does the first bot if it returns.
     wallets.attach_wallet(service.config, bob, W, CLAIMED + 8 * HOUR, ownership="proven")
     assert shown_trades(service, bob) == ["-1", "0", "2", "3", "4", "6", "7"]
 
 
-def test_the_bot_that_held_an_unproven_wallet_first_comes_back_to_all_of_it(service):
+def test_the_first_bot_of_an_unproven_wallet_regains_all_of_it(service):
     ada, eve = (service.make_bot(name).bot for name in ("Ada", "Eve"))
     claim_in_turn(service, ada, eve, ada)
     service.observe_trade(W, "old", slot=1)
@@ -238,7 +238,7 @@ def say(service, made, event):
 
 
 def labels(service, post):
-    """What a reader sees beside a post, wherever it is shown."""
+    """Labels of a post on every page and in every response."""
     item = next(
         one
         for one in service.get("/feed.json").json["items"]
@@ -260,10 +260,8 @@ def labels(service, post):
     return claimed[0]
 
 
-def test_a_label_says_whether_the_wallet_was_proven(service):
-    """It is the attachment's under which the post was made that counts, also when it was proven
-    later.
-    """
+def test_a_label_shows_whether_the_wallet_was_proven(service):
+    """The attachment at the time of the post decides, even if it was proven later."""
     made = service.make_bot("Ada", W)
     service.observe_trade(W, "sold", slot=1)
     post, key = say(service, made, "one"), made.publish_key.text
@@ -279,7 +277,7 @@ def test_a_label_says_whether_the_wallet_was_proven(service):
     assert not labels(service, post)
 
 
-def test_a_post_of_a_mere_claim_stays_so_when_the_owner_comes(service):
+def test_a_post_under_a_claim_keeps_its_label_after_a_proof(service):
     eve, ada = service.make_bot("Eve", W), service.make_bot("Ada")
     service.observe_trade(W, "sold", slot=1)
     post = say(service, eve, "one")

@@ -24,7 +24,9 @@ def operator(service):
 
 @pytest.fixture
 def ada(service):
-    """(browser of the owner, bot uid, publishing key, recovery code), with a wallet and a post"""
+    """(the owner's browser, bot uid, publishing key, recovery code) of a bot with a wallet and a
+    post
+    """
     browser = Browser(service)
     _, uid, key, code = browser.create("Ada", wallet=W)
     assert service.post({"eventId": "e", "body": "b"}, key).status_code == 201
@@ -55,7 +57,7 @@ def test_a_reader_reports_a_post_and_the_operator_sees_it(service, ada, operator
     assert "1 report from readers" in operator.get("/admin").text
     page = operator.get("/admin/reports").text
     assert "deception" in page and "not Ada" in page and f"/admin/posts/{post.uid}/hide" in page
-    # Hiding the post settles it.
+    # Hiding the post closes the report.
     operator.send(f"/admin/posts/{post.uid}/hide", page="/admin", reason="so it is")
     assert conduct.count_open() == 0 and "from readers" not in operator.get("/admin").text
     assert "post hidden" in operator.get("/admin/reports").text
@@ -72,13 +74,13 @@ def test_a_reader_reports_a_post_and_the_operator_sees_it(service, ada, operator
         ({"note": "x" * 501}, "note"),
     ],
 )
-def test_a_report_that_says_nothing_is_refused(service, ada, typed, field):
+def test_an_empty_report_is_refused(service, ada, typed, field):
     answer = report(Browser(service), Post.get(), **typed)
     assert answer.status_code == 422 and field in errors_of(answer)
     assert Report.select().count() == 0
 
 
-def test_a_secret_in_a_report_is_neither_stored_nor_shown(service, ada):
+def test_a_secret_in_a_report_is_not_stored_or_shown(service, ada):
     key = ada[2]
     answer = report(Browser(service), Post.get(), note=f"it shows {key}")
     assert answer.status_code == 422 and key not in answer.text and "note" in errors_of(answer)
@@ -86,13 +88,13 @@ def test_a_secret_in_a_report_is_neither_stored_nor_shown(service, ada):
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_an_address_reports_five_times_a_minute(service, ada):
+def test_an_address_can_report_five_times_a_minute(service, ada):
     reader = Browser(service)
     assert [report(reader, Post.get()).status_code for _ in range(6)] == [302] * 5 + [429]
     assert Report.select().count() == 5
 
 
-def test_enough_reports_are_enough(service, ada, monkeypatch):
+def test_open_reports_per_post_are_limited(service, ada, monkeypatch):
     monkeypatch.setattr(conduct, "MAX_OPEN_OF_POST", 2)
     post = Post.get()
     for _ in range(2):
@@ -106,20 +108,20 @@ def test_enough_reports_are_enough(service, ada, monkeypatch):
     assert refused(lambda: conduct.report_post(other.uid, "spam", "", NOW)) == "reported_enough"
 
 
-def test_what_a_report_says_is_text(service, ada, operator):
+def test_report_text_is_escaped(service, ada, operator):
     conduct.report_post(Post.get().uid, "other", HOSTILE[:400], NOW)
     page = operator.get("/admin/reports").text
     assert "<script>window" not in page and "&lt;script&gt;" in page
 
 
-def test_no_such_post_has_no_form(service):
+def test_a_missing_post_has_no_report_form(service):
     browser = Browser(service)
     assert browser.get("/posts/post_nobody/report").status_code == 404
     assert browser.send("/posts/post_nobody/report", about="spam").status_code == 404
 
 
 # ---- bans of owners ------------------------------------------------------------------------------
-def test_a_banned_owner_is_kept_out_everywhere_and_told_why(service, ada, operator):
+def test_a_banned_owner_is_refused_everywhere_with_the_reason(service, ada, operator):
     browser, uid, key, code = ada
     owner = Bot.get().owner
     influencers.set_profile(Bot.get(), auto_post=True, now=NOW)
@@ -140,7 +142,7 @@ def test_a_banned_owner_is_kept_out_everywhere_and_told_why(service, ada, operat
     assert not Bot.get().auto_post and Post.select().count() == 1
     assert "Banned: " in operator.get(f"/admin/owners/{owner.uid}").text
     assert "threats" in operator.get("/admin/bans").text
-    # Let in again, with the code that was refused.
+    # Unbanned, the refused code works again.
     assert operator.send(path, page="/admin", reason="sorry", on="yes").status_code == 302
     assert service.get("/api/v1/me", key).status_code == 200
     assert browser.send("/recover", code=code).status_code == 200
@@ -160,7 +162,7 @@ def test_streams_of_a_banned_owner_end(service, ada):
     assert find_working_keys(keys, NOW) == set()
 
 
-def test_paper_traders_of_a_banned_owner_say_nothing(service):
+def test_paper_traders_of_a_banned_owner_stop_posting(service):
     loud, silent = (traders.create_trader(name, "momentum", NOW).trader for name in ("Wren", "Owl"))
     assert loud.owner_id != silent.owner_id
     conduct.ban_owner(silent.owner, "threats", NOW)
@@ -168,7 +170,7 @@ def test_paper_traders_of_a_banned_owner_say_nothing(service):
 
 
 # ---- bans of wallets -----------------------------------------------------------------------------
-def test_a_banned_wallet_is_taken_away_and_nobody_gets_it(service, ada, operator):
+def test_a_banned_wallet_is_disconnected_and_cannot_be_connected(service, ada, operator):
     browser, uid, _key, _code = ada
     path = f"/admin/wallets/{W}/ban"
     found = operator.client.get("/admin/find", query_string={"q": W})
@@ -195,7 +197,7 @@ def test_a_banned_wallet_is_taken_away_and_nobody_gets_it(service, ada, operator
     assert list_done() == [("ban_wallet", W, "stolen"), ("unban_wallet", W, "it was not")]
 
 
-def test_a_wallet_is_banned_however_its_address_was_pasted(service, ada, operator):
+def test_a_wallet_ban_ignores_how_the_address_was_typed(service, ada, operator):
     path = f"/admin/wallets/%20{W}%0A/ban"
     assert operator.send(path, page="/admin", reason="stolen").status_code == 302
     assert wallets.find_attachment(Bot.get()) is None
@@ -205,7 +207,7 @@ def test_a_wallet_is_banned_however_its_address_was_pasted(service, ada, operato
     assert list_done() == [("ban_wallet", W, "stolen"), ("unban_wallet", W, "it was not")]
 
 
-def test_a_wallet_that_is_not_here_can_be_banned(service, operator):
+def test_an_unused_wallet_can_be_banned(service, operator):
     other = address("other")
     found = operator.client.get("/admin/find", query_string={"q": other})
     assert found.headers["Location"].endswith(f"/admin/wallets/{other}/ban")
@@ -215,8 +217,8 @@ def test_a_wallet_that_is_not_here_can_be_banned(service, operator):
     assert operator.get("/admin/wallets/nonsense/ban").status_code == 422
 
 
-def test_a_banned_owner_keeps_no_way_back_by_an_old_page(service, ada):
-    """The code is refused and stays what it was: lifting the ban needs no new one."""
+def test_a_banned_owner_cannot_return_through_an_old_page(service, ada):
+    """The code is refused and doesn't change, so lifting the ban needs no new one."""
     conduct.ban_owner(Bot.get().owner, "threats", NOW)
     before = Owner.get(Owner.id == Bot.get().owner_id).recovery_hash
     assert refused(lambda: owners.recover_owner(ada[3])) == "owner_banned"
@@ -224,7 +226,7 @@ def test_a_banned_owner_keeps_no_way_back_by_an_old_page(service, ada):
 
 
 # ---- the rules of an instance --------------------------------------------------------------------
-def test_the_operators_rules_are_shown_as_text(service):
+def test_operator_rules_are_escaped(service):
     browser = Browser(service)
     page = browser.get("/about")
     assert page.status_code == 200 and "published any" in page.text

@@ -13,12 +13,12 @@ from models import Bot, Post, Trade, Wallet
 from operate import inspection
 
 W = address("w")
-# Block time of what Service.observe_trade makes, Unix seconds.
+# Block time used by Service.observe_trade, in Unix seconds.
 TRADED = NOW // 1000 - 3600
 
 
 def say(bot, trade, seconds, event=None):
-    """A post that comes so many seconds after the trades."""
+    """Post this many seconds after the trades."""
     body = posts.PostBody(
         eventId=event or f"{trade} {seconds}", body="b", signature=signature(trade)
     )
@@ -33,14 +33,14 @@ def judge_again(*trades):
     verify_posts(Wallet.get(Wallet.address == W), {signature(one) for one in trades}, NOW)
 
 
-def test_a_bot_that_never_posted_about_a_trade(service, bot):
+def test_a_bot_without_posts_about_trades_has_no_delay(service, bot):
     nothing = {"postedWithinMinuteShare": None, "postDelaySecondsMedian": None}
     assert show(service, bot) == {"tradesPosted": 0, "withinMinute": 0, **nothing}
 
 
 def test_the_first_verified_post_of_each_trade_counts(service, bot):
-    """Delays 5, 60, 61 and 4,000 s: half within a minute, the lower middle is 60. Posts that came
-    later about the same trade, or name no trade, do not count.
+    """Delays of 5, 60, 61 and 4,000 s: half are within a minute, and the lower median is 60. Later
+    posts about the same trade and posts without a trade don't count.
     """
     for slot, (name, seconds) in enumerate(zip("abcd", (5, 60, 61, 4_000), strict=True)):
         service.observe_trade(W, name, slot)
@@ -59,8 +59,8 @@ def test_the_first_verified_post_of_each_trade_counts(service, bot):
     assert orjson.loads(row.delays) == [[5, 1], [60, 1], [61, 1], [4_000, 1]]
 
 
-def test_a_post_counts_when_its_trade_is_seen(service, bot):
-    """Posted after 10 s and after 30 s, both before the trade was observed."""
+def test_a_post_counts_once_its_trade_is_observed(service, bot):
+    """Posted after 10 s and 30 s, both before the trade was observed."""
     say(bot, "a", 10)
     say(bot, "a", 30)
     assert show(service, bot)["tradesPosted"] == 0
@@ -69,7 +69,7 @@ def test_a_post_counts_when_its_trade_is_seen(service, bot):
     assert (show(service, bot)["tradesPosted"], DelayTotal.get().median) == (1, 10)
 
 
-def test_what_is_no_longer_verified_no_longer_counts(service, bot):
+def test_a_post_that_loses_its_label_no_longer_counts(service, bot):
     service.observe_trade(W, "a", 1)
     say(bot, "a", 10)
     Trade.update(kind="transfer_out").execute()
@@ -78,7 +78,7 @@ def test_what_is_no_longer_verified_no_longer_counts(service, bot):
     assert Post.get().delay is None
 
 
-def test_a_trade_that_is_gone_takes_its_delay_along(service, bot):
+def test_a_deleted_trade_removes_its_delay(service, bot):
     service.observe_trade(W, "a", 1)
     say(bot, "a", 10)
     Trade.delete().execute()
@@ -86,8 +86,8 @@ def test_a_trade_that_is_gone_takes_its_delay_along(service, bot):
     assert (show(service, bot)["tradesPosted"], Post.get().delay) == (0, None)
 
 
-def test_an_earlier_post_takes_the_place_of_a_later_one(service, bot):
-    """The first names a token that the trade did not move, until it did."""
+def test_an_earlier_post_replaces_a_later_one(service, bot):
+    """The first post named a token that the trade didn't move, until the trade changed."""
     service.observe_trade(W, "a", 1)
     body = posts.PostBody(eventId="e", body="b", signature=signature("a"), mint=address("other"))
     posts.publish(bot.bot.id, body, (TRADED + 10) * 1000)
@@ -106,12 +106,12 @@ def test_a_trade_without_a_time_has_no_delay(service, bot):
 
 
 @pytest.mark.parametrize("created_at, delay", [(2_999, 0), (3_999, 0), (4_000, 1), (9_500, 6)])
-def test_a_delay_is_in_whole_seconds_and_never_below_zero(created_at, delay):
+def test_delays_are_whole_seconds_and_never_negative(created_at, delay):
     assert find_delay(created_at, 3) == delay
 
 
 @given(st.lists(st.integers(0, 99), min_size=1, max_size=30))
-def test_delays_add_up_to_their_count_median_and_share_of_a_minute(delays):
+def test_delays_sum_to_count_median_and_share_within_a_minute(delays):
     told = sum_delays({one: delays.count(one) for one in delays})
     assert told["median"] == sorted(delays)[(len(delays) - 1) // 2]
     assert told["posted"] == len(delays)
@@ -127,7 +127,7 @@ def test_delays_add_up_to_their_count_median_and_share_of_a_minute(delays):
         lambda: DelayTotal.delete(),
     ],
 )
-def test_what_was_spoiled_is_named_and_mended(service, bot, spoil):
+def test_damaged_delays_are_named_and_repaired(service, bot, spoil):
     service.observe_trade(W, "a", 1)
     service.observe_trade(W, "b", 2)
     say(bot, "a", 10)

@@ -23,7 +23,7 @@ URL = "https://example.org/in"
 
 @pytest.fixture
 def ada(private):
-    """The bot that others follow, with a wallet."""
+    """The bot to follow, with a wallet."""
     return private.make_bot("Ada", address("ada"))
 
 
@@ -34,7 +34,7 @@ def bea(private):
 
 
 def told(one):
-    """[(type, data)] of what a receiver got, without pings."""
+    """[(type, data)] that the receiver got, without pings."""
     got = [json.loads(body) for _, body in one.got]
     return [(event["type"], event["data"]) for event in got if event["type"] != "ping"]
 
@@ -69,7 +69,7 @@ def refused(act):
 
 
 # ---- what is sent --------------------------------------------------------------------------------
-def test_a_follower_gets_verified_trades_labels_and_gaps_and_nothing_else(
+def test_a_follower_gets_only_verified_trades_labels_and_gaps(
     private, delivering, receivers, ada, bea
 ):
     (receiver,) = receivers()
@@ -96,7 +96,7 @@ def test_a_follower_gets_verified_trades_labels_and_gaps_and_nothing_else(
         ("verification", "wrong"),
     ]
     assert {data["botId"] for _, data in got} == {ada.bot.uid}
-    # A coverage is sent as it is when it is sent.
+    # Coverage is sent with its value at sending time.
     assert [data["coverage"]["state"] for kind, data in got if kind == "coverage"] == [
         "complete",
         "complete",
@@ -109,7 +109,7 @@ def test_a_follower_gets_verified_trades_labels_and_gaps_and_nothing_else(
     )
 
 
-def test_a_coverage_is_shared_only_when_it_has_a_gap_or_none_any_more():
+def test_coverage_is_shared_only_when_a_gap_opens_or_closes():
     def event(state):
         return "coverage", {"botId": "b", "coverage": state and {"state": state}}
 
@@ -119,7 +119,7 @@ def test_a_coverage_is_shared_only_when_it_has_a_gap_or_none_any_more():
 
 @pytest.mark.parametrize("status", ["none", "pending", "not_found"])
 @pytest.mark.parametrize("kind", ["post", "verification"])
-def test_no_other_label_is_shared(status, kind):
+def test_other_labels_are_not_shared(status, kind):
     post = {
         "createdAt": "2026-11-05T12:00:00Z",
         "hiddenAt": None,
@@ -135,13 +135,11 @@ def test_no_other_label_is_shared(status, kind):
         **verified,
         "verification": {"status": "verified", "checkedAt": "2026-11-05T12:09:00Z"},
     }
-    # Its label changed after it was posted: that is an arrival of its own.
+    # Its label changed after the post, which is a separate event.
     assert bool(hooks.share(kind, later)) == (kind == "verification")
 
 
-def test_an_owner_is_told_all_of_own_bots_by_the_same_hook(
-    private, delivering, receivers, ada, bea
-):
+def test_one_hook_also_reports_all_own_bots(private, delivering, receivers, ada, bea):
     (receiver,) = receivers()
     add(private, bea, receiver.url, events=("post", "trade"), bots=[ada.bot.uid, bea.bot.uid])
     publish(ada, "foreign")
@@ -155,9 +153,7 @@ def test_an_owner_is_told_all_of_own_bots_by_the_same_hook(
     ]
 
 
-def test_an_empty_list_still_means_all_of_the_owners_bots_and_nobody_elses(
-    private, delivering, receivers, ada, bea
-):
+def test_an_empty_list_means_all_own_bots_and_no_others(private, delivering, receivers, ada, bea):
     (receiver,) = receivers()
     add(private, bea, receiver.url, events=ALL)
     trade(private, "bought", explained=100)
@@ -169,7 +165,7 @@ def test_an_empty_list_still_means_all_of_the_owners_bots_and_nobody_elses(
 
 # ---- banned, retired, hidden, deleted ------------------------------------------------------------
 @pytest.mark.parametrize("whom", ["followed", "follower"])
-def test_a_ban_of_either_side_silences_what_is_followed(
+def test_a_ban_on_either_side_stops_the_notifications(
     private, delivering, receivers, ada, bea, whom
 ):
     (receiver,) = receivers()
@@ -184,7 +180,7 @@ def test_a_ban_of_either_side_silences_what_is_followed(
     assert [data.get("eventId") for _, data in told(receiver)] == ["own"]
 
 
-def test_words_that_were_taken_down_do_not_arrive(private, delivering, receivers, ada, bea):
+def test_removed_text_is_not_delivered(private, delivering, receivers, ada, bea):
     (receiver,) = receivers()
     add(private, bea, receiver.url, events=ALL, bots=[ada.bot.uid])
     trade(private, "bought", explained=100)
@@ -198,7 +194,7 @@ def test_words_that_were_taken_down_do_not_arrive(private, delivering, receivers
 
 
 @pytest.mark.parametrize("end", ["retire", "ban", "delete"])
-def test_what_is_gone_cannot_be_followed(private, ada, bea, end):
+def test_retired_and_missing_bots_cannot_be_followed(private, ada, bea, end):
     with storage.database.connection_context():
         if end == "retire":
             influencers.retire_bot(ada.bot, NOW)
@@ -210,13 +206,13 @@ def test_what_is_gone_cannot_be_followed(private, ada, bea, end):
     assert refused(lambda: add(private, bea, URL, events=("trade",), bots=["bot_x"])) == "bots"
 
 
-def test_a_hook_of_others_bots_alone_needs_an_event_they_share(private, ada, bea):
+def test_a_hook_for_other_bots_only_needs_a_shared_event(private, ada, bea):
     assert refused(lambda: add(private, bea, URL, bots=[ada.bot.uid])) == "events"
     many = [f"bot_{n}" for n in range(51)]
     assert refused(lambda: add(private, bea, URL, events=("trade",), bots=many)) == "bots"
 
 
-def test_a_bot_that_changes_owners_is_followed_then_owned(private, ada, bea):
+def test_a_followed_bot_that_changes_owners_becomes_own(private, ada, bea):
     with storage.database.connection_context():
         add(private, bea, URL, events=ALL, bots=[ada.bot.uid])
         (row,) = Hook.select()
@@ -226,7 +222,7 @@ def test_a_bot_that_changes_owners_is_followed_then_owned(private, ada, bea):
 
 
 # ---- the form ------------------------------------------------------------------------------------
-def test_follow_from_the_profile_with_a_new_hook_and_one_more_bot(service):
+def test_the_profile_form_creates_a_hook_and_adds_a_bot_to_it(service):
     other, browser = service.make_bot("Ada"), Browser(service)
     more = service.make_bot("Cleo")
     browser.create("Bea")
@@ -242,7 +238,7 @@ def test_follow_from_the_profile_with_a_new_hook_and_one_more_bot(service):
     overview = browser.get("/following").text
     assert "Ada" in overview and "Cleo" in overview and "example.org/…" in overview
     assert "Unfollow" in browser.get(page).text
-    # Sent a test, its owner is back where the hook is listed.
+    # After a test, the owner returns to the list of hooks.
     tested = browser.send(f"/hooks/{hook.uid}/test", page="/following")
     assert tested.headers["Location"] == "/following"
     for one in (other, more):
@@ -250,7 +246,7 @@ def test_follow_from_the_profile_with_a_new_hook_and_one_more_bot(service):
     assert Hook.select().count() == 0
 
 
-def test_the_form_keeps_the_limits_and_says_what_is_wrong(service):
+def test_the_follow_form_enforces_limits_and_explains_errors(service):
     other, browser = service.make_bot("Ada"), Browser(service)
     browser.create("Bea")
     page = f"/bots/{other.bot.uid}/follow"
@@ -267,7 +263,7 @@ def test_the_form_keeps_the_limits_and_says_what_is_wrong(service):
     assert full.status_code == 409 and "5 webhooks" in full.text
 
 
-def test_nobody_adds_to_or_takes_from_anothers_hook(service):
+def test_only_the_owner_can_change_a_hook(service):
     ada, bea, mallory = Browser(service), Browser(service), Browser(service)
     uid = ada.create("Ada")[1]
     bea.create("Bea")
@@ -283,7 +279,7 @@ def test_nobody_adds_to_or_takes_from_anothers_hook(service):
     assert "yours" in ada.get(page).text
 
 
-def test_a_stranger_is_shown_what_needs_no_account(service):
+def test_a_reader_without_an_account_sees_what_needs_none(service):
     made = service.make_bot("Ada")
     page = service.get(f"/bots/{made.bot.uid}/follow")
     assert page.status_code == 200 and "feed.atom" in page.text and "Sign in" in page.text

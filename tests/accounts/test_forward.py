@@ -37,7 +37,7 @@ def find_last():
 
 
 def attach_at(wallet, *spans):
-    """Instead of its attachment: one for each (begin, end or None), in Unix seconds."""
+    """Replace its attachment with these: (begin, end or None) in Unix seconds."""
     RunningTotal.delete().where(RunningTotal.view != ALL_HISTORY).execute()
     Attachment.delete().execute()
     for begin, end in spans:
@@ -55,9 +55,9 @@ def attach_at(wallet, *spans):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 10**6), data=st.data())
-def test_the_order_of_arrival_leaves_no_trace(empty, seed, data):
-    """Spans that begin and end anywhere, made known anywhere between transactions that come in any
-    order and in any batches: the rows of one rebuild.
+def test_arrival_order_does_not_matter(empty, seed, data):
+    """Spans begin and end anywhere and are added between transactions in any order and batches; the
+    rows match one rebuild.
     """
     entries = entries_of(market(seed, length=30))
     times = st.sampled_from(sorted({entry.block_time for entry in entries}))
@@ -86,8 +86,8 @@ def read_holdings():
     return list(Attachment.select(*columns).order_by(Attachment.attached_at).tuples())
 
 
-def test_a_rebuild_mends_the_stored_record(empty):
-    """10@100 sold for 150: 50. Rows that are wrong, missing or too many are as they were."""
+def test_a_rebuild_repairs_the_stored_record(empty):
+    """10@100 sold for 150: 50. Wrong, missing and extra rows are repaired."""
     t = Teller().gain("B", 1)
     wallet = empty()
     attach_at(wallet, (after(t), None))
@@ -107,8 +107,8 @@ def test_a_rebuild_mends_the_stored_record(empty):
     assert read_holdings() == [(1, 50)]
 
 
-def test_a_rebuild_writes_nothing_where_the_clock_of_the_chain_runs_ahead(empty):
-    """All was seen in one second, and happened in it; hours are those of block times."""
+def test_a_rebuild_writes_nothing_when_the_chain_clock_runs_ahead(empty):
+    """All entries were seen in the second they happened; hours follow block times."""
     t = Teller().gain("B", 1)
     wallet = empty()
     attach_at(wallet, (after(t), None))
@@ -123,8 +123,8 @@ def test_a_rebuild_writes_nothing_where_the_clock_of_the_chain_runs_ahead(empty)
     assert not any(again._pending[wallet.id].derived.rows.values())
 
 
-def test_what_happens_after_the_end_is_another_spans(empty):
-    """Known only later: 10@100 sold for 150 within the first, 10@100 sold for 90 after it."""
+def test_trades_after_an_attachment_ended_belong_to_the_next(empty):
+    """Both found later: 10@100 sold for 150 in the first span, 10@100 sold for 90 after it."""
     t = Teller().gain("B", 1)
     begin = after(t)
     t.buy("A", 10, 100).sell("A", 10, 150)
@@ -142,8 +142,8 @@ def test_what_happens_after_the_end_is_another_spans(empty):
     assert realized == [40, 50]
 
 
-def test_what_is_found_later_went_by_its_block_time(empty):
-    """10@100 sold for 150 in the span, all listed only after it ended: 50."""
+def test_late_discoveries_count_at_their_block_time(empty):
+    """10@100 sold for 150 within the span, listed only after it ended: 50."""
     t = Teller().gain("B", 1)
     begin = after(t)
     t.buy("A", 10, 100).sell("A", 10, 150)
@@ -154,8 +154,8 @@ def test_what_is_found_later_went_by_its_block_time(empty):
     assert find_last().realized == 50
 
 
-def test_when_it_was_seen_is_read_with_each_entry(empty):
-    """10@100 sold for 40, listed before the end: after a rebuild, too."""
+def test_the_time_a_trade_was_seen_is_stored_with_its_entry(empty):
+    """10@100 sold for 40, listed before the span ended; the same after a rebuild."""
     t = Teller().gain("B", 1)
     begin = after(t)
     t.buy("A", 10, 100)

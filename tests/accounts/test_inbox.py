@@ -84,7 +84,7 @@ READ = [
 
 @pytest.fixture
 def inbox(service):
-    """(service, bot, address of its inbox)"""
+    """(service, bot, inbox address)"""
     bot = service.make_bot()
     with storage.database.connection_context():
         made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
@@ -103,7 +103,7 @@ def feed(inbox):
 
 
 @pytest.mark.parametrize("payload, words", READ)
-def test_what_public_bots_send_becomes_a_post(inbox, payload, words):
+def test_payloads_of_public_bots_become_posts(inbox, payload, words):
     answered = send(inbox, payload)
     assert (answered.status_code, answered.data) == (204, b"")
     (post,) = feed(inbox)
@@ -113,7 +113,7 @@ def test_what_public_bots_send_becomes_a_post(inbox, payload, words):
 
 # discord.py sends 1 and 0, discord-webhook "True", most others "true".
 @pytest.mark.parametrize("wait", ["true", "True", "1"])
-def test_with_wait_discords_message_is_answered(inbox, wait):
+def test_with_wait_the_response_is_a_discord_message(inbox, wait):
     answered = send(inbox, WORDS, f"?wait={wait}")
     message, (post,) = answered.json, feed(inbox)
     assert answered.status_code == 200 and answered.content_type == "application/json"
@@ -122,20 +122,20 @@ def test_with_wait_discords_message_is_answered(inbox, wait):
     assert message["author"]["username"] == post["botName"] and message["author"]["bot"]
     for name in ("id", "channel_id", "webhook_id"):
         assert isinstance(message[name], str) and 0 < int(message[name]) < 2**63
-    # Discord's ids hold when they were made: ms since 2015, above 22 bits.
+    # Discord IDs contain their creation time above bit 22: ms since 2015.
     made = datetime.fromtimestamp(((int(message["id"]) >> 22) + 1_420_070_400_000) / 1000, UTC)
     assert made == datetime.fromisoformat(post["createdAt"])
     assert datetime.fromisoformat(message["timestamp"]) == made
 
 
-def test_messages_of_a_bot_stand_in_one_channel(inbox):
+def test_messages_of_one_bot_share_a_channel_id(inbox):
     one, other = (send(inbox, payload, "?wait=1").json for payload in (WORDS, TITLE))
     assert one["channel_id"] == other["channel_id"] and one["id"] != other["id"]
     assert other["embeds"] == TITLE["embeds"]
 
 
 @pytest.mark.parametrize("wait", ["false", "False", "0", ""])
-def test_without_wait_nothing_is_answered(inbox, wait):
+def test_without_wait_the_response_is_empty(inbox, wait):
     assert send(inbox, WORDS, f"?wait={wait}").status_code == 204
 
 
@@ -143,25 +143,25 @@ def test_without_wait_nothing_is_answered(inbox, wait):
     "form", [{"content": "Sold."}, {"payload_json": '{"content": "Sold."}'}], ids=list
 )
 @pytest.mark.parametrize("kind", ["multipart/form-data", "application/x-www-form-urlencoded"])
-def test_a_form_is_a_message(inbox, form, kind):
+def test_a_form_works_like_json(inbox, form, kind):
     assert send(inbox, None, data=form, content_type=kind).status_code == 204
     assert feed(inbox)[0]["body"] == "Sold."
 
 
-def test_a_file_sent_with_it_is_left_out(inbox):
+def test_attached_files_are_ignored(inbox):
     form = {"payload_json": json.dumps(WORDS), "files[0]": (io.BytesIO(b"png"), "chart.png")}
     answered = send(inbox, None, data=form, content_type="multipart/form-data")
     assert answered.status_code == 204 and feed(inbox)[0]["signature"] == SOLD
 
 
-def test_a_message_about_a_transaction_sent_again_is_one_post(inbox):
+def test_a_repeated_message_about_a_transaction_is_one_post(inbox):
     for _ in range(3):
         assert send(inbox, FIELDS).status_code == 204
     assert len(feed(inbox)) == 1
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_words_sent_again_within_a_minute_are_one_post(inbox, monkeypatch):
+def test_the_same_text_within_a_minute_is_one_post(inbox, monkeypatch):
     words, turned = (
         {"content": "Still here.", "tts": False},
         {"tts": False, "content": "Still here."},
@@ -177,7 +177,7 @@ def test_words_sent_again_within_a_minute_are_one_post(inbox, monkeypatch):
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_two_keys_may_say_the_same(inbox):
+def test_two_keys_may_send_the_same_text(inbox):
     service, bot, _ = inbox
     with storage.database.connection_context():
         made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
@@ -187,7 +187,7 @@ def test_two_keys_may_say_the_same(inbox):
 
 
 @pytest.mark.parametrize("nonce, event", [("order-17", "order-17"), (2**63 - 1, str(2**63 - 1))])
-def test_the_nonce_names_the_message(inbox, monkeypatch, nonce, event):
+def test_a_nonce_identifies_the_message(inbox, monkeypatch, nonce, event):
     said = {"content": "Sold half.", "nonce": nonce}
     first = send(inbox, said, "?wait=true").json
     later = time.time_ns() + 3600 * 10**9
@@ -199,13 +199,13 @@ def test_the_nonce_names_the_message(inbox, monkeypatch, nonce, event):
 
 
 @pytest.mark.parametrize("nonce", [None, ""])
-def test_an_empty_nonce_names_nothing(inbox, nonce):
+def test_an_empty_nonce_is_ignored(inbox, nonce):
     assert send(inbox, {"content": "Sold.", "nonce": nonce}).status_code == 204
     assert feed(inbox)[0]["eventId"].startswith("discord-")
 
 
 @pytest.mark.parametrize("nonce", [True, 1.5, [], {}, " ", "x" * 26])
-def test_what_is_no_nonce_is_refused(inbox, nonce):
+def test_an_invalid_nonce_is_refused(inbox, nonce):
     answered = send(inbox, {"content": "Sold.", "nonce": nonce})
     assert answered.status_code == 422 and answered.json["errors"][0]["field"] == "nonce"
 
@@ -219,13 +219,13 @@ def test_what_is_no_nonce_is_refused(inbox, nonce):
         {"embeds": [None, 1, {"fields": [None], "author": "x", "footer": 3, "title": {}}]},
     ],
 )
-def test_nothing_said_is_refused(inbox, payload):
+def test_an_empty_message_is_refused(inbox, payload):
     answered = send(inbox, payload)
     assert answered.status_code == 422 and answered.json["errors"][0]["field"] == "content"
     assert feed(inbox) == []
 
 
-def test_long_words_are_cut():
+def test_long_text_is_cut():
     read = discord.read_message({"content": "x" * 5000})
     assert len(read["body"]) == 4000 and read["body"].endswith("x…")
 
@@ -236,12 +236,12 @@ def test_a_secret_is_refused(inbox):
     assert answered.status_code == 422 and b"sausage" not in answered.data
 
 
-def test_more_embeds_than_discord_takes_are_left_out():
+def test_embeds_beyond_discords_limit_are_ignored():
     read = discord.read_message({"embeds": [{"title": f"n{n}"} for n in range(12)]})
     assert read["body"].split("\n") == [f"n{n}" for n in range(10)]
 
 
-def test_an_inbox_key_opens_nothing_else(inbox):
+def test_an_inbox_key_works_nowhere_else(inbox):
     service, _, path = inbox
     key = path.rsplit("/", 1)[1]
     assert service.get("/api/v1/feed", key).status_code == 403
@@ -250,7 +250,7 @@ def test_an_inbox_key_opens_nothing_else(inbox):
 
 
 def assert_unknown_webhook(answered):
-    """As Discord answers: clients know it by the number, and read JSON of this type only."""
+    """Check for Discord's response: clients use the code and only read JSON of this type."""
     assert answered.status_code == 404 and answered.content_type == "application/json"
     assert answered.json == {"message": "Unknown Webhook", "code": 10015}
 
@@ -267,14 +267,14 @@ def test_other_keys_do_not_open_an_inbox(inbox):
     assert feed(inbox) == []
 
 
-def test_a_revoked_key_and_a_retired_bot_take_nothing(inbox):
+def test_revoked_keys_and_retired_bots_are_refused(inbox):
     with storage.database.connection_context():
         influencers.retire_bot(inbox[1].bot, NOW)
     assert_unknown_webhook(send(inbox, WORDS))
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_a_wrong_key_counts_as_a_failed_authentication(tmp_path):
+def test_a_wrong_key_counts_as_failed_authentication(tmp_path):
     from service import Service
 
     service = Service(tmp_path / "data", failed_auth_per_minute=2)
@@ -287,7 +287,7 @@ def test_a_wrong_key_counts_as_a_failed_authentication(tmp_path):
     service.close()
 
 
-def test_the_key_is_in_no_log(inbox, caplog):
+def test_logs_never_contain_the_key(inbox, caplog):
     caplog.set_level(0)
     send(inbox, WORDS)
     send(inbox, {})
@@ -297,7 +297,7 @@ def test_the_key_is_in_no_log(inbox, caplog):
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_the_allowance_is_the_owners(tmp_path):
+def test_requests_count_toward_the_owners_allowance(tmp_path):
     from service import Service
 
     service = Service(tmp_path / "data", posts_per_minute=2)
@@ -307,8 +307,8 @@ def test_the_allowance_is_the_owners(tmp_path):
     inbox = (service, bot, f"/api/v1/inbox/discord/{made.text}")
     sent = [send(inbox, {"content": "x"}).status_code for _ in range(3)]
     assert sent == [204, 204, 429]
-    # The clock stands at the minute's 30th second. Clients of Discord wait so long, if they think
-    # that a proxy answered.
+    # The clock is at second 30 of a minute, because Discord clients wait up to that long if they
+    # suspect a proxy.
     refused = send(inbox, {"content": "x"})
     assert refused.json == {
         "message": "You are being rate limited.",
@@ -322,7 +322,7 @@ def test_the_allowance_is_the_owners(tmp_path):
     service.close()
 
 
-def test_a_body_of_another_kind_is_refused(inbox):
+def test_other_content_types_are_refused(inbox):
     assert send(inbox, None, data=b"content=x", content_type="text/plain").status_code == 415
     with pytest.raises(Problem):
         discord.read_message({"username": "nobody"})

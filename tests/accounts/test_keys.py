@@ -21,7 +21,7 @@ HOUR = 3_600_000
 
 
 @pytest.mark.parametrize("scope, prefix", [("read", "cnd_read_"), ("publish", "cnd_pub_")])
-def test_a_key_says_its_scope_and_carries_its_own_check(scope, prefix):
+def test_a_key_contains_its_scope_and_checksum(scope, prefix):
     key = keys.make_key(scope)
     assert re.fullmatch(prefix + "[0-9A-Za-z]{49}", key)
     value = 0
@@ -33,12 +33,12 @@ def test_a_key_says_its_scope_and_carries_its_own_check(scope, prefix):
     assert keys.is_well_formed(key)
 
 
-def test_no_two_keys_are_alike():
+def test_keys_are_unique():
     assert len({keys.make_key("read") for _ in range(1000)}) == 1000
 
 
-def test_a_key_holds_32_random_bytes_and_no_more(monkeypatch):
-    """Its 43 letters, read as a number of base 62, are those bytes."""
+def test_a_key_contains_exactly_32_random_bytes(monkeypatch):
+    """Its 43 letters, read as a base-62 number, are those bytes."""
     drawn = bytes(range(1, 33))
     monkeypatch.setattr(keys.secrets, "token_bytes", lambda count: bytes(range(1, count + 1)))
     value = 0
@@ -47,7 +47,7 @@ def test_a_key_holds_32_random_bytes_and_no_more(monkeypatch):
     assert value.to_bytes(32, "big") == drawn
 
 
-def test_a_typo_needs_no_look_up():
+def test_a_mistyped_key_needs_no_database_query():
     key = keys.make_key("read")
     wrong = [key[:at] + ("x" if key[at] != "x" else "y") + key[at + 1 :] for at in range(len(key))]
     wrong += [key[:-1], key + "x", key.replace("read", "pub"), "", "cnd_read_", key[:-1] + "é"]
@@ -69,7 +69,7 @@ def find(text, now=NOW):
     return auth.find_caller(text, now, auth.find_key)
 
 
-def test_a_publishing_key_names_its_influencer_and_a_read_key_none(service):
+def test_a_publishing_key_has_a_bot_and_a_read_key_none(service):
     made = service.make_bot()
     caller = find(made.publish_key.text)
     assert (caller.scope, caller.bot_uid, caller.owner_uid) == (
@@ -86,23 +86,23 @@ def test_a_publishing_key_names_its_influencer_and_a_read_key_none(service):
     )
 
 
-def test_a_revoked_key_opens_nothing(service):
+def test_a_revoked_key_is_refused(service):
     made = service.make_bot()
     api_keys.revoke_key(made.publish_key.key.uid, NOW)
     assert find(made.publish_key.text) is None
 
 
-def test_a_key_ends_when_it_expires(service):
+def test_an_expired_key_is_refused(service):
     made = api_keys.create_key(service.make_bot().owner, "read", NOW, expires_at=NOW + HOUR)
     assert find(made.text, NOW + HOUR - 1)
     assert find(made.text, NOW + HOUR) is None
 
 
-def test_rotation_at_once_and_with_an_overlap(service):
+def test_keys_rotate_at_once_or_with_an_overlap(service):
     old = service.make_bot().publish_key
     second = api_keys.rotate_key(old.key, NOW)
     assert find(old.text) is None and find(second.text).bot_id == old.key.bot_id is not None
-    # It was ended, and did not expire.
+    # It was revoked and didn't expire.
     ended = Key.get(Key.id == old.key.id)
     assert (ended.revoked_at, ended.expires_at) == (NOW, None)
     third = api_keys.rotate_key(second.key, NOW, overlap_ms=HOUR)
@@ -110,14 +110,14 @@ def test_rotation_at_once_and_with_an_overlap(service):
     assert find(second.text, NOW + HOUR) is None and find(third.text, NOW + HOUR)
 
 
-def test_a_replacement_ends_when_the_key_it_replaces_was_to_end(service):
+def test_a_replacement_keeps_the_expiry_of_the_old_key(service):
     owner = service.make_bot().owner
     old = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
     new = api_keys.rotate_key(old.key, NOW)
     assert find(new.text, NOW + HOUR - 1) and find(new.text, NOW + HOUR) is None
 
 
-def test_an_overlap_lengthens_no_life(service):
+def test_an_overlap_does_not_extend_a_keys_life(service):
     owner = service.make_bot().owner
     old = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
     new = api_keys.rotate_key(old.key, NOW, overlap_ms=24 * HOUR)
@@ -125,7 +125,7 @@ def test_an_overlap_lengthens_no_life(service):
     assert find(new.text, NOW + HOUR - 1) and find(new.text, NOW + HOUR) is None
 
 
-def test_an_ended_key_is_not_rotated(service):
+def test_an_expired_key_cannot_be_rotated(service):
     owner = service.make_bot().owner
     expired = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
     revoked = api_keys.create_key(owner, "read", NOW)
@@ -141,7 +141,7 @@ def test_an_ended_key_is_not_rotated(service):
     assert Key.select().count() == before
 
 
-def test_last_used_is_noted_once_a_minute(service):
+def test_last_use_is_recorded_once_a_minute(service):
     uid, allowance = service.make_bot().publish_key.key.uid, service.app.allowance
     for after, known in ((0, 0), (59_999, 0), (60_000, 60_000), (20_000, 60_000)):
         allowance.note_use(uid, NOW + after)
@@ -157,21 +157,20 @@ def test_last_used_is_shown_and_survives_a_restart(service):
     assert people.show_key(shown)["lastUsedAt"].endswith("Z")
 
 
-def test_a_key_whose_last_use_is_not_known_has_none(service):
+def test_an_unused_key_has_no_last_use(service):
     (shown,) = api_keys.list_keys(service.make_bot().owner, service.app.allowance.find_uses())
     assert people.show_key(shown)["lastUsedAt"] is None
 
 
 def read_main_database():
-    """Everything that a use of a key could change in the main database, and on SQLite also that no
-    transaction was committed. (PostgreSQL counts those of the whole cluster, so also of the tests
-    beside this one.)
+    """Everything in the main database that using a key could change, and on SQLite also the commit
+    counter. (PostgreSQL counts commits of the whole cluster, including other tests.)
     """
     rows = [list(model.select().order_by(model.id).tuples()) for model in (Key, Owner)]
     return rows, None if ground.SERVER else database.data_version()
 
 
-def test_keys_that_are_used_change_nothing_in_the_main_database(service):
+def test_using_keys_does_not_write_to_the_main_database(service):
     texts = [
         api_keys.create_key(service.make_bot(f"Bot {n}").owner, "read", NOW).text
         for n in range(100)
@@ -183,7 +182,7 @@ def test_keys_that_are_used_change_nothing_in_the_main_database(service):
     assert len(service.app.allowance.find_uses()) == 100
 
 
-def test_where_nothing_can_be_counted_a_key_still_works(service, monkeypatch):
+def test_a_key_works_while_counters_are_unavailable(service, monkeypatch):
     def fail(*_):
         raise service.app.allowance.store.unusable[0]
 
@@ -194,8 +193,8 @@ def test_where_nothing_can_be_counted_a_key_still_works(service, monkeypatch):
     assert service.app.allowance.find_uses() == {}
 
 
-def test_twenty_active_keys_and_no_more(service):
-    # Its publishing key is the first.
+def test_an_owner_has_at_most_twenty_active_keys(service):
+    # The first is its publishing key.
     owner = service.make_bot().owner
     made = [api_keys.create_key(owner, "read", NOW) for _ in range(18)]
     expiring = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
@@ -204,7 +203,7 @@ def test_twenty_active_keys_and_no_more(service):
     api_keys.revoke_key(made[0].key.uid, NOW)
     api_keys.create_key(owner, "read", NOW)
     refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
-    # What expired left its place.
+    # An expired key frees its slot.
     assert api_keys.create_key(owner, "read", NOW + HOUR).key.uid != expiring.key.uid
 
 
@@ -215,7 +214,7 @@ def refuse(act, code):
     return caught.value
 
 
-def test_a_bot_beyond_the_twentieth_key_is_not_made_either(service):
+def test_no_bot_is_created_beyond_the_twentieth_key(service):
     owner = service.make_bot().owner
     for _ in range(19):
         api_keys.create_key(owner, "read", NOW)
@@ -223,7 +222,7 @@ def test_a_bot_beyond_the_twentieth_key_is_not_made_either(service):
     assert len(influencers.list_bots()) == 1
 
 
-def test_a_race_for_the_last_place_has_one_winner(service):
+def test_only_one_request_wins_the_last_key(service):
     owner = service.make_bot().owner
     for _ in range(18):
         api_keys.create_key(owner, "read", NOW)
@@ -243,31 +242,31 @@ def test_a_race_for_the_last_place_has_one_winner(service):
     assert sorted(outcomes) == ["key_limit"] * 7 + ["made"]
 
 
-def test_revoked_in_one_process_is_refused_in_another(tmp_path):
+def test_a_key_revoked_in_one_process_is_refused_in_another(tmp_path):
     first = Service(tmp_path / "data")
     key = first.make_bot().publish_key
     assert first.get("/api/v1/me", key.text).status_code == 200
-    # As the command line or another worker would.
+    # As the command line or another worker would do.
     api_keys.revoke_key(key.key.uid, NOW)
     answer = first.get("/api/v1/me", key.text)
     assert (answer.status_code, answer.json["code"]) == (401, "invalid_key")
     first.close()
 
 
-def test_keys_that_end_later_count_until_they_do(service):
-    """Nineteen of an hour beside the one of the bot are all there may be."""
+def test_keys_count_until_they_expire(service):
+    """Nineteen one-hour keys and the bot's own key reach the limit."""
     owner = service.make_bot().owner
     for _ in range(19):
         api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
     with pytest.raises(Problem) as caught:
         api_keys.create_key(owner, "read", NOW + HOUR - 1)
     assert caught.value.code == "key_limit"
-    # Others have twenty of their own.
+    # Other owners have twenty keys of their own.
     api_keys.create_key(service.make_bot("Bob").owner, "read", NOW)
     assert api_keys.create_key(owner, "read", NOW + HOUR).key.expires_at is None
 
 
-def test_a_key_has_a_name_of_60_characters_at_most(service):
+def test_a_key_name_is_limited_to_60_characters(service):
     owner = service.make_bot().owner
     assert api_keys.create_key(owner, "read", NOW, "n" * 60).key.name == "n" * 60
     with pytest.raises(Problem) as caught:
@@ -275,10 +274,10 @@ def test_a_key_has_a_name_of_60_characters_at_most(service):
     assert [one["field"] for one in caught.value.errors] == ["name"]
 
 
-def test_a_retired_bot_gets_no_key_and_the_refusal_says_so(service):
+def test_a_retired_bot_gets_no_key_and_the_error_says_so(service):
     made = service.make_bot()
     influencers.retire_bot(made.bot, NOW)
-    # As another request read it before, and as it is.
+    # Once as another request read it earlier, and once as it is now.
     for bot in (made.bot, Bot.get()):
         refused = refuse(
             lambda bot=bot: api_keys.create_key(made.owner, "publish", NOW, bot=bot), "bot_retired"

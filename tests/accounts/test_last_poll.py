@@ -17,13 +17,13 @@ from observing.rebuilding import rebuild
 from web.api.bots import OWNER
 
 SOLD_AT_SECOND = FIRST_SECOND + 3_000
-# Bought for 5,000,000 and sold for 2,000,000; each of both cost a fee.
+# Bought for 5,000,000 and sold for 2,000,000, each plus a fee.
 LOSS = 2_000_000 - 5_000_000 - 2 * FEE
 
 
 class Scene:
-    """Ada buys while her bot holds the wallet and sells in the second in which it is given up; the
-    node shows the sale as final only later.
+    """Ada buys while connected and sells in the second in which her bot disconnects; the node
+    finalizes the sale later.
     """
 
     def __init__(self, look):
@@ -52,14 +52,14 @@ class Scene:
 
     @property
     def realized(self):
-        """Of the first attachment, and its owner's sum."""
+        """The first attachment's result, and its owner's total."""
         first = Attachment.select().order_by(Attachment.id).first()
         owner = storage.database.execute_sql(OWNER, [self.bot.id])
         (*_, owner_sum) = owner.fetchone()
         return first.forward_realized, owner_sum
 
     def is_resting(self, times=5):
-        """Whether nothing is asked any more."""
+        """Whether polling has stopped."""
         asked = self.node.calls.copy()
         self.seen.look(times)
         return self.node.calls == asked
@@ -71,7 +71,7 @@ def scene(look):
 
 
 @pytest.mark.parametrize("how", [detach_wallet, retire_bot])
-def test_a_loss_of_the_last_second_counts(scene, how):
+def test_a_loss_in_the_last_second_counts(scene, how):
     assert scene.realized == (0, 0)
     scene.give_up(how)
     scene.look_until(scene.after)
@@ -79,9 +79,9 @@ def test_a_loss_of_the_last_second_counts(scene, how):
     assert scene.is_resting() and GIVEN_UP not in (scene.seen.coverage()["note"] or "")
 
 
-def test_it_rests_once_nodes_show_a_later_moment(scene):
-    """Before the sale is final a look finds nothing; where the last block is of the very second in
-    which it was given up, there may be more.
+def test_polling_stops_once_nodes_are_past_the_disconnection(scene):
+    """A poll before the sale is final finds nothing. While the last block is in the second of the
+    disconnection, more may follow.
     """
     scene.give_up()
     scene.look_until(scene.bought)
@@ -93,7 +93,7 @@ def test_it_rests_once_nodes_show_a_later_moment(scene):
     assert scene.is_resting()
 
 
-def test_a_restart_forgets_no_last_look(scene):
+def test_the_last_poll_survives_a_restart(scene):
     scene.give_up()
     scene.seen.restart()
     scene.look_until(scene.after)
@@ -104,20 +104,20 @@ def test_a_restart_forgets_no_last_look(scene):
     "method",
     ["getSignaturesForAddress", "getTransaction", "getMultipleAccounts", "getBlockTime"],
 )
-def test_where_a_node_fails_it_is_tried_again(scene, method):
+def test_the_last_poll_is_retried_after_a_node_failure(scene, method):
     scene.give_up()
     scene.node.fail(method)
     scene.look_until(scene.after, times=6)
     assert Wallet.get().closing_at is not None
     scene.node.restore()
-    # Pauses of a failed step double: 64 s are enough after six failures.
+    # A failed step's backoff doubles: 64 s cover six failures.
     scene.seen.clock.sleep(64)
     scene.look_until(scene.after, times=8)
     assert scene.realized == (LOSS, LOSS) and scene.is_resting()
     assert Wallet.get().trouble is None and GIVEN_UP not in (scene.seen.coverage()["note"] or "")
 
 
-def test_after_a_day_it_is_left_alone_and_coverage_says_so(scene):
+def test_polling_stops_after_a_day_and_coverage_says_so(scene):
     scene.give_up()
     scene.node.fail("getTransaction")
     scene.look_until(scene.after)
@@ -129,7 +129,7 @@ def test_after_a_day_it_is_left_alone_and_coverage_says_so(scene):
     assert scene.realized == (0, 0) and GIVEN_UP in scene.seen.coverage()["note"]
 
 
-def test_after_a_day_without_power_it_is_looked_at_once(scene):
+def test_after_a_day_offline_the_wallet_is_polled_once(scene):
     scene.give_up()
     scene.seen.clock.sleep(2 * MAX_CLOSING_MS / 1000)
     scene.look_until(scene.bought, times=1)
@@ -137,7 +137,7 @@ def test_after_a_day_without_power_it_is_looked_at_once(scene):
     assert scene.is_resting()
 
 
-def test_who_attaches_it_meanwhile_has_nothing_of_the_loss(scene):
+def test_a_bot_that_connects_the_wallet_later_does_not_get_the_loss(scene):
     scene.give_up()
     other = watch(address("eve"), 1).bot
     attach_wallet(scene.seen.config, other, ADA, scene.seen.now + 1)

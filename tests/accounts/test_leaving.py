@@ -61,7 +61,7 @@ def list_names(path):
 
 
 def list_wrong(service):
-    """What the log, the delays and the forms of the rows say is wrong."""
+    """Problems that the log check, the delay check and the row check report."""
     reader = inspection.Reader(service.config)
     try:
         with reader.snapshot():
@@ -72,7 +72,7 @@ def list_wrong(service):
 
 
 # ---- the archive ---------------------------------------------------------------------------------
-def test_an_archive_holds_everything_and_no_secret(service, life, tmp_path):
+def test_an_archive_contains_everything_except_secrets(service, life, tmp_path):
     path = export(life, tmp_path / "a.zip")
     with zipfile.ZipFile(path) as archive:
         assert sorted(archive.namelist()) == sorted(NAMES)
@@ -97,8 +97,8 @@ def test_an_archive_holds_everything_and_no_secret(service, life, tmp_path):
     assert signature("t1") in files["trades.csv"]
 
 
-def test_an_archive_is_of_one_moment(service, life, tmp_path, monkeypatch):
-    """A bot that begins to post while it is written is in it with its posts, or not at all."""
+def test_an_archive_is_one_snapshot(service, life, tmp_path, monkeypatch):
+    """A bot that starts posting during the export is included with all its posts or not at all."""
     list_posts = departures._list_post_lines
 
     def create():
@@ -118,7 +118,7 @@ def test_an_archive_is_of_one_moment(service, life, tmp_path, monkeypatch):
     assert list_names(export(life, tmp_path / "b.zip")) == ["Ada Lovelace", "Late"]
 
 
-def test_an_owner_downloads_the_archive_a_few_times_a_minute(service, standing_clock):
+def test_archive_downloads_are_limited_per_minute(service, standing_clock):
     browser = Browser(service)
     browser.create("Ada")
     answers = [browser.send("/account/export") for _ in range(4)]
@@ -133,7 +133,7 @@ def test_an_owner_downloads_the_archive_a_few_times_a_minute(service, standing_c
 
 
 # ---- deleting ------------------------------------------------------------------------------------
-def test_a_deleted_account_leaves_its_record_and_none_of_its_words(service, life):
+def test_deleting_an_account_keeps_the_record_but_removes_all_text(service, life):
     browser = Browser(service)
     code = owners.replace_recovery_code(life.owner)
     browser.send("/recover", code=code)
@@ -160,16 +160,16 @@ def test_a_deleted_account_leaves_its_record_and_none_of_its_words(service, life
     assert list_wrong(service) == []
 
 
-def test_a_post_that_was_on_its_way_comes_too_late(service, life):
-    """Its key was good when it was asked for."""
+def test_a_post_in_flight_during_deletion_is_refused(service, life):
+    """Its key was valid when the request arrived."""
     departures.delete_owner(life.owner, NOW + HOUR)
     with pytest.raises(Problem, match="retired"):
         say(life, {"eventId": "late", "body": "late words"})
     assert not Post.select().where(Post.body != "").exists()
 
 
-def test_what_is_created_while_an_account_is_deleted_goes_with_it(service, life, monkeypatch):
-    """A form that was sent by another browser of the owner's is stored between two commits."""
+def test_rows_created_during_deletion_are_deleted_too(service, life, monkeypatch):
+    """Another browser of the owner submits a form between two commits."""
     empty, late = departures._erase_some, []
 
     def create_first(bot, now):
@@ -192,7 +192,7 @@ def test_what_is_created_while_an_account_is_deleted_goes_with_it(service, life,
     assert [one.select().count() for one in (Key, Hook, Session)] == [0, 0, 0]
 
 
-def test_nothing_is_created_for_an_account_that_was_deleted_meanwhile(service, life):
+def test_nothing_is_created_for_a_deleted_account(service, life):
     trader = Trader.get()
     departures.delete_owner(life.owner, NOW)
     before = [one.select().count() for one in (Bot, Trader, Key, Hook)]
@@ -211,15 +211,15 @@ def test_nothing_is_created_for_an_account_that_was_deleted_meanwhile(service, l
     assert not Bot.get().bio and not Trader.get().bio
 
 
-def test_deleting_is_done_by_being_asked_again(service, life):
+def test_an_interrupted_deletion_continues_on_retry(service, life):
     departures._erase_some(life.bot, NOW)
     departures.delete_owner(life.owner, NOW)
     departures.delete_owner(life.owner, NOW + 1)
     assert not Post.select().where(Post.hidden_at.is_null()).exists()
 
 
-def test_event_ids_go_whatever_they_were(service, life):
-    """Each of these is the id of the post before it; one of the observer's names its trade."""
+def test_event_ids_are_deleted_whatever_their_form(service, life):
+    """Each of these is a post's ID; one of the observer's names its trade."""
     for _ in range(3):
         say(life, {"eventId": Post.select().order_by(Post.id.desc()).get().uid, "body": "next"})
     Post.update(source="observer").where(Post.event_id == "e2").execute()
@@ -228,7 +228,7 @@ def test_event_ids_go_whatever_they_were(service, life):
     assert kept == {"e2"} and Post.select().count() == 6
 
 
-def test_what_a_paper_trader_said_goes_and_its_fills_stay(service, life):
+def test_paper_posts_lose_their_text_but_fills_remain(service, life):
     entry = DiaryEntry.create(
         period=Period.get(Period.twin == 0), at=NOW, kind="decision", facts="{}"
     )
@@ -240,8 +240,8 @@ def test_what_a_paper_trader_said_goes_and_its_fills_stay(service, life):
     assert DiaryEntry.select().count() == 1
 
 
-def test_a_paper_trader_says_nothing_once_its_account_is_deleted(service, life, monkeypatch):
-    """Neither what was being written meanwhile, nor what the diary would have it say later."""
+def test_a_paper_trader_stops_posting_after_its_account_is_deleted(service, life, monkeypatch):
+    """Neither a post in progress nor a later diary entry is published."""
 
     def note():
         facts = {"what": "under_review", "code": "operator", "detail": "odd", "symbol": None}

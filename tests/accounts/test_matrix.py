@@ -17,7 +17,7 @@ from paper.tables import Backtest, Period, Trader
 
 EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
 ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator": 200}
-# Whose keys there are is nobody's business.
+# Key IDs are private.
 ITS_KEY = {**ITS_CREATOR, "another creator": 404}
 A_CREATOR = {"nobody": 403, "another creator": 200, "a key": 403, "its creator": 200}
 NOT_EVEN_ITS_CREATOR = dict.fromkeys(EVERYBODY, 403)
@@ -29,7 +29,7 @@ OPERATORS_FORMS = (
     *("/admin/seasons", "/admin/seasons/{season}", "/admin/seasons/{season}/cancel"),
 )
 DONE = {"its creator": 302}
-# path -> what each caller's GET is answered.
+# path -> expected status of each caller's GET.
 READ = {
     **dict.fromkeys(
         [
@@ -106,7 +106,7 @@ READ = {
     "/following": A_CREATOR,
     "/backtests/{backtest}": ITS_KEY,
     **dict.fromkeys(["/backtests/{backtest}.json", "/backtests/{backtest}.csv"], ITS_KEY),
-    # Of the operator: tests/web/test_admin_pages.py.
+    # Operator pages: tests/web/test_admin_pages.py.
     "/admin/login": EVERYBODY,
     **dict.fromkeys(
         [
@@ -121,7 +121,7 @@ READ = {
     ),
     **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate", "/hooks/{hook}/remove"], ITS_KEY),
 }
-# path -> (form, what each caller's POST is answered, with the token of a page).
+# path -> (form, expected status of each caller's POST with a page's token).
 WRITE = {
     # Nothing is recorded.
     "/backtests": (
@@ -142,7 +142,7 @@ WRITE = {
         {"name": "Wren", "family": "flow", "start": "guarded"},
         {**EVERYBODY, "another creator": 302, "its creator": 302},
     ),
-    # The first report is taken; the address may send four more in this minute.
+    # The first report is accepted; the address may send four more in this minute.
     "/posts/{post}/report": ({"about": "spam"}, dict.fromkeys(EVERYBODY, 302)),
     "/logout": ({}, dict.fromkeys(EVERYBODY, 302)),
     "/account/export": ({}, A_CREATOR),
@@ -156,7 +156,7 @@ WRITE = {
         path: ({"reason": "r"}, NOT_EVEN_ITS_CREATOR)
         for path in (*OPERATORS_FORMS, "/admin/backups", "/admin/logout")
     },
-    # Two hours from now: the suite may pass an hour.
+    # Two hours from now, because the suite may run for an hour.
     **{
         path: (
             {"reason": "r", **write_terms(time.time_ns() // 10**6 + 7_200_000)},
@@ -181,7 +181,7 @@ WRITE = {
         )
     },
 }
-# No session, no text to sign; an archive is read and changes nothing.
+# Without a session there is no challenge; an archive is read-only.
 NOTHING_TO_DO = {
     ("/logout", "nobody"),
     ("/logout", "a key"),
@@ -193,7 +193,7 @@ NOTHING_TO_DO = {
 
 @pytest.fixture
 def place(service):
-    """A bot with all that belongs to it: {name in the table: id}, and the callers."""
+    """A bot with everything that belongs to it: {name in the table: id}, and the callers."""
     creator, other = Browser(service), Browser(service)
     _, bot, publishing, _ = creator.create("Nell", wallet=address("nell"))
     other.create("Otto")
@@ -203,7 +203,7 @@ def place(service):
     Period.update(next_position=2).execute()
     stored = Bot.get(Bot.uid == bot)
     hook = hooks.add_hook(service.config, stored.owner, "https://x.example/in", NOW).hook
-    # Nothing but a ping differs once it was asked for.
+    # Only a ping differs after it was requested.
     Hook.update(ping=False).execute()
     Backtest.create(
         uid="backtest_1",
@@ -265,13 +265,13 @@ def snapshot():
     ]
 
 
-def test_who_may_read(place):
+def test_every_route_allows_the_listed_readers_only(place):
     ids, callers = place
     before = snapshot()
     for path, statuses in READ.items():
         found = {}
         for caller, browser in callers.items():
-            # Closed before the next one asks: an address has few tables at once.
+            # Closed before the next request, because an address has few CSV slots.
             with browser.get(path.format(**ids)) as answer:
                 found[caller] = answer.status_code
         assert found == statuses, path
@@ -279,13 +279,13 @@ def test_who_may_read(place):
 
 
 @pytest.mark.parametrize("path", WRITE)
-def test_who_may_write(place, path):
-    """Its creator asks last: what the others may not do must have left everything as it was."""
+def test_every_route_allows_the_listed_writers_only(place, path):
+    """The owner's request comes last: refused requests must not have changed anything."""
     ids, callers = place
     typed, statuses = WRITE[path]
     for caller, browser in callers.items():
         token, before = browser.token(), snapshot()
-        # A name is given out once.
+        # A name can be used once.
         own = {"name": f"{typed['name']} of {caller}"} if "name" in typed else {}
         given = {name: text.format(**ids) for name, text in {**typed, **own}.items()}
         answer = browser.client.post(path.format(**ids), data={"csrf_token": token, **given})
@@ -298,8 +298,8 @@ def test_who_may_write(place, path):
         answer.close()
 
 
-def test_no_form_of_another_site_counts(place):
-    """Not even its creator's own browser can be made to send one."""
+def test_forms_from_other_sites_are_refused(place):
+    """Even the owner's own browser can't be tricked into submitting one."""
     ids, callers = place
     token, before = callers["its creator"].token(), snapshot()
     for path, (typed, _) in WRITE.items():
@@ -317,7 +317,7 @@ def test_no_form_of_another_site_counts(place):
     assert snapshot() == before
 
 
-def test_a_form_counts_for_the_browser_it_was_given_to(place):
+def test_a_form_token_works_only_in_its_browser(place):
     ids, callers = place
     before = snapshot()
     answer = callers["its creator"].client.post(
@@ -326,14 +326,14 @@ def test_a_form_counts_for_the_browser_it_was_given_to(place):
     assert answer.status_code == 400 and snapshot() == before
 
 
-def test_the_table_names_every_route(service, place):
+def test_the_table_lists_every_route(service, place):
     _ids, _ = place
     known = {
         "GET": {
             *READ,
             *(f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET"),
         },
-        # The inbox authenticates by its address: test_inbox.py. Agents: test_mcp_http.py and
+        # The inbox authenticates by its address: see test_inbox.py. Agents: test_mcp_http.py and
         # test_registration.py.
         "POST": {
             *WRITE,
@@ -357,7 +357,7 @@ def matches(rule, path):
     )
 
 
-def test_no_other_method_does_anything(place):
+def test_other_methods_have_no_effect(place):
     ids, callers = place
     before = snapshot()
     for path in {*READ, *WRITE} - {"/static/{file}"}:
@@ -371,10 +371,8 @@ def test_no_other_method_does_anything(place):
     assert snapshot() == before
 
 
-def test_a_revoked_session_and_a_retired_key_end_everywhere_at_once(service, place):
-    """What one process ends, another one's next request already knows: nothing of it is kept in a
-    process.
-    """
+def test_revoked_sessions_and_retired_keys_end_everywhere_at_once(service, place):
+    """Other processes notice at their next request, because no process caches keys or sessions."""
     ids, callers = place
     api_keys.revoke_key(ids["key"], NOW)
     assert callers["a key"].get("/api/v1/me").status_code == 401

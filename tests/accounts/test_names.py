@@ -1,6 +1,6 @@
 """Names: allowed characters, and names too similar to tell apart."""
 
-# Letters that look like others are what this file is about.
+# This file is about look-alike letters.
 
 import pytest
 from service import NOW, address
@@ -80,7 +80,7 @@ def refuse(act):
         "\u0301",
     ],
 )
-def test_a_name_that_could_deceive_is_refused(service, name):
+def test_deceptive_names_are_refused(service, name):
     refuse(lambda: service.make_bot(name))
     refuse(lambda: traders.create_trader(name, "momentum", NOW))
     assert Bot.select().count() == Trader.select().count() == 0
@@ -120,7 +120,7 @@ def test_a_name_that_could_deceive_is_refused(service, name):
         "Candorville",
     ],
 )
-def test_names_of_all_scripts_are_welcome(name):
+def test_names_in_all_scripts_are_accepted(name):
     assert check_name(name) == name
 
 
@@ -162,7 +162,7 @@ def test_names_of_all_scripts_are_welcome(name):
         ("Ewa", "Evva"),
     ],
 )
-def test_a_name_that_looks_like_another_is_refused(service, one, other):
+def test_a_look_alike_name_is_refused(service, one, other):
     made = service.make_bot(one)
     for owner in (None, made.owner):
         refuse(lambda owner=owner: service.make_bot(other, owner=owner))
@@ -185,7 +185,7 @@ def test_a_name_that_looks_like_another_is_refused(service, one, other):
         ("日本", "🤖"),
         ("日本", "日木"),
         ("Нина", "Нино"),
-        # Marks of other scripts are vowels and other letters.
+        # Combining marks in other scripts can be vowels and other letters.
         ("कि", "कु"),
         ("กี", "กิ"),
         ("か", "が"),
@@ -193,18 +193,18 @@ def test_a_name_that_looks_like_another_is_refused(service, one, other):
         ("Ada 🚀", "Ada 🌙"),
     ],
 )
-def test_names_that_differ_to_the_eye_live_side_by_side(service, one, other):
+def test_visibly_different_names_can_coexist(service, one, other):
     service.make_bot(one), service.make_bot(other)
 
 
-def test_the_refusal_names_the_word(service):
+def test_the_error_names_the_conflicting_word(service):
     with pytest.raises(Problem) as caught:
         service.make_bot("Ada is vér1fied")
     (error,) = caught.value.errors
     assert error["field"] == "name" and "“verified”" in error["message"]
 
 
-def test_names_are_checked_when_they_change(service):
+def test_changed_names_are_checked(service):
     bot = service.make_bot("Ada").bot
     trader = traders.create_trader("Wren", "momentum", NOW).trader
     for name in ("wallet proven", "Wr€n admin", "candor"):
@@ -215,7 +215,7 @@ def test_names_are_checked_when_they_change(service):
     assert (Bot.get().name, Trader.get().name) == ("Ada", "Wren")
 
 
-def test_every_letter_of_the_table_is_read(service):
+def test_every_letter_of_the_table_is_recognized(service):
     for letter, like in LIKE.items():
         assert find_skeleton(f"x{letter}x") == find_skeleton(f"x{like}x"), letter
         assert find_trusted(f"adm{letter}n") == ("admin" if like in "il1" else None), letter
@@ -229,7 +229,7 @@ def test_a_bot_may_respell_its_own_name(service):
     assert [bot.name for bot in Bot.select().order_by(Bot.id)] == ["Nell", "Ada"]
 
 
-def test_a_trader_keeps_its_name_from_bots(service):
+def test_bots_cannot_imitate_a_traders_name(service):
     trader = traders.create_trader("Wren", "momentum", NOW).trader
     refuse(lambda: service.make_bot("wren"))
     traders.set_profile(trader, name="WREN")
@@ -240,8 +240,8 @@ def test_a_trader_keeps_its_name_from_bots(service):
     )
 
 
-def test_names_of_before_stay_and_can_be_kept(service):
-    """Their owners can still change all else."""
+def test_older_names_may_stay(service):
+    """Their owners can still change everything else."""
     bots = [service.make_bot(name, address(name)).bot for name in ("A", "B")]
     Bot.update(name="[ok] Ada", likeness=find_skeleton("[ok] Ada")).execute()
     for bot in (Bot.get(Bot.id == one.id) for one in bots):

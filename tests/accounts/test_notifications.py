@@ -22,7 +22,7 @@ def add(browser, bot, url, **more):
     return browser.send(f"/bots/{bot}/hooks", page, url=url, **{"event": "post", **more})
 
 
-def test_a_webhook_shows_its_secret_once_and_waits_for_an_answer(browser, nell):
+def test_a_webhook_shows_its_secret_once_and_needs_a_ping(browser, nell):
     page = add(browser, nell, "https://x.example/in")
     secret = re.search(r"whsec_[A-Za-z0-9+/=]+", page.text)[0]
     hook = Hook.get()
@@ -32,7 +32,7 @@ def test_a_webhook_shows_its_secret_once_and_waits_for_an_answer(browser, nell):
     assert "waiting for a response" in manage
 
 
-def test_a_messengers_token_is_never_shown(browser, nell):
+def test_a_messenger_token_is_never_shown(browser, nell):
     told = add(browser, nell, DISCORD, kind="discord", event=["post", "trade"])
     assert told.status_code == 302
     manage = browser.get(f"/bots/{nell}/manage").text
@@ -48,18 +48,18 @@ def test_a_messengers_token_is_never_shown(browser, nell):
         ("", {}, "url"),
     ],
 )
-def test_what_is_refused_is_said_beside_its_field(browser, nell, url, more, field):
+def test_errors_appear_next_to_their_fields(browser, nell, url, more, field):
     page = add(browser, nell, url, **more)
     assert page.status_code == 422 and field in errors_of(page)
     assert not Hook.select().count()
 
 
-def test_no_events_are_refused(browser, nell):
+def test_a_hook_without_events_is_refused(browser, nell):
     page = add(browser, nell, "https://x.example/in", event=[])
     assert page.status_code == 422 and "one or more of" in page.text
 
 
-def test_the_sixth_is_one_too_many(browser, nell):
+def test_a_sixth_hook_is_refused(browser, nell):
     for _ in range(5):
         add(browser, nell, DISCORD, kind="discord")
     page = add(browser, nell, DISCORD, kind="discord")
@@ -67,7 +67,7 @@ def test_the_sixth_is_one_too_many(browser, nell):
     assert Hook.select().count() == 5
 
 
-def test_a_test_and_a_removal(browser, nell):
+def test_a_hook_can_be_tested_and_removed(browser, nell):
     add(browser, nell, DISCORD, kind="discord")
     hook = Hook.get()
     Hook.update(ping=False, state="paused", last_error="returned HTTP 410").execute()
@@ -80,7 +80,7 @@ def test_a_test_and_a_removal(browser, nell):
     assert not Hook.select().count()
 
 
-def test_a_strangers_hook_does_not_exist(service, browser, nell):
+def test_a_strangers_hook_is_not_found(service, browser, nell):
     add(browser, nell, DISCORD, kind="discord")
     uid = Hook.get().uid
     stranger = Browser(service)
@@ -90,7 +90,7 @@ def test_a_strangers_hook_does_not_exist(service, browser, nell):
     assert hooks.find_hook(uid).state == "waiting" and Hook.select().count() == 1
 
 
-def test_an_inbox_key_is_shown_in_its_address_once(service, browser, nell):
+def test_an_inbox_address_is_shown_once(service, browser, nell):
     page = browser.send(
         f"/bots/{nell}/keys", f"/bots/{nell}/manage", label="old bot", scope="inbox"
     )

@@ -23,13 +23,13 @@ from paper.tables import DiaryEntry, PaperPost, Period
 from storage import database
 
 MINT = address("mint")
-# Long enough to fill pages of their own in the database's files.
+# Long enough to fill database pages.
 WORDS = "canary-words " * 300
 
 
 @pytest.fixture
 def command(service, monkeypatch, capsys):
-    """command(*argv) -> what the command line prints as JSON, of the instance of `service`"""
+    """command(*argv) -> the command's JSON output for the instance of `service`"""
     ground.enter(monkeypatch, service.config.data_dir)
 
     def run(*argv):
@@ -42,7 +42,7 @@ def command(service, monkeypatch, capsys):
 
 @pytest.fixture
 def wren(service):
-    """A paper trader that said something."""
+    """A paper trader with a post."""
     trader = traders.create_trader("Wren", "momentum", NOW).trader
     say(trader, WORDS, mint=MINT, symbol="CANARYSYMBOL")
     return trader
@@ -70,7 +70,7 @@ def list_places(trader, uid):
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_a_reader_reports_it_and_the_operator_hides_it(service, wren):
+def test_readers_report_paper_posts_and_the_operator_hides_them(service, wren):
     uid, reader, operator = PaperPost.get().uid, Browser(service), log_in(service)
     assert f"/posts/{uid}/report" in reader.get(f"/posts/{uid}").text
     form = reader.get(f"/posts/{uid}/report").text
@@ -95,12 +95,12 @@ def test_a_reader_reports_it_and_the_operator_hides_it(service, wren):
     assert f"/posts/{uid}/report" not in reader.get(f"/posts/{uid}").text
     late = reader.send(f"/posts/{uid}/report", page="/connect", about="spam")
     assert late.status_code == 409 and "already removed" in late.text
-    # Sent twice it is one act.
+    # Two identical requests are one action.
     operator.send(hide, page="/admin", reason="again")
     assert len(list_done()) == 1
 
 
-def test_its_words_are_nowhere_once_it_is_hidden(service, wren, command):
+def test_hidden_paper_text_appears_nowhere(service, wren, command):
     uid = PaperPost.get().uid
     for path in list_places(wren, uid):
         assert "canary-words" in service.get(path).text, path
@@ -115,13 +115,13 @@ def test_its_words_are_nowhere_once_it_is_hidden(service, wren, command):
     assert service.get(f"/posts/{uid}.png").status_code == 404
     (post,) = service.get("/api/feed").json["data"]
     assert post["body"] is None and post["symbol"] is None and post["hiddenAt"]
-    # What it was about is the trader's record, and stays.
+    # The trade it describes is the trader's record and stays.
     assert (post["mint"], post["kind"]) == (MINT, "fill")
     assert store.read_post_history(wren.id, 20) == (1, [])
 
 
 @ground.sqlite_only
-def test_its_words_are_in_no_file_once_it_is_hidden(service, wren, command):
+def test_hidden_paper_text_is_in_no_file(service, wren, command):
     files = [service.config.database_path, service.config.database_path.with_name("app.db-wal")]
     assert b"canary-words" in b"".join(file.read_bytes() for file in files)
     command("post", "hide", PaperPost.get().uid)
@@ -129,7 +129,7 @@ def test_its_words_are_in_no_file_once_it_is_hidden(service, wren, command):
     assert b"canary-words" not in left and b"CANARYSYMBOL" not in left
 
 
-def test_an_archive_has_it_without_its_words(service, wren, tmp_path):
+def test_an_archive_has_the_hidden_post_without_its_text(service, wren, tmp_path):
     acts.hide_post(PaperPost.get().uid, acts.COMMAND_LINE, "", NOW)
     with open(tmp_path / "a.zip", "wb") as file:
         write_archive(Owner.get(), "https://here.example", "0.2.0", NOW + 1, file)
@@ -140,7 +140,7 @@ def test_an_archive_has_it_without_its_words(service, wren, tmp_path):
     assert b"canary" not in everything.lower()
 
 
-def test_an_owner_who_leaves_takes_the_words_along(service, wren):
+def test_deleting_an_account_removes_paper_text(service, wren):
     conduct.report_post(PaperPost.get().uid, "other", "", NOW)
     departures.delete_owner(Owner.get(), NOW + 1)
     gone = PaperPost.get()
@@ -148,7 +148,7 @@ def test_an_owner_who_leaves_takes_the_words_along(service, wren):
     assert conduct.count_open() == 0
 
 
-def test_limits_and_refusals_are_those_of_a_bots_post(service, wren, monkeypatch):
+def test_limits_and_errors_match_those_of_bot_posts(service, wren, monkeypatch):
     monkeypatch.setattr(conduct, "MAX_OPEN_OF_POST", 2)
     uid, other = PaperPost.get().uid, say(wren, "Took profit.").uid
     bot = service.make_bot("Ada")
@@ -168,7 +168,7 @@ def test_limits_and_refusals_are_those_of_a_bots_post(service, wren, monkeypatch
     assert Report.select().count() == 3
 
 
-def test_the_operator_finds_it_by_its_id_and_by_its_trader(service, wren):
+def test_the_operator_finds_it_by_id_or_trader(service, wren):
     operator, uid = log_in(service), PaperPost.get().uid
     for asked in (uid, f"http://x/posts/{uid}", wren.uid):
         found = operator.client.get("/admin/find", query_string={"q": asked})
@@ -177,7 +177,7 @@ def test_the_operator_finds_it_by_its_id_and_by_its_trader(service, wren):
 
 
 @pytest.mark.parametrize("posts", ["both", "neither"])
-def test_a_report_is_of_one_post(service, wren, posts):
+def test_a_report_refers_to_one_post(service, wren, posts):
     bot = service.make_bot("Ada")
     service.post({"eventId": "e", "body": "b"}, bot.publish_key.text)
     both = {"post": 1, "paper_post": 1} if posts == "both" else {}

@@ -25,7 +25,7 @@ def bot(service):
     return service.make_bot("Ada", address("w"))
 
 
-def test_a_post_says_what_it_is(service, bot):
+def test_a_post_is_returned_as_sent(service, bot):
     answer = service.post(FIRST, bot.publish_key.text)
     shown = answer.json
     assert answer.status_code == 201 and "Idempotent-Replayed" not in answer.headers
@@ -71,7 +71,7 @@ def test_a_post_says_what_it_is(service, bot):
     }
 
 
-def test_an_identical_retry_is_the_same_post(service, bot):
+def test_an_identical_retry_returns_the_same_post(service, bot):
     first = service.post(FIRST, bot.publish_key.text)
     wallets.detach_wallet(bot.bot, NOW)
     influencers.set_profile(bot.bot, name="Eve", now=1)
@@ -91,7 +91,7 @@ def test_an_identical_retry_is_the_same_post(service, bot):
         ({"mint": address("m")}, ["mint"]),
     ],
 )
-def test_another_payload_is_a_conflict(service, bot, change, differing):
+def test_different_content_under_one_id_is_a_conflict(service, bot, change, differing):
     first = service.post(FIRST, bot.publish_key.text).json
     answer = service.post({**FIRST, **change}, bot.publish_key.text)
     assert (answer.status_code, answer.json["code"], answer.json["existingPostId"]) == (
@@ -104,8 +104,8 @@ def test_another_payload_is_a_conflict(service, bot, change, differing):
     )
 
 
-def test_an_event_of_the_observers_is_none_of_the_bots(service, bot):
-    """What was told for a bot may have the event id that it uses itself."""
+def test_observer_events_do_not_conflict_with_the_bots_own(service, bot):
+    """A post by the observer may have an event ID that the bot uses too."""
     told = {"source": "observer", "channel": "observer", "event_id": FIRST["eventId"]}
     with writing():
         posts.store_post(bot=bot.bot, body="told for it", event_at=NOW, created_at=NOW, **told)
@@ -115,7 +115,7 @@ def test_an_event_of_the_observers_is_none_of_the_bots(service, bot):
     assert again.json["id"] == made.json["id"] and again.json["body"] == "bought the dip"
 
 
-def test_an_event_belongs_to_its_influencer(service, bot):
+def test_event_ids_are_unique_per_bot(service, bot):
     other = service.make_bot("Bob", owner=bot.owner)
     assert (
         service.post(FIRST, bot.publish_key.text).json["id"]
@@ -123,7 +123,7 @@ def test_an_event_belongs_to_its_influencer(service, bot):
     )
 
 
-def test_many_equal_posts_at_once_make_one_row(service, bot):
+def test_concurrent_identical_posts_create_one_row(service, bot):
     body, _ = posts.parse_post(FIRST)
     done, gate = [], threading.Barrier(16)
 
@@ -141,7 +141,7 @@ def test_many_equal_posts_at_once_make_one_row(service, bot):
     )
 
 
-def test_the_header_may_carry_the_event_id(service, bot):
+def test_the_event_id_may_be_in_the_header(service, bot):
     key = bot.publish_key.text
     assert (
         service.post({"body": "b"}, key, headers={"Idempotency-Key": "from header"}).json["eventId"]
@@ -198,7 +198,7 @@ def refused(answer, status, code, field=None):
         b'{"eventId": "j", "body": ' + b"9" * 5_000 + b"}",
     ],
 )
-def test_a_body_that_is_no_json_object_is_refused(service, bot, raw):
+def test_a_body_that_is_not_a_json_object_is_refused(service, bot, raw):
     refused(service.post(raw, bot.publish_key.text), 400, "invalid_json")
     assert Post.select().count() == 0
 
@@ -213,19 +213,19 @@ def test_a_body_that_is_no_json_object_is_refused(service, bot, raw):
         ),
     ],
 )
-def test_what_is_wrong_with_a_body_is_said(raw, told):
+def test_body_errors_are_explained(raw, told):
     with pytest.raises(Problem) as caught:
         parse_json(raw)
     assert caught.value.detail == told
 
 
-def test_an_event_id_is_asked_for_where_it_may_stand():
+def test_a_missing_event_id_names_where_it_goes():
     with pytest.raises(Problem) as caught:
         posts.parse_post({"body": "b"})
     assert caught.value.detail == "eventId: is required, here or as the Idempotency-Key header"
 
 
-def test_followers_hear_of_a_post_and_of_its_hiding(service, bot):
+def test_followers_receive_a_post_and_its_hiding(service, bot):
     hide_post(service.post(FIRST, bot.publish_key.text).json["id"], NOW)
     heard = [(arrival.kind, arrival.post) for arrival in Arrival.select().order_by(Arrival.id)]
     assert heard == [("post", Post.get()), ("verification", Post.get())]
@@ -268,13 +268,13 @@ BAD = [({"body": "b"}, "eventId"), ({"eventId": "v"}, "body")] + [
 
 
 @pytest.mark.parametrize("body, field", BAD)
-def test_a_body_with_a_wrong_field_is_refused_by_its_name(service, bot, body, field):
+def test_an_invalid_field_is_named(service, bot, body, field):
     body = b'{"eventId": "v", "body": 1e999}' if body.get("body") == 1e999 else body
     refused(service.post(body, bot.publish_key.text), 422, "validation_failed", field)
     assert Post.select().count() == 0
 
 
-def test_a_refusal_says_what_is_allowed_in_our_words(service, bot):
+def test_errors_describe_what_is_allowed(service, bot):
     body = {"eventId": "", "body": 5, "reason": "x" * 4001, "symbol": "y" * 33, "colour": "red"}
     problem = service.post(body, bot.publish_key.text).json
     assert {one["field"]: one["message"] for one in problem["errors"]} == {
@@ -289,7 +289,7 @@ def test_a_refusal_says_what_is_allowed_in_our_words(service, bot):
 
 
 def test_every_missing_field_is_named(service, bot):
-    """And what is wrong besides."""
+    """Together with any other errors."""
     event_id = "is required, here or as the Idempotency-Key header"
     both = {"eventId": event_id, "body": "is required"}
     for body, named in (
@@ -303,8 +303,8 @@ def test_every_missing_field_is_named(service, bot):
     assert told["detail"] == "body: is required"
 
 
-def test_what_is_more_than_twice_too_long_is_refused_unread():
-    """8,000 characters are looked at, and 8,001 only counted."""
+def test_text_over_twice_the_limit_is_refused_unread():
+    """8,000 characters are checked; 8,001 are only counted."""
     for length, why in ((8_000, "control characters"), (8_001, "1 to 4,000 characters")):
         with pytest.raises(Problem, match=why):
             posts.parse_post({"eventId": "e", "body": "\a" + "x" * (length - 1)})
@@ -312,7 +312,7 @@ def test_what_is_more_than_twice_too_long_is_refused_unread():
 
 @pytest.mark.parametrize("field", ["eventId", "body", "reason", "signature"])
 def test_a_private_key_is_refused_and_not_repeated(field):
-    """As wallets export it: the seed and the public half in base58."""
+    """In the format of wallet exports: seed and public half in base58."""
     made = SigningKey(bytes(range(32)))
     key = b58encode(bytes(made) + bytes(made.verify_key))
     with pytest.raises(Problem) as caught:
@@ -320,7 +320,7 @@ def test_a_private_key_is_refused_and_not_repeated(field):
     assert caught.value.errors == [{"field": field, "message": HOLDS_SECRET}]
 
 
-def test_the_limits_themselves_are_fine(service, bot):
+def test_values_at_the_limits_are_accepted(service, bot):
     body = {
         "eventId": "e" * 128,
         "body": " x\n\t" + "y" * 3997 + " ",
@@ -339,14 +339,14 @@ def test_the_limits_themselves_are_fine(service, bot):
     )
 
 
-def test_invisible_characters_go_and_the_post_says_so(service, bot):
+def test_invisible_characters_are_removed_and_reported(service, bot):
     answer = service.post(
         {"eventId": "h", "body": "a\u202eb\U000e0041c 👩\u200d🚀"}, bot.publish_key.text
     )
     assert (answer.json["body"], answer.json["sanitized"]) == ("abc 👩\u200d🚀", True)
 
 
-def test_who_may_post(service, bot):
+def test_posting_needs_a_publishing_key(service, bot):
     other = service.make_bot("Bob")
     refused(service.post(FIRST, service.make_read_key(bot.owner)), 403, "insufficient_scope")
     refused(
@@ -380,7 +380,7 @@ def verification(service, bot, name, **more):
     )
 
 
-def test_an_observed_trade_verifies_at_once(service, bot):
+def test_an_observed_trade_verifies_immediately(service, bot):
     service.observe_trade(address("w"), "buy", 10, mint=address("m"))
     assert verification(service, bot, "buy") == ("verified", None, True, "trade_buy")
     assert verification(service, bot, "buy", mint=address("m")) == (
@@ -396,15 +396,15 @@ def test_an_observed_trade_verifies_at_once(service, bot):
         "trade_buy",
     )
     shown = service.get("/api/v1/feed?limit=1", bot.publish_key.text).json["data"][0]
-    # A mismatch lends no time.
+    # A mismatch doesn't set the time.
     assert shown["eventAt"] == shown["createdAt"]
     verified = service.get("/api/v1/feed", bot.publish_key.text).json["data"][-1]
-    # NOW less an hour: the block's time.
+    # The block's time is an hour before NOW.
     assert verified["eventAt"] == "2026-11-05T11:00:00Z"
     assert verified["tokenAddresses"] == [address("m")]
 
 
-def test_what_is_not_a_trade_does_not_verify(service, bot):
+def test_other_transactions_do_not_verify(service, bot):
     service.observe_trade(address("w"), "bad", 10, kind="failed")
     service.observe_trade(address("w"), "gift", 11, kind="transfer_in")
     assert verification(service, bot, "bad") == ("mismatch", "failed", False, "trade_bad")
@@ -417,13 +417,13 @@ def test_a_post_is_pending_until_observed_and_none_without_a_wallet(service, bot
     assert verification(service, mute, "unseen") == ("none", "no_wallet", False, None)
 
 
-def test_another_wallets_trade_proves_nothing(service, bot):
+def test_another_wallets_trade_does_not_verify(service, bot):
     service.make_bot("Bob", address("other"))
     service.observe_trade(address("other"), "theirs", 10)
     assert verification(service, bot, "theirs")[0] == "pending"
 
 
-def test_a_conflicting_retry_cannot_move_verification(service, bot):
+def test_a_conflicting_retry_does_not_change_verification(service, bot):
     service.post({"eventId": "m", "body": "b"}, bot.publish_key.text)
     service.observe_trade(address("w"), "buy", 10)
     refused(
@@ -436,7 +436,7 @@ def test_a_conflicting_retry_cannot_move_verification(service, bot):
     assert Post.get().status == "none"
 
 
-def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
+def test_a_hidden_post_keeps_its_record_without_its_text(service, bot):
     uid = service.post(FIRST, bot.publish_key.text).json["id"]
     hide_post(uid, NOW)
     shown = service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json
@@ -456,8 +456,8 @@ def test_a_hidden_post_keeps_its_record_and_loses_its_words(service, bot):
 
 
 @ground.sqlite_only
-def test_the_words_of_a_hidden_post_are_on_no_page_and_in_no_file(service, bot):
-    """Long enough to fill pages of their own in the database."""
+def test_hidden_text_is_on_no_page_and_in_no_file(service, bot):
+    """Long enough to fill database pages."""
     words = {
         "body": "canary-body " * 300,
         "reason": "canary-reason " * 280,
@@ -489,7 +489,7 @@ def test_the_words_of_a_hidden_post_are_on_no_page_and_in_no_file(service, bot):
     )
 
 
-def test_a_retry_of_a_hidden_post_is_told_from_another_payload(service, bot):
+def test_a_hidden_post_still_detects_a_different_retry(service, bot):
     uid = service.post(FIRST, bot.publish_key.text).json["id"]
     hide_post(uid, NOW)
     again = service.post(FIRST, bot.publish_key.text)

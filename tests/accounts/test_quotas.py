@@ -16,8 +16,7 @@ from operate import doctor
 from paper.tables import Trader
 
 DAY_MS = 86_400_000
-# the quota of one megabyte holds 1,000,000 / (300 + 4,000 + len("e-000")) = 232.3 posts of this
-# kind
+# a quota of one megabyte allows 1,000,000 / (300 + 4,000 + len("e-000")) = 232.3 posts like these
 LONG, EVENT = "x" * 4_000, "e-{:03}"
 FULL_AT = 233
 
@@ -36,7 +35,7 @@ def tight(tmp_path):
 
 
 def fill(service, bot):
-    """Posts until the quota is reached."""
+    """Post until the quota is reached."""
     for n in range(FULL_AT):
         body = posts.PostBody(eventId=EVENT.format(n), body=LONG)
         posts.publish(bot.bot.id, body, NOW, config=service.config)
@@ -49,7 +48,7 @@ def refusal(act):
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-def test_a_post_beyond_the_quota_is_refused_by_name_and_a_retry_is_not(tight):
+def test_a_post_beyond_the_quota_names_it_but_a_retry_succeeds(tight):
     bot = tight.make_bot()
     key = bot.publish_key.text
     fill(tight, bot)
@@ -74,7 +73,7 @@ def test_a_post_beyond_the_quota_is_refused_by_name_and_a_retry_is_not(tight):
     assert tight.get("/api/v1/feed", key).status_code == 200
 
 
-def test_the_quota_is_the_owners_and_nobody_elses(tight):
+def test_the_quota_applies_per_owner(tight):
     first = tight.make_bot()
     second, stranger = tight.make_bot("Bea", owner=first.owner), tight.make_bot("Cy")
     fill(tight, first)
@@ -87,7 +86,7 @@ def test_the_quota_is_the_owners_and_nobody_elses(tight):
     )
 
 
-def test_hiding_a_post_frees_its_words(tight):
+def test_hiding_a_post_frees_its_text(tight):
     bot = tight.make_bot()
     fill(tight, bot)
     assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5)
@@ -100,7 +99,7 @@ def test_hiding_a_post_frees_its_words(tight):
     )
 
 
-def test_hiding_frees_each_of_a_posts_words(tight):
+def test_hiding_frees_every_text_field(tight):
     body = {"eventId": "e", "body": "words", "symbol": "PINE", "reason": "why"}
     uid = tight.post(body, tight.make_bot().publish_key.text).json["id"]
     assert Owner.get().posts_bytes == 300 + 1 + 5 + 4 + 3
@@ -108,15 +107,15 @@ def test_hiding_frees_each_of_a_posts_words(tight):
     assert Owner.get().posts_bytes == 300 + 1
 
 
-def test_bytes_are_counted_as_they_are_stored():
-    """Four bytes for each of these; what is absent counts nothing."""
+def test_quotas_count_stored_bytes():
+    """Each of these characters takes four bytes; missing fields take none."""
     assert (
         posts.measure_post({"event_id": "e", "body": "\U0001f980" * 10, "symbol": None})
         == 300 + 1 + 40
     )
 
 
-def test_a_race_for_the_last_bytes_has_one_winner(tight):
+def test_only_one_request_gets_the_last_bytes(tight):
     bot = tight.make_bot()
     Owner.update(posts_bytes=999_999).execute()
     outcomes, start = [], threading.Barrier(8)
@@ -143,7 +142,7 @@ def test_a_race_for_the_last_bytes_has_one_winner(tight):
     assert sorted(outcomes) == ["quota_exceeded"] * 7 + ["stored"]
 
 
-def test_what_posts_take_is_counted_in_bytes(db, settings):
+def test_usage_is_counted_in_bytes(db, settings):
     made = influencers.create_bot(settings, "Ada", NOW)
     for n, words in enumerate(("short", "ü" * 50, "\U0001f980" * 20)):
         said = posts.PostBody(eventId=f"e-{n}", body=words, symbol="PINE", reason="why")
@@ -152,7 +151,7 @@ def test_what_posts_take_is_counted_in_bytes(db, settings):
 
 
 # ---- wallets -------------------------------------------------------------------------------------
-def test_first_wallets_cost_no_change_and_swaps_do(tight):
+def test_first_wallets_are_not_changes_but_swaps_are(tight):
     bot = tight.make_bot("Ada", address("a"))
     tight.make_bot("Bea", address("b"), bot.owner)
     for name in ("c", "d"):
@@ -179,7 +178,7 @@ def test_a_change_counts_for_a_day(db, settings):
     assert used == [1, 1, 0]
 
 
-def test_detaching_and_retiring_count_as_changes_and_are_never_refused(tight):
+def test_detaching_and_retiring_count_as_changes_but_always_work(tight):
     owner = tight.make_bot("Ada", address("a")).owner
     retired = tight.make_bot("Bea", address("b"), owner)
     wallets.detach_wallet(Bot.get(Bot.name == "Ada"), NOW)
@@ -192,7 +191,7 @@ def test_detaching_and_retiring_count_as_changes_and_are_never_refused(tight):
     influencers.retire_bot(Bot.get(Bot.name == "Ada"), NOW)
 
 
-def test_too_many_wallets_at_a_time_name_their_setting(tmp_path):
+def test_exceeding_the_wallet_limit_names_its_setting(tmp_path):
     service = Service(tmp_path / "data", max_wallets_per_owner=1)
     owner = service.make_bot("Ada", address("a")).owner
     said = refusal(lambda: service.make_bot("Bea", address("b"), owner))
@@ -203,7 +202,7 @@ def test_too_many_wallets_at_a_time_name_their_setting(tmp_path):
         "limit": 1,
         "used": 1,
     }
-    # One in exchange for it is not one more.
+    # Exchanging one doesn't add one.
     bot = Bot.get()
     wallets.attach_wallet(service.config, bot, address("c"), NOW + 1)
     assert quotas.find_use(service.config, "wallets", bot.owner_id).used == 1
@@ -211,7 +210,7 @@ def test_too_many_wallets_at_a_time_name_their_setting(tmp_path):
 
 
 # ---- paper traders -------------------------------------------------------------------------------
-def test_paper_traders_of_an_owner_are_bounded(tight):
+def test_paper_traders_per_owner_are_limited(tight):
     owner = traders.create_trader("Ada", "momentum", NOW, config=tight.config).owner
     traders.create_trader("Bea", "momentum", NOW, owner=owner, config=tight.config)
     said = refusal(
@@ -244,7 +243,7 @@ def test_the_command_line_has_no_quotas(cli, monkeypatch):  # noqa: F811
         shown(cli, "trader", "create", "--name", name, "--family", "momentum", "--owner", owner)
 
 
-def test_doctor_shows_use_and_names_nobody(tight):
+def test_doctor_shows_usage_without_names(tight):
     bot = tight.make_bot("Ada", address("a"))
     fill(tight, bot)
     uses = quotas.list_use(storage.database.execute_sql, tight.config, NOW)
@@ -257,9 +256,9 @@ def test_doctor_shows_use_and_names_nobody(tight):
     assert bot.owner.uid not in str(uses) + str(found)
 
 
-def test_the_most_of_wallets_is_that_of_one_owner(tight):
-    """Ada's owner holds two and Bea's three: where three are allowed one of them is at the limit,
-    where two are, both.
+def test_the_highest_wallet_count_is_per_owner(tight):
+    """Ada's owner has two and Bea's three: with a limit of three, one owner is at the limit; with
+    two, both are.
     """
     for owner_name, count in (("Ada", 2), ("Bea", 3)):
         owner = tight.make_bot(owner_name, address(owner_name)).owner
@@ -276,8 +275,8 @@ def test_the_most_of_wallets_is_that_of_one_owner(tight):
     }
 
 
-def test_use_is_told_in_whole_megabytes_with_its_limit(tight):
-    """1.9 MB are one; of the hooks none is used of five."""
+def test_usage_is_shown_in_whole_megabytes_with_its_limit(tight):
+    """1.9 MB counts as one megabyte; none of five hooks are used."""
     bot = tight.make_bot("Ada", address("a")).bot
     Owner.update(posts_bytes=1_900_000).execute()
     assert quotas.find_use(tight.config, "hooks", bot.owner_id) == quotas.Use("hooks", 5, 0)
@@ -290,7 +289,7 @@ def test_use_is_told_in_whole_megabytes_with_its_limit(tight):
 
 
 # ---- the forms -----------------------------------------------------------------------------------
-def test_forms_name_the_quota_and_keep_what_was_typed(tight):
+def test_forms_name_the_quota_and_keep_the_input(tight):
     visitor = Browser(tight)
     visitor.send("/connect", name="Ada", wallet=address("a"))
     bot = Bot.get()

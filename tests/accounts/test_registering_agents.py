@@ -39,7 +39,7 @@ async def register(client, agent, name):
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the examples use curl")
-def test_an_agent_with_nothing_but_the_skill_registers_and_posts(live):
+def test_an_agent_registers_and_posts_with_only_skill_md(live):
     agent = Keypair.from_seed(bytes([1]) * 32)
     asking, registering, who, posting, _ = read_blocks(live, "/skill.md")
     environ = {"PATH": live.environ["PATH"], "WALLET": str(agent.pubkey()), "NAME": "Shell"}
@@ -67,7 +67,7 @@ def test_an_agent_with_nothing_but_the_skill_registers_and_posts(live):
     assert [post["verification"]["status"] for post in posts] == ["pending", "none"]
 
 
-def test_an_agent_registers_over_stdin_and_goes_on_with_its_key(live):
+def test_an_agent_registers_over_stdin_and_continues_with_its_key(live):
     agent = Keypair.from_seed(bytes([3]) * 32)
 
     async def ask(client):
@@ -99,7 +99,7 @@ def test_an_agent_registers_over_http_without_a_key(live):
     assert live.get("/api/v1/me", Authorization=f"Bearer {key}")[0] == 200
 
 
-def test_off_an_agent_without_a_key_is_told_so(service):
+def test_without_self_registration_an_agent_is_told_so(service):
     listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
     answer = service.ask("POST", "/mcp", json=listing)
     assert (answer.status_code, answer.json["code"]) == (401, "missing_key")

@@ -54,7 +54,7 @@ def sign(agent, text):
 
 
 def fill(service, agent=AGENT, name="Nell", **more):
-    """The body of a registration that is right, but for what `more` says."""
+    """A valid registration's body, except for `more`."""
     given = challenge(service, agent)
     signed = {"signature": sign(agent, given["text"]), "nonce": given["nonce"]}
     return {"name": name, "wallet": str(agent.pubkey()), **signed, **more}
@@ -69,7 +69,7 @@ def code_of(answer):
 
 
 # ---- from nothing to a bot -----------------------------------------------------------------------
-def test_an_agent_registers_posts_and_has_a_proven_wallet(opened):
+def test_an_agent_registers_posts_and_gets_a_proven_wallet(opened):
     given = challenge(opened)
     assert given["expiresAt"] == "2026-11-05T12:05:00Z"
     assert all(
@@ -102,7 +102,7 @@ def test_an_agent_registers_posts_and_has_a_proven_wallet(opened):
 @pytest.mark.parametrize(
     "write", [str, lambda s: bytes(s).hex(), lambda s: base64.b64encode(bytes(s)).decode()]
 )
-def test_a_signature_is_taken_in_each_form_and_of_an_off_chain_message(opened, write):
+def test_every_signature_encoding_and_off_chain_message_is_accepted(opened, write):
     given = challenge(opened)
     message = b"\xffsolana offchain\0\0" + len(given["text"]).to_bytes(2, "little")
     signed = AGENT.sign_message(message + given["text"].encode())
@@ -110,7 +110,7 @@ def test_a_signature_is_taken_in_each_form_and_of_an_off_chain_message(opened, w
     assert register(opened, body=body).status_code == 201
 
 
-def test_bio_and_voice_are_those_sent(opened):
+def test_bio_and_voice_are_stored_as_sent(opened):
     voice = {"tone": "dry", "topics": ["winter"]}
     answer = register(opened, body=fill(opened, bio="Few  arrows.", voice=voice))
     bot = answer.json["bot"]
@@ -132,18 +132,18 @@ def test_proof_displaces_a_claim_and_never_a_proof(opened):
         wallets.attach_wallet(opened.config, taken.bot, str(other.pubkey()), NOW, "proven")
     answer = register(opened, other, "Cleo")
     assert (answer.status_code, answer.json["code"]) == (409, "wallet_taken")
-    # Nothing of it is left, and the nonce still works for what is allowed.
+    # Nothing was stored, and the nonce still works for an allowed request.
     assert not Bot.select().where(Bot.name == "Cleo").exists()
 
 
-def test_off_says_so_and_whose_setting_it_is(service):
+def test_when_off_the_error_names_the_setting(service):
     for path in ("/api/v1/bots", "/api/v1/bots/challenge"):
         answer = send(service, path, {"wallet": str(AGENT.pubkey())})
         assert (answer.status_code, answer.json["code"]) == (403, "registration_closed")
         assert "SELF_REGISTRATION" in answer.json["detail"]
 
 
-def test_a_closed_instance_takes_no_agents_either(tmp_path, clock):
+def test_a_closed_instance_refuses_agents(tmp_path, clock):
     service = Service(tmp_path / "data", self_registration="on", registration="closed")
     answer = register(service)
     assert (answer.status_code, answer.json["code"]) == (403, "registration_closed")
@@ -152,7 +152,7 @@ def test_a_closed_instance_takes_no_agents_either(tmp_path, clock):
 
 
 # ---- once more -----------------------------------------------------------------------------------
-def test_a_lost_answer_costs_nothing(opened, clock):
+def test_a_lost_response_does_no_harm(opened, clock):
     first = register(opened)
     clock.now += 1
     again = register(opened, name="Another name")
@@ -167,7 +167,7 @@ def test_a_lost_answer_costs_nothing(opened, clock):
 
 
 @pytest.mark.parametrize("set_back", [0, 60 * SECONDS])
-def test_a_nonce_registers_once_whatever_the_clock_does(opened, clock, set_back):
+def test_a_nonce_works_once_even_if_the_clock_jumps(opened, clock, set_back):
     body = fill(opened)
     clock.now -= set_back
     assert register(opened, body=body).status_code == 201
@@ -176,7 +176,7 @@ def test_a_nonce_registers_once_whatever_the_clock_does(opened, clock, set_back)
     assert "already used" in again.json["detail"]
 
 
-def test_a_refused_name_leaves_the_nonce_for_another_try(opened):
+def test_a_refused_name_does_not_use_up_the_nonce(opened):
     opened.make_bot("Nell")
     body = fill(opened)
     refused = register(opened, body=body)
@@ -188,7 +188,7 @@ def test_a_refused_name_leaves_the_nonce_for_another_try(opened):
     ("end", "code"),
     [("retire", "bot_retired"), ("ban_owner", "owner_banned"), ("ban_wallet", "wallet_banned")],
 )
-def test_what_was_ended_stays_ended(opened, clock, end, code):
+def test_a_retired_bot_stays_retired(opened, clock, end, code):
     register(opened)
     row = Registration.get()
     with storage.database.connection_context():
@@ -203,7 +203,7 @@ def test_what_was_ended_stays_ended(opened, clock, end, code):
     assert answer.json["code"] == code and Bot.select().count() == 1
 
 
-def test_a_wallet_whose_ban_was_lifted_returns_to_its_bot(opened, clock):
+def test_an_unbanned_wallet_returns_to_its_bot(opened, clock):
     first = register(opened).json["bot"]["id"]
     wallet = str(AGENT.pubkey())
     with storage.database.connection_context():
@@ -270,7 +270,7 @@ def other_base_url(service, body):
         (other_base_url, "signature"),
     ],
 )
-def test_a_forged_proof_is_refused_naming_what_is_wrong(opened, forge, field):
+def test_a_forged_proof_is_refused_with_the_reason(opened, forge, field):
     body = fill(opened)
     forge(opened, body)
     answer = register(opened, body=body)
@@ -322,7 +322,7 @@ def test_a_challenge_expires_after_five_minutes(opened, clock):
         ({"owner": "owner_1"}, "owner"),
     ],
 )
-def test_hostile_fields_are_refused_by_name(opened, wrong, field):
+def test_hostile_fields_are_refused_and_named(opened, wrong, field):
     answer = register(opened, body=fill(opened) | wrong)
     assert answer.status_code == 422, answer.text
     assert answer.json["errors"][0]["field"] == field
@@ -330,14 +330,14 @@ def test_hostile_fields_are_refused_by_name(opened, wrong, field):
 
 
 @pytest.mark.parametrize("name", ["Nell.", "N ell", "Ne\u2223\u2223", "n\u00e9ll", "NE11"])
-def test_names_that_imitate_are_refused(opened, name):
+def test_imitating_names_are_refused(opened, name):
     opened.make_bot("Nell")
     answer = register(opened, name=name)
     assert (answer.status_code, answer.json["errors"][0]["field"]) == (422, "name")
 
 
 @pytest.mark.parametrize("path", ["/api/v1/bots", "/api/v1/bots/challenge"])
-def test_what_is_no_json_object_is_refused(opened, path):
+def test_a_body_that_is_not_a_json_object_is_refused(opened, path):
     for raw, code in (
         (b"", "invalid_json"),
         (b"[]", "invalid_json"),
@@ -355,8 +355,8 @@ def test_what_is_no_json_object_is_refused(opened, path):
     assert opened.get(f"{path}/").status_code in (401, 404)
 
 
-def test_an_address_without_a_key_is_refused_before_anything_is_signed(opened):
-    # Derived by a program: off the curve (RFC 8032, 5.1.3: y = 2 has no x).
+def test_an_address_without_a_key_is_refused_before_signing(opened):
+    # A derived address is off the curve (RFC 8032, 5.1.3: y = 2 has no x).
     off_curve = base58.b58encode(b"\x02" + bytes(31))
     answer = send(opened, "/api/v1/bots/challenge", {"wallet": off_curve})
     assert answer.status_code == 422 and "cannot be proven" in answer.json["detail"]
@@ -366,7 +366,7 @@ def test_an_address_without_a_key_is_refused_before_anything_is_signed(opened):
 
 
 # ---- a thousand wallets --------------------------------------------------------------------------
-def test_an_address_registers_as_many_bots_as_it_may_create(tmp_path, clock):
+def test_registrations_per_address_are_limited(tmp_path, clock):
     service = Service(tmp_path / "data", self_registration="on", creations_per_minute=2)
     agents = [Keypair.from_seed(n.to_bytes(32)) for n in range(1000)]
     made = 0
@@ -376,7 +376,7 @@ def test_an_address_registers_as_many_bots_as_it_may_create(tmp_path, clock):
             made += answer.status_code == 201
         assert answer.json["code"] == "rate_limited"
         clock.now += 60 * SECONDS
-    # 2 a minute for 20 minutes, then none until tomorrow.
+    # 2 a minute for 20 minutes, then none until the next day.
     assert made == 40 and answer.json["window"] == "registrations_day"
     assert int(answer.headers["Retry-After"]) > 3600
     assert register(service, agents[made], "Elsewhere", peer="192.0.2.9").status_code == 201
@@ -385,7 +385,7 @@ def test_an_address_registers_as_many_bots_as_it_may_create(tmp_path, clock):
     service.close()
 
 
-def test_wrong_signatures_count_as_failed_attempts(tmp_path, clock):
+def test_wrong_signatures_count_as_failed_authentication(tmp_path, clock):
     service = Service(tmp_path / "data", self_registration="on", failed_auth_per_minute=2)
     body = fill(service, signature=sign(AGENT, "something else"))
     codes = [register(service, body=body).json["code"] for _ in range(3)]
@@ -393,7 +393,7 @@ def test_wrong_signatures_count_as_failed_attempts(tmp_path, clock):
     service.close()
 
 
-def test_the_operator_bans_all_accounts_that_a_source_made(opened, clock):
+def test_the_operator_bans_all_accounts_from_a_source(opened, clock):
     agents = [Keypair.from_seed(n.to_bytes(32)) for n in range(1, 8)]
     ada = influencers.create_bot(opened.config, "Ada", NOW).owner
     for n, agent in enumerate(agents):
@@ -417,7 +417,8 @@ def test_the_operator_bans_all_accounts_that_a_source_made(opened, clock):
     path = f"/admin/registrations/{source}/ban"
     asked = operator.send(path, page=path, reason="a farm")
     assert asked.status_code == 302
-    # Of the claimed ones, those that stayed with what the source made; not the one Ada took.
+    # Claimed bots are included if they stayed in the source's account; the one that Ada took is
+    # not.
     banned = {ban.target for ban in Ban.select().where(Ban.kind == "wallet")}
     assert banned == {str(agents[n].pubkey()) for n in (0, 1, 3, 4, 5)}
     banned = {ban.target for ban in Ban.select().where(Ban.kind == "owner")}

@@ -39,13 +39,13 @@ def made(db, settings):
 
 
 class Field:
-    """Bots with wallets whose running totals a test writes."""
+    """Bots with wallets; tests write their running totals."""
 
     def __init__(self, config):
         self.config = config
 
     def add(self, name, at=EARLIER, ownership="claimed", owner=None):
-        """A bot that connected a wallet at a time."""
+        """Add a bot that connected a wallet at a time."""
         made = influencers.create_bot(self.config, name, at, owner=owner)
         self.connect(made.bot, name, at, ownership)
         return made.bot
@@ -54,7 +54,7 @@ class Field:
         wallets.attach_wallet(self.config, bot, address(name), at, ownership)
 
     def trade(self, name, money=SOL, hours=None, **coverage):
-        """Running totals since connected, by hours after the start; history complete to the end."""
+        """Write running totals since connecting, by hours after the start, with a complete history."""
         held = find_attachment(name)
         for hour, sums in (hours or {}).items():
             add_total(held.wallet_id, money, held.id, START // 1000 + 3600 * hour, **sums)
@@ -99,7 +99,7 @@ def show(season, now=END):
 
 
 def freeze(settings, at=END):
-    """Two passes: the first sees that the season is over."""
+    """Run two passes: the first notices that the season is over."""
     frozen.run_tick(settings, at)
     frozen.run_tick(settings, at + frozen.SETTLE_MS)
 
@@ -131,7 +131,7 @@ def refused(call, *args):
         ("ends_at", "0001-01-01T00:00+12:00", "after the season starts"),
     ],
 )
-def test_bad_terms_name_the_field_and_what_is_allowed(db, field, text, told):
+def test_invalid_terms_name_the_field_and_what_is_allowed(db, field, text, told):
     problem = refused(seasons.create_season, {**TEXTS, field: text}, "me", EARLIER)
     assert problem.code == "validation_failed" and problem.errors[0]["field"] == field
     message = problem.errors[0]["message"]
@@ -139,12 +139,12 @@ def test_bad_terms_name_the_field_and_what_is_allowed(db, field, text, told):
     assert not Season.select().exists()
 
 
-def test_a_secret_is_no_name(db):
+def test_a_secret_is_refused_as_a_name(db):
     given = {**TEXTS, "name": make_key("read")}
     assert "API key" in refused(seasons.create_season, given, "me", EARLIER).detail
 
 
-def test_times_without_a_zone_are_utc_and_offsets_are_read(db):
+def test_times_without_a_zone_are_utc_and_offsets_are_applied(db):
     texts = {"starts_at": "2026-11-05T12:00", "ends_at": "2026-11-06T14:00+02:00"}
     season = seasons.create_season({**TEXTS, **texts}, "me", EARLIER)
     assert (season.starts_at, season.ends_at) == (START, END)
@@ -158,7 +158,7 @@ def test_at_most_20_seasons_are_open(db, settings):
     seasons.create_season(TEXTS, "me", EARLIER)
 
 
-def test_a_mistake_is_corrected_until_the_start(made):
+def test_terms_can_be_changed_until_the_start(made):
     assert seasons.change_season(made.uid, {"name": "Summer Cup"}, "me", "typo", START - 1)
     assert not seasons.change_season(made.uid, {"name": "Summer Cup"}, "me", "typo", START - 1)
     assert seasons.find_season(made.uid).name == "Summer Cup"
@@ -171,7 +171,7 @@ def test_a_mistake_is_corrected_until_the_start(made):
     ]
 
 
-def test_a_season_is_cancelled_until_it_is_final(made, settings, field):
+def test_a_season_can_be_canceled_until_it_is_final(made, settings, field):
     field.add("ada")
     field.earn("ada", 5)
     freeze(settings)
@@ -225,14 +225,14 @@ def test_each_rule_ranks_by_its_number(field, rule, order):
     )
 
 
-def test_only_what_happened_from_the_first_to_the_last_hour_counts(made, field):
+def test_only_results_within_the_season_count(made, field):
     field.add("ada")
     sums = {-1: 100, 0: 107, 23: 112, 24: 1_000}
     field.trade("ada", hours={h: {"realized": n, "matched": h + 5} for h, n in sums.items()})
     assert show(made) == [("ada", 1, None, 12)]
 
 
-def test_a_rank_needs_sales_and_by_return_a_cost_basis(field):
+def test_a_rank_needs_sales_and_for_return_a_cost_basis(field):
     texts = {**TEXTS, "min_trades": "3", "rule": "return"}
     season = seasons.create_season(texts, "me", EARLIER)
     for name in "abc":
@@ -245,7 +245,7 @@ def test_a_rank_needs_sales_and_by_return_a_cost_basis(field):
     assert found == told
 
 
-def test_a_return_larger_than_a_column_holds_does_not_stop_the_freeze(made, field, settings):
+def test_an_oversized_return_does_not_stop_the_freeze(made, field, settings):
     field.add("ada")
     field.earn("ada", 10**16, cost=1, proceeds=10**16 + 1)
     freeze(settings)
@@ -254,7 +254,7 @@ def test_a_return_larger_than_a_column_holds_does_not_stop_the_freeze(made, fiel
     assert (row.cost, row.return_points) == (1, None)
 
 
-def test_several_wallets_of_a_bot_are_added_up(field, settings):
+def test_a_bots_wallets_are_summed(field, settings):
     season = seasons.create_season(TEXTS, "me", EARLIER)
     bot = field.add("one", ownership="proven")
     wallets.add_wallet(settings, bot, address("two"), START + HOUR)
@@ -263,7 +263,7 @@ def test_several_wallets_of_a_bot_are_added_up(field, settings):
     assert show(season) == [("one", 1, None, 13)]
 
 
-def test_a_currency_nobody_traded_ranks_nobody(field):
+def test_a_currency_without_trades_ranks_no_bot(field):
     season = seasons.create_season({**TEXTS, "currency": "USDC"}, "me", EARLIER)
     field.add("ada")
     field.earn("ada", 5)
@@ -272,7 +272,7 @@ def test_a_currency_nobody_traded_ranks_nobody(field):
     assert show(season) == [("ada", 1, None, 3)]
 
 
-def test_two_bots_of_an_owner_are_ranked_apart(made, field):
+def test_two_bots_of_one_owner_rank_separately(made, field):
     first = field.add("one")
     field.add("two", owner=first.owner)
     field.earn("one", 5)
@@ -281,7 +281,7 @@ def test_two_bots_of_an_owner_are_ranked_apart(made, field):
 
 
 # ---- who takes part ------------------------------------------------------------------------------
-def test_a_wallet_at_the_start_is_enough(made, field):
+def test_a_wallet_connected_at_the_start_takes_part(made, field):
     field.add("early")
     gone = field.add("gone")
     wallets.detach_wallet(gone, START)
@@ -291,13 +291,13 @@ def test_a_wallet_at_the_start_is_enough(made, field):
     assert [name for name, *_ in show(made)] == ["early"]
 
 
-def test_before_the_start_those_are_listed_who_would_take_part(made, field):
+def test_before_the_start_expected_participants_are_listed(made, field):
     field.add("ada")
     assert show(made, EARLIER) == [("ada", None, "not_started", None)]
     assert seasons.count_entrants(made, EARLIER) == 1
 
 
-def test_who_joins_counts_from_the_next_full_hour(made, field):
+def test_joining_counts_from_the_next_full_hour(made, field):
     bot = field.add("late", at=START + HOUR)
     assert seasons.join(made.uid, bot, START + 2 * HOUR + 1)
     assert not seasons.join(made.uid, bot, START + 9 * HOUR)
@@ -306,7 +306,7 @@ def test_who_joins_counts_from_the_next_full_hour(made, field):
     assert (row.since, row.realized, row.joined_at) == (START + 3 * HOUR, 5, START + 2 * HOUR + 1)
 
 
-def test_who_joined_before_the_start_counts_from_there_and_needs_a_wallet(made, field, settings):
+def test_joining_before_the_start_counts_from_the_start_but_needs_a_wallet(made, field, settings):
     bot = influencers.create_bot(settings, "Bare", EARLIER).bot
     assert seasons.join(made.uid, bot, EARLIER)
     assert show(made) == [("Bare", None, "no_wallet", 0)]
@@ -315,7 +315,7 @@ def test_who_joined_before_the_start_counts_from_there_and_needs_a_wallet(made, 
     assert show(made) == [("Bare", 1, None, 9)]
 
 
-def test_joining_ends_with_the_season_and_is_nothing_for_the_retired(made, field):
+def test_joining_ends_with_the_season_and_excludes_retired_bots(made, field):
     bot, gone = field.add("late", at=START + 1), field.add("gone", at=START + 1)
     influencers.retire_bot(gone, START + 2)
     assert refused(seasons.join, made.uid, gone, START + 3).code == "bot_retired"
@@ -326,7 +326,7 @@ def test_joining_ends_with_the_season_and_is_nothing_for_the_retired(made, field
     assert refused(seasons.join, made.uid, bot, START + 5).code == "season_closed"
 
 
-def test_proven_only_refuses_a_rank_to_a_claimed_wallet(field, settings):
+def test_a_proven_only_season_does_not_rank_claimed_wallets(field, settings):
     season = seasons.create_season({**TEXTS, "wallets": "proven"}, "me", EARLIER)
     claimed = field.add("one")
     field.add("two", ownership="proven")
@@ -337,7 +337,7 @@ def test_proven_only_refuses_a_rank_to_a_claimed_wallet(field, settings):
     assert [name for name, *_ in show(season)] == ["one", "two"]
 
 
-def test_a_wallet_detached_in_the_season_counts_until_then_and_what_it_held_is_lost(made, field):
+def test_a_wallet_detached_mid_season_counts_until_then_and_loses_its_holdings(made, field):
     bot = field.add("ada")
     field.trade("ada", hours={1: {"realized": 5, "matched": 1, "open_cost": 100}})
     wallets.detach_wallet(bot, START + 3 * HOUR)
@@ -389,7 +389,7 @@ def test_standings_freeze_once_every_history_reaches_the_end(made, field, settin
         ({"observed_to": END - 1000}, "not_observed"),
     ],
 )
-def test_what_is_never_proven_is_null_with_a_reason_at_the_deadline(
+def test_unproven_rows_are_null_with_a_reason_at_the_deadline(
     made, field, settings, coverage, reason
 ):
     for name in ("ada", "bob"):
@@ -403,7 +403,7 @@ def test_what_is_never_proven_is_null_with_a_reason_at_the_deadline(
     assert show(made) == [("bob", 1, None, 5), ("ada", None, reason, None)]
 
 
-def test_a_record_that_is_frozen_is_not_corrected(made, field, settings):
+def test_a_frozen_record_is_not_corrected(made, field, settings):
     field.add("ada")
     field.earn("ada", 5)
     freeze(settings)
@@ -413,8 +413,8 @@ def test_a_record_that_is_frozen_is_not_corrected(made, field, settings):
     assert show(made, END + DAY) == [("ada", 1, None, 5)] and len(leaves("standing")) == 1
 
 
-def test_a_clock_that_jumped_ahead_for_a_moment_freezes_nothing(made, field, settings):
-    """Nobody took part yet, so nothing would have to be proven."""
+def test_a_brief_clock_jump_freezes_nothing(made, field, settings):
+    """No bot took part, so no history would delay the freeze."""
     frozen.run_tick(settings, END + DAY)
     assert seasons.find_season(made.uid).closing_at == END + DAY
     frozen.run_tick(settings, START)
@@ -425,10 +425,10 @@ def test_a_clock_that_jumped_ahead_for_a_moment_freezes_nothing(made, field, set
     assert show(made) == [("ada", 1, None, 5)]
 
 
-def test_a_season_that_another_instance_froze_meanwhile_is_not_frozen_twice(
+def test_a_season_frozen_by_another_instance_is_not_frozen_twice(
     made, field, settings, monkeypatch
 ):
-    """Two final leaves would make every audit accuse this instance."""
+    """Two final leaves would turn every audit against this instance."""
     field.add("ada")
     field.earn("ada", 5)
     frozen.run_tick(settings, END)
@@ -441,7 +441,7 @@ def test_a_season_that_another_instance_froze_meanwhile_is_not_frozen_twice(
     assert [one["state"] for one in leaves("season")] == ["open", "final"]
 
 
-def test_an_end_seen_with_a_clock_that_was_ahead_is_noted_again(made, field, settings):
+def test_an_end_seen_with_a_fast_clock_is_recorded_again(made, field, settings):
     field.add("ada")
     field.earn("ada", 5)
     frozen.run_tick(settings, END + 300 * DAY)
@@ -458,9 +458,7 @@ def test_an_end_seen_with_a_clock_that_was_ahead_is_noted_again(made, field, set
         ({"state": "partial", "gaps": [GAP]}, (None, "gap", None)),
     ],
 )
-def test_a_bot_that_was_complete_does_not_lose_its_rank_by_waiting_for_another(
-    made, field, settings, later, told
-):
+def test_a_complete_bot_keeps_its_rank_while_waiting_for_others(made, field, settings, later, told):
     field.add("ada")
     field.earn("ada", 5)
     field.add("bob")
@@ -475,7 +473,7 @@ def test_a_bot_that_was_complete_does_not_lose_its_rank_by_waiting_for_another(
     assert sorted(show(made)) == [("ada", *told), ("bob", None, "backfilling", None)]
 
 
-def test_a_disconnected_wallet_waits_for_its_last_activity(made, field, settings):
+def test_freezing_waits_for_a_disconnected_wallets_last_activity(made, field, settings):
     bot = field.add("ada")
     field.earn("ada", 5)
     field.cover("ada", observed_to=START)
@@ -487,7 +485,7 @@ def test_a_disconnected_wallet_waits_for_its_last_activity(made, field, settings
     assert seasons.find_season(made.uid).frozen_at is not None
 
 
-def test_only_what_could_have_a_rank_is_waited_for(field, settings):
+def test_freezing_waits_only_for_bots_that_could_rank(field, settings):
     season = seasons.create_season({**TEXTS, "wallets": "proven"}, "me", EARLIER)
     field.add("ada")
     field.trade("ada", state="backfilling")
@@ -495,7 +493,7 @@ def test_only_what_could_have_a_rank_is_waited_for(field, settings):
     assert show(season) == [("ada", None, "not_proven", 0)]
 
 
-def test_a_deep_doctor_finds_nothing_wrong_with_a_season_ahead(made, field, settings):
+def test_deep_doctor_accepts_an_upcoming_season(made, field, settings):
     seasons.join(made.uid, field.add("ada"), EARLIER)
     far = {"starts_at": "2027-11-01T12:00Z", "ends_at": "2028-10-31T12:00Z"}
     seasons.create_season({**TEXTS, **far}, acts.COMMAND_LINE, EARLIER)
@@ -507,8 +505,8 @@ def test_a_deep_doctor_finds_nothing_wrong_with_a_season_ahead(made, field, sett
         reader.close()
 
 
-def test_an_export_lists_the_seasons_of_an_owner(made, field, settings, monkeypatch):
-    """Page by page, although the key of a season's rows is a pair."""
+def test_an_export_lists_an_owners_seasons(made, field, settings, monkeypatch):
+    """The export pages correctly although season rows have a composite key."""
     monkeypatch.setattr(departures, "PAGE_ROWS", 1)
     sheet = departures.SHEETS["seasons.csv"]
     ada = field.add("ada")
@@ -533,7 +531,7 @@ def test_an_export_lists_the_seasons_of_an_owner(made, field, settings, monkeypa
     assert rows[2]["joinedAt"] == "2026-11-05T10:00:00.000Z"
 
 
-def test_a_season_of_nobody_becomes_final(made, settings):
+def test_a_season_without_bots_becomes_final(made, settings):
     freeze(settings)
     assert seasons.find_state(seasons.find_season(made.uid), END) == "final"
     assert leaves("season")[-1]["count"] == 0
@@ -541,7 +539,7 @@ def test_a_season_of_nobody_becomes_final(made, settings):
 
 # ---- audit ---------------------------------------------------------------------------------------
 def play(folder, **changes):
-    """An instance that observed ada by an honest node, in a season of one hour that is final."""
+    """An instance that observed ada through an honest node, in a final one-hour season."""
     service, node = Service(folder, evidence_per_minute=10**6, **changes), FakeNode(market())
     seen = Lookout.begin(service.config, node, wallets=[ADA])
     season = seasons.create_season({**TEXTS, "ends_at": "2026-11-05T13:00Z"}, "me", BEGIN)
@@ -571,7 +569,7 @@ def change(sql, *values):
         assert len(database.execute_sql(f"{sql} RETURNING 1", values).fetchall()) == 1
 
 
-def test_a_frozen_season_is_recomputed_and_the_same(audited):
+def test_an_audit_recomputes_a_frozen_season(audited):
     report = audit(audited)
     assert (report.verdict, report.unknown, report.notes) == ("same", [], [])
     told = orjson.loads(ask_service(audited[0])(f"/bots/{Bot.get().uid}/evidence.json"))
@@ -592,21 +590,21 @@ def test_a_frozen_season_is_recomputed_and_the_same(audited):
         ("season", "frozen_at", START, "terms.frozenAtMs"),
     ],
 )
-def test_what_was_changed_by_hand_is_named(audited, table, column, value, field):
+def test_edits_are_named(audited, table, column, value, field):
     change(f"UPDATE {table} SET {column} = ?", value)
     report = audit(audited)
     assert report.verdict == "different"
     assert f"seasons.{audited[2]}.{field}" in {one.field for one in report.differences}
 
 
-def test_a_row_that_was_taken_away_is_named(audited):
+def test_an_audit_names_a_deleted_row(audited):
     change("DELETE FROM season_entry")
     report = audit(audited)
     assert [one.field for one in report.differences] == [f"seasons.{audited[2]}"]
 
 
-def test_a_number_that_was_logged_wrong_is_found_from_the_chain(tmp_path, monkeypatch):
-    """The operator froze what the chain doesn't show."""
+def test_an_audit_finds_a_wrongly_logged_number_from_the_chain(tmp_path, monkeypatch):
+    """The operator froze a number that the chain doesn't support."""
     work_out = frozen.work_out
 
     def cheat(*args):
@@ -620,8 +618,8 @@ def test_a_number_that_was_logged_wrong_is_found_from_the_chain(tmp_path, monkey
     assert fields == [f"seasons.{played[2]}.standing.realized"]
 
 
-def test_a_bot_that_was_left_out_is_named(audited):
-    """As if it had never been frozen: the log has the season, and that the bot had a wallet."""
+def test_an_audit_names_an_omitted_bot(audited):
+    """The bot has no frozen row, but the log has the season and the bot's wallet."""
     change("DELETE FROM season_entry")
     database.execute_sql("DELETE FROM log_node")
     number = database.execute_sql(
@@ -635,7 +633,7 @@ def test_a_bot_that_was_left_out_is_named(audited):
     ]
 
 
-def test_a_season_is_recomputed_with_an_added_currency(tmp_path):
+def test_an_audit_uses_an_added_currency(tmp_path):
     added = f"mint,symbol,decimals\n{address('DAI')},XDAI,6\n"
     played = play(tmp_path / "data", added_currencies=added)
     try:
@@ -648,7 +646,7 @@ def test_a_season_is_recomputed_with_an_added_currency(tmp_path):
     assert not [one for one in report.notes if "other rules" in one]
 
 
-def test_other_rules_are_a_note(audited):
+def test_changed_rules_are_noted(audited):
     rules = seasons.find_season(audited[2]).rules
     for table, column in (("season", "rules"), ("log_leaf", "data")):
         sql = f"UPDATE {table} SET {column} = REPLACE({column}, ?, ?) WHERE {column} LIKE ?"
@@ -667,7 +665,7 @@ def find_in_log(settings):
         reader.close()
 
 
-def test_doctor_names_what_differs_from_the_log(made, field, settings):
+def test_doctor_names_differences_from_the_log(made, field, settings):
     field.add("ada")
     field.earn("ada", 5)
     freeze(settings)

@@ -37,7 +37,7 @@ def bot(browser):
 
 
 def add(browser, uid, name):
-    """Prove a wallet as one more of a bot; return the page that answers."""
+    """Prove an additional wallet of a bot; return the resulting page."""
     address = dict(zip(KEYS, (A, B, C), strict=False))[name]
     sent = browser.send(f"/bots/{uid}/challenge", prove=address, action="add")
     page = browser.get(sent.location).text
@@ -65,13 +65,13 @@ def trip(monkeypatch):
     return told
 
 
-# What each earned: what its sale brought less what it cost, with fees.
+# Each wallet's result: sale proceeds minus cost, with fees.
 ADAS = 450_000 - FEE - (500_000 + FEE) // 2
 EVES = 310_000 - FEE - (300_000 + FEE)
 
 
 class Watched:
-    """What an observer makes of the transactions of a story."""
+    """An observer's ledgers for the transactions of a story."""
 
     def __init__(self):
         self.ledgers = LedgerStore(update_posts)
@@ -82,7 +82,7 @@ class Watched:
         several.store(find_wallets(people), found)
 
     def publish(self, people=("ada", "eve"), **progress):
-        """Publish each; `progress`: by person, where it is not DONE."""
+        """Publish each wallet; `progress`: by person, if it isn't DONE."""
         for person, wallet in find_wallets(people).items():
             self.ledgers.apply(wallet)
             self.ledgers.publish(wallet, progress.get(person, DONE), BEGIN)
@@ -122,7 +122,7 @@ def test_a_bot_proves_two_wallets_and_earns_with_both(service, browser, bot, tri
     assert "We have every transaction of its wallets" in html.unescape(page)
 
 
-def test_the_least_known_wallet_is_named(service, browser, bot, trip, watched):
+def test_the_least_complete_wallet_is_named(service, browser, bot, trip, watched):
     uid, _ = bot
     add(browser, uid, "b")
     watched.store(trip)
@@ -136,7 +136,7 @@ def test_the_least_known_wallet_is_named(service, browser, bot, trip, watched):
     assert "partial history" in page and "complete history" in page
 
 
-def test_when_the_lead_is_removed_the_other_leads(service, browser, bot, trip, watched):
+def test_removing_the_leading_wallet_promotes_the_other(service, browser, bot, trip, watched):
     uid, _ = bot
     add(browser, uid, "b")
     watched.store(trip)
@@ -150,7 +150,7 @@ def test_when_the_lead_is_removed_the_other_leads(service, browser, bot, trip, w
     assert [one["address"] for one in shown["wallets"]] == [B] and shown["formerWallets"] == [A]
     assert shown["results"]["realizedLamports"] == str(EVES)
     assert shown["coverage"]["wallet"] == shown["wallet"]["address"]
-    # Sent twice, and of a wallet that it never held.
+    # Sent twice, and for a wallet that the bot never had.
     for one in (A, C):
         assert browser.send(f"/bots/{uid}/wallet/detach", wallet=one).status_code == 302
     assert held(Bot.get()) == [B]
@@ -158,7 +158,7 @@ def test_when_the_lead_is_removed_the_other_leads(service, browser, bot, trip, w
     assert held(Bot.get()) == []
 
 
-def test_a_signature_for_one_wallet_adds_no_other(browser, bot):
+def test_a_signature_adds_only_its_own_wallet(browser, bot):
     uid, _ = bot
     sent = browser.send(f"/bots/{uid}/challenge", prove=B, action="add")
     page = browser.get(sent.location).text
@@ -168,7 +168,7 @@ def test_a_signature_for_one_wallet_adds_no_other(browser, bot):
 
 
 # ---- the forms -----------------------------------------------------------------------------------
-def test_the_tab_lists_each_with_a_button_and_says_what_adding_does(browser, bot):
+def test_the_tab_lists_each_wallet_with_a_button_and_explains_adding(browser, bot):
     uid, _ = bot
     page = html.unescape(browser.get(f"/bots/{uid}/manage").text)
     assert "unknown cost" in page and 'value="add" checked' in page and 'value="replace"' in page
@@ -181,7 +181,7 @@ def test_the_tab_lists_each_with_a_button_and_says_what_adding_does(browser, bot
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-def test_posts_of_a_wallet_that_went_keep_their_label(service, browser, bot, trip, watched):
+def test_posts_of_a_removed_wallet_keep_their_label(service, browser, bot, trip, watched):
     uid, key = bot
     add(browser, uid, "b")
     watched.store(trip)
@@ -196,7 +196,7 @@ def test_posts_of_a_wallet_that_went_keep_their_label(service, browser, bot, tri
 
 
 # ---- the command line ----------------------------------------------------------------------------
-def test_the_command_line_shows_all_and_frees_all(cli):  # noqa: F811
+def test_the_command_line_lists_and_disconnects_all(cli):  # noqa: F811
     made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", A)
     bot, given = Bot.get(Bot.uid == made["botId"]), config.load()
     wallets.attach_wallet(given, bot, A, NOW, "proven")
@@ -212,13 +212,13 @@ def test_the_command_line_shows_all_and_frees_all(cli):  # noqa: F811
 
 # ---- by the observer -----------------------------------------------------------------------------
 def ms_after(told):
-    """UTC ms of the second after the last transaction of a story."""
+    """UTC ms of the second after a story's last transaction."""
     return (told.rows[-1].receipt["blockTime"] + 1) * 1_000
 
 
-def test_the_record_goes_on_when_another_wallet_leads(service, trip):
-    """Ada is removed while she holds half of what she bought: that half is cost left. What eve and
-    pam do before and after counts on.
+def test_the_record_continues_under_another_leading_wallet(service, trip):
+    """Ada is disconnected with half of her purchase left: that half is cost left. eve's and pam's
+    results count throughout.
     """
     made = service.make_bot("Nell")
     bot, told = made.bot, Story()
@@ -246,7 +246,7 @@ def test_the_record_goes_on_when_another_wallet_leads(service, trip):
     record = shown["record"]
     pams = 160_000 - FEE - (100_000 + FEE)
     assert record["realizedLamports"] == str(ADAS + EVES + pams)
-    # Pam's FOX came from eve: its cost left there, and its sale has none.
+    # Pam's FOX came from eve: its cost left there, and its sale has no known cost.
     assert (record["matchedSells"], record["unmatchedSells"]) == (3, 1)
     left = (500_000 + FEE) // 2 + 90_000 + FEE
     assert record["costLeftLamports"] == str(left)
@@ -258,15 +258,15 @@ def test_the_record_goes_on_when_another_wallet_leads(service, trip):
 
 
 def observe(service, told):
-    """What the observer finds of a story, until it is settled."""
+    """Observe a story until nothing changes anymore."""
     observer = Observer(service.config, connect(FakeNode(told.chain())))
     for turn in range(8):
         observer.run_tick(NOW + 3_600_000 + turn * 120_000)
     assert observer.problem is None
 
 
-def test_wallets_are_listed_the_leading_one_first_then_as_they_came(service):
-    """Whatever their numbers are."""
+def test_wallets_are_listed_leading_first_then_by_age(service):
+    """Regardless of their IDs."""
     bot = service.make_bot("Ada", A).bot
     Attachment.update(attached_at=0).execute()
     for name, since in (("late", 9), ("early", -9), ("later", 9)):

@@ -13,7 +13,7 @@ from evidence import log
 from models import Arrival, Attachment, Post, Receipt, Trade, Wallet, WalletSignature
 
 W = address("w")
-# Ten minutes, in the milliseconds of posts and in the seconds of blocks.
+# Ten minutes, in milliseconds for posts and seconds for blocks.
 TEN = 600
 
 
@@ -37,12 +37,12 @@ def judgment(uid):
 
 
 def observed_to(seconds):
-    """A node showed the chain up to so many seconds after the posts."""
+    """A node showed the chain up to this many seconds after the posts."""
     Wallet.update(observed_to=NOW // 1000 + seconds).where(Wallet.address == W).execute()
 
 
 def store_receipt(name, wallet):
-    """The receipt of a purchase, under the name of a trade."""
+    """Store the receipt of a purchase under a trade's signature."""
     told = story.Story()
     told.fund(wallet, 10_000_000)
     told.buy(wallet, "CAT", 1_000, 250_000)
@@ -52,11 +52,11 @@ def store_receipt(name, wallet):
 
 
 def count_heard():
-    """How often followers were told of a verification."""
+    """How many verification events followers received."""
     return Arrival.select().where(Arrival.kind == "verification").count()
 
 
-def test_a_trade_that_comes_later_verifies_and_lends_its_time(service, bot):
+def test_a_later_trade_verifies_and_sets_the_time(service, bot):
     uid = say(bot, "t")
     service.observe_trade(W, "t", 1)
     verify("t")
@@ -64,12 +64,12 @@ def test_a_trade_that_comes_later_verifies_and_lends_its_time(service, bot):
     assert judgment(uid) == ("verified", None, "trade_t")
     assert (post.checked_at, post.event_at) == (NOW + 1, NOW - 3_600_000)
     assert count_heard() == 1
-    # Judged again, nothing changed: nobody is told, and its check stays the first.
+    # Checked again without changes: no event, and the first check's time stays.
     verify("t", now=NOW + 2)
     assert count_heard() == 1 and Post.get().checked_at == NOW + 1
 
 
-def test_a_trade_without_a_block_time_lends_none_and_neither_does_a_mismatch(service, bot):
+def test_neither_mismatches_nor_trades_without_a_time_set_the_time(service, bot):
     timeless, other = say(bot, "timeless"), say(bot, "other", mint=address("another"))
     service.observe_trade(W, "timeless", 1, block_time=None)
     service.observe_trade(W, "other", 2)
@@ -80,14 +80,14 @@ def test_a_trade_without_a_block_time_lends_none_and_neither_does_a_mismatch(ser
 
 
 @pytest.mark.parametrize("seconds, status", [(TEN - 1, "pending"), (TEN, "not_found")])
-def test_what_is_missing_ten_minutes_after_its_post_is_not_found(service, bot, seconds, status):
+def test_a_transaction_missing_after_ten_minutes_is_not_found(service, bot, seconds, status):
     uid = say(bot, "t")
     observed_to(seconds)
     verify()
     assert judgment(uid) == (status, None, None)
 
 
-def test_a_listed_transaction_is_waited_for_and_one_of_another_wallet_is_not(service, bot):
+def test_listed_transactions_are_waited_for_unless_of_another_wallet(service, bot):
     uid, theirs = say(bot, "t"), say(bot, "theirs")
     listed = {"wallet": Wallet.get(Wallet.address == W), "slot": 1, "seen_at": NOW}
     service.make_bot("Bob", address("other"))
@@ -100,7 +100,7 @@ def test_a_listed_transaction_is_waited_for_and_one_of_another_wallet_is_not(ser
     assert judgment(theirs) == ("not_found", None, None)
 
 
-def test_what_was_not_found_is_judged_again_once_it_is_listed(service, bot):
+def test_not_found_posts_are_judged_again_once_listed(service, bot):
     uid = say(bot, "t")
     observed_to(TEN)
     verify()
@@ -111,12 +111,12 @@ def test_what_was_not_found_is_judged_again_once_it_is_listed(service, bot):
     assert judgment(uid)[0] == "pending"
 
 
-def test_a_transaction_that_names_other_wallets_alone_is_no_trade_of_this_one(service, bot):
+def test_a_transaction_of_other_wallets_only_is_not_a_trade(service, bot):
     uid = say(bot, "t")
     store_receipt("t", "bob")
     verify()
     assert judgment(uid) == ("mismatch", "other_wallet", None)
-    # It says so for good: nothing asks again before the trade itself is there.
+    # This is permanent: nothing asks again until the trade exists.
     service.observe_trade(W, "t", 1)
     verify()
     assert judgment(uid)[1] == "other_wallet"
@@ -124,8 +124,8 @@ def test_a_transaction_that_names_other_wallets_alone_is_no_trade_of_this_one(se
     assert judgment(uid) == ("verified", None, "trade_t")
 
 
-def test_what_the_disk_damaged_names_nobody(service, bot):
-    """It is waited for until it was fetched again."""
+def test_damaged_rows_accuse_nobody(service, bot):
+    """The post waits until the transaction is fetched again."""
     uid = say(bot, "t")
     store_receipt("t", "bob")
     whole = Receipt.get().body
@@ -138,7 +138,7 @@ def test_what_the_disk_damaged_names_nobody(service, bot):
 
 
 def test_a_transaction_that_names_the_wallet_is_waited_for(service):
-    """Stored for another wallet first, and not listed for this one yet."""
+    """It was stored for another wallet first and isn't listed for this one yet."""
     bot = service.make_bot("Ada", story.address("ada")).bot
     uid = say(bot, "t")
     store_receipt("t", "ada")
@@ -147,7 +147,7 @@ def test_a_transaction_that_names_the_wallet_is_waited_for(service):
 
 
 @pytest.mark.parametrize("flags", ["[]", '["ambiguous"]'])
-def test_a_trade_that_is_gone_takes_its_proof_along(service, bot, flags):
+def test_a_deleted_trade_takes_its_verification_along(service, bot, flags):
     uid = say(bot, "t")
     service.observe_trade(W, "t", 1, flags=flags)
     verify("t")
@@ -159,8 +159,8 @@ def test_a_trade_that_is_gone_takes_its_proof_along(service, bot, flags):
     assert judgment(uid) == ("pending", None, None)
 
 
-def test_a_post_that_was_verified_stands_while_nothing_about_it_changed(service, bot):
-    """A trade that changed without being named among the changed ones is not looked at."""
+def test_a_verified_post_stays_verified_while_nothing_changes(service, bot):
+    """A changed trade outside the list of changes isn't checked."""
     uid = say(bot, "t")
     service.observe_trade(W, "t", 1)
     verify("t")
@@ -182,7 +182,7 @@ def test_with_more_than_400_changed_trades_all_posts_are_judged(service, bot):
     assert judgment(uid) == ("mismatch", "failed", "trade_t")
 
 
-def test_posts_without_a_signature_and_of_other_wallets_are_left_alone(service, bot):
+def test_posts_without_a_signature_or_of_other_wallets_are_untouched(service, bot):
     other = service.make_bot("Bob", address("other")).bot
     plain = posts.publish(bot.id, posts.PostBody(eventId="p", body="b"), NOW).uid
     theirs = say(other, "t")
@@ -192,8 +192,8 @@ def test_posts_without_a_signature_and_of_other_wallets_are_left_alone(service, 
     assert judgment(theirs) == ("pending", None, None)
 
 
-def test_a_judgment_reads_flags_and_mints_of_the_trade(service, bot):
-    """A swap moved two tokens: posts about either are verified; unexplained value verifies none."""
+def test_verification_reads_flags_and_mints_of_the_trade(service, bot):
+    """A swap moved two tokens: posts about either are verified, but not with unexplained value."""
     moved = orjson.dumps([[address("a"), "-5", 0], [address("b"), "7", 0]]).decode()
     service.observe_trade(W, "t", 1, kind="swap", mint=address("a"), token_changes=moved)
     wallet = Wallet.get(Wallet.address == W)
@@ -208,9 +208,9 @@ def test_a_judgment_reads_flags_and_mints_of_the_trade(service, bot):
     assert judged(None) == ("none", "value_unexplained")
 
 
-def test_a_token_that_only_came_beside_a_trade_is_not_what_it_traded(service, bot):
-    """A sold, and B sent by somebody in the same transaction: whether the post was there before the
-    trade was observed, or came after.
+def test_a_gifted_token_is_not_the_traded_token(service, bot):
+    """A was sold, and somebody sent B in the same transaction. The post comes before or after the
+    observation.
     """
     a, b = address("a"), address("b")
     early = [say(bot, "t", mint=a), posts.publish(bot.id, about("early", b), NOW).uid]
@@ -232,13 +232,13 @@ def about(event, mint):
     return posts.PostBody(eventId=event, body="b", signature=signature("t"), mint=mint)
 
 
-def test_a_token_that_a_round_trip_left_nothing_of_is_what_it_traded(service, bot):
+def test_a_fully_sold_round_trip_token_is_the_traded_token(service, bot):
     service.observe_trade(W, "t", 1, kind="round_trip", mint=address("a"), token_changes="[]")
     post = Post(signature=signature("t"), mint=address("a"), created_at=NOW)
     assert judge_post(post, Wallet.get())[:2] == ("verified", None)
 
 
-def test_followers_and_the_log_are_told_of_what_moved(service, bot):
+def test_followers_and_the_log_receive_changed_labels(service, bot):
     uid = say(bot, "t")
     service.observe_trade(W, "t", 1)
     verify("t", now=NOW + 7)
@@ -255,7 +255,7 @@ def test_followers_and_the_log_are_told_of_what_moved(service, bot):
 
 # ---- several wallets -----------------------------------------------------------------------------
 def hold_too(bot, name, since=NOW - 5, until=None):
-    """One more wallet that the bot proved and held, from when to when (ms); W still leads."""
+    """Add a second proven wallet, connected from and to (ms); W still leads."""
     Attachment.update(attached_at=NOW - 9).where(Attachment.bot == bot).execute()
     wallet = Wallet.create(bot=bot, address=name, created_at=NOW)
     times = {"attached_at": since, "detached_at": until}
@@ -263,7 +263,7 @@ def hold_too(bot, name, since=NOW - 5, until=None):
     return wallet
 
 
-def test_of_two_wallets_that_made_a_transaction_the_one_that_traded_tells(service, bot):
+def test_of_two_wallets_in_a_transaction_the_trading_one_decides(service, bot):
     hold_too(bot, address("b"))
     uid = say(bot, "t")
     service.observe_trade(W, "t", 1, kind="transfer_out")
@@ -272,7 +272,7 @@ def test_of_two_wallets_that_made_a_transaction_the_one_that_traded_tells(servic
     assert judgment(uid) == ("verified", None, "trade_b")
 
 
-def test_a_change_of_another_wallets_trade_moves_the_post_at_once(service, bot):
+def test_a_changed_trade_of_another_wallet_updates_the_post_at_once(service, bot):
     other, uid = hold_too(bot, address("b")), say(bot, "t")
     service.observe_trade(address("b"), "t", 1, uid="trade_b")
     verify_posts(other, {signature("t")}, NOW + 1)
@@ -287,7 +287,7 @@ def test_a_transaction_that_names_another_wallet_is_waited_for(service, bot):
     store_receipt("t", "bob")
     verify()
     assert judgment(uid) == ("pending", None, None)
-    # Nor does what is listed for it alone go missing.
+    # Transactions listed only for that wallet don't count as missing either.
     WalletSignature.create(signature=signature("t"), wallet=wallet, slot=1, seen_at=NOW)
     Wallet.update(observed_to=NOW // 1000 + TEN).execute()
     verify()
@@ -295,7 +295,7 @@ def test_a_transaction_that_names_another_wallet_is_waited_for(service, bot):
 
 
 @pytest.mark.parametrize("behind", [W, address("b")])
-def test_nothing_is_missing_before_every_wallet_was_observed_long_after(service, bot, behind):
+def test_nothing_is_missing_until_every_wallet_was_observed_later(service, bot, behind):
     hold_too(bot, address("b"))
     uid = say(bot, "t")
     Wallet.update(observed_to=NOW // 1000 + TEN).where(Wallet.address != behind).execute()
@@ -315,7 +315,7 @@ def test_nothing_is_missing_before_every_wallet_was_observed_long_after(service,
         (NOW - 5, NOW - 1, "pending"),
     ],
 )
-def test_another_wallet_counts_while_it_was_held(service, bot, since, until, status):
+def test_another_wallet_counts_while_it_was_connected(service, bot, since, until, status):
     hold_too(bot, address("b"), since, until)
     uid = say(bot, "t")
     service.observe_trade(address("b"), "t", 1)
@@ -329,7 +329,7 @@ HOUR = 3_600_000
 
 @pytest.fixture
 def heir(service):
-    """A bot that claims W an hour before its posts; Ada held it until an hour before that."""
+    """A bot that claims W an hour before its posts; Ada had it until an hour before that."""
     ada, bob = service.make_bot("Ada", W).bot, service.make_bot("Bob").bot
     Attachment.update(attached_at=NOW - 9 * HOUR).execute()
     wallets.detach_wallet(ada, NOW - 2 * HOUR)
@@ -345,15 +345,15 @@ OF_ADA = ("mismatch", "other_wallet", None)
     "before_ms, verdict",
     [
         (3 * HOUR, OF_ADA),
-        # Nobody held it then: what was before a claim stays with the bot before.
+        # Nobody had it then: trades before a claim stay with the earlier bot.
         (HOUR + 1_000, OF_ADA),
         (HOUR, ("verified", None, "trade_t")),
         (0, ("verified", None, "trade_t")),
         (None, OF_ADA),
     ],
 )
-def test_a_later_claim_verifies_no_earlier_trade(service, heir, is_early, before_ms, verdict):
-    """Whether the post comes before the trade is observed, or after."""
+def test_a_claim_does_not_verify_earlier_trades(service, heir, is_early, before_ms, verdict):
+    """Whether the post comes before or after the observation."""
     at = None if before_ms is None else (NOW - before_ms) // 1000
     uid = is_early and say(heir, "t")
     service.observe_trade(W, "t", 1, block_time=at)
@@ -367,7 +367,7 @@ def test_a_later_claim_verifies_no_earlier_trade(service, heir, is_early, before
     assert judgment(uid) == verdict and count_heard() == heard
 
 
-def test_a_proof_takes_over_the_past_in_posts_too(service, heir):
+def test_a_proof_takes_over_past_posts_too(service, heir):
     service.observe_trade(W, "t", 1, block_time=(NOW - 3 * HOUR) // 1000)
     uid = say(heir, "t")
     assert judgment(uid) == OF_ADA
@@ -375,7 +375,7 @@ def test_a_proof_takes_over_the_past_in_posts_too(service, heir):
     assert judgment(uid) == ("verified", None, "trade_t")
 
 
-def test_a_bot_keeps_its_posts_when_another_one_claims_or_proves_the_wallet(service, bot):
+def test_a_bot_keeps_its_posts_when_another_claims_or_proves_the_wallet(service, bot):
     Attachment.update(attached_at=NOW - 9 * HOUR).execute()
     service.observe_trade(W, "t", 1, block_time=(NOW - 10 * HOUR) // 1000)
     uid = say(bot, "t")
@@ -387,7 +387,7 @@ def test_a_bot_keeps_its_posts_when_another_one_claims_or_proves_the_wallet(serv
         assert judgment(uid) == ("verified", None, "trade_t")
 
 
-def test_a_claim_takes_nothing_of_what_another_bot_proved(service, bot):
+def test_a_claim_takes_nothing_another_bot_proved(service, bot):
     """Bob proves the wallet that Ada claimed first, leaves, and Ada claims it again."""
     Attachment.update(attached_at=NOW - 9 * HOUR).execute()
     bob = service.make_bot("Bob").bot

@@ -49,14 +49,14 @@ def test_a_trade_verifies(kind, flags):
         ("C", ("mismatch", "mint_not_in_trade")),
     ],
 )
-def test_a_mint_that_is_named_must_have_moved(kind, mint, verdict):
+def test_a_named_mint_must_have_moved(kind, mint, verdict):
     assert judge(kind, (), MOVED, mint, 95) == verdict
 
 
 @pytest.mark.parametrize("kind", NO_TRADES)
 @pytest.mark.parametrize("mint", [None, "A", "C"])
 @pytest.mark.parametrize("flags", [(), *((flag,) for flag in FLAGS), FLAGS])
-def test_what_is_no_trade_verifies_nothing(kind, mint, flags):
+def test_other_transactions_do_not_verify(kind, mint, flags):
     assert judge(kind, flags, MOVED, mint, None) == ("mismatch", "not_a_trade")
 
 
@@ -69,37 +69,37 @@ def test_an_ambiguous_transaction_neither_verifies_nor_contradicts(mint, more):
 
 @pytest.mark.parametrize("mint", [None, "A", "C"])
 @pytest.mark.parametrize("flags", [(), ("ambiguous",)])
-def test_a_failed_transaction_is_told_as_that_before_anything_else(mint, flags):
+def test_a_failed_transaction_is_reported_as_failed_first(mint, flags):
     assert judge("failed", flags, MOVED, mint, None) == ("mismatch", "failed")
 
 
-def test_a_trade_that_moved_no_token_fits_no_mint():
+def test_a_trade_without_token_movement_matches_no_mint():
     assert judge("swap", (), set(), "A", 100) == ("mismatch", "mint_not_in_trade")
     assert judge("swap", (), set(), None, 100) == ("verified", None)
 
 
 @pytest.mark.parametrize("kind", TRADES)
 @pytest.mark.parametrize("mint", [None, "A", "C"])
-def test_value_that_came_from_nowhere_neither_verifies_nor_contradicts(kind, mint):
+def test_unexplained_value_neither_verifies_nor_contradicts(kind, mint):
     flags = ("value_unexplained", "counterparty_signed")
     assert judge(kind, flags, MOVED, mint, 0) == ("none", "value_unexplained")
 
 
 @pytest.mark.parametrize("flags", [(), FLAGS])
 @pytest.mark.parametrize("mint", [None, "A", "C"])
-def test_a_fill_that_brought_the_wallet_nothing_verifies_nothing(flags, mint):
-    """There is no price in it, so nothing of one is explained."""
+def test_an_empty_fill_does_not_verify(flags, mint):
+    """It has no price, so none of it is explained."""
     assert judge("order_fill", flags, MOVED, mint, None) == ("mismatch", "not_a_trade")
-    # What no reader of this version priced yet is read again first.
+    # A transaction not priced by this version is read again first.
     assert judge("sell", flags, MOVED, None, None) == ("verified", None)
 
 
 @pytest.mark.parametrize("flag", ["fee_income", "tip_only"])
-def test_income_and_tips_are_no_trades(flag):
+def test_income_and_tips_are_not_trades(flag):
     assert judge("other", (flag,), MOVED, None, None) == ("mismatch", "not_a_trade")
 
 
-def test_a_trade_moved_the_tokens_of_its_rows():
+def test_a_trade_moved_the_tokens_in_its_rows():
     rows = [["A", "-5", 6], ["B", "1", 0]]
     for mint in ("A", "C", None):
         assert list_moved_mints("swap", mint, rows, []) == {"A", "B"}
@@ -107,22 +107,22 @@ def test_a_trade_moved_the_tokens_of_its_rows():
 
 
 def test_a_round_trip_moved_its_own_token_too():
-    """It leaves nothing of it, or a gift that stood beside: 7 came, 7 of them beside."""
+    """Nothing of the token is left, or 7 arrived from outside the venue."""
     assert list_moved_mints("round_trip", "C", [], []) == {"C"}
     assert list_moved_mints("round_trip", "C", [["C", "7", 0]], [["C", "7", 0]]) == {"C"}
     assert list_moved_mints("round_trip", None, [], []) == set()
 
 
-def test_what_only_passed_beside_a_trade_was_not_moved_by_it():
-    """Of A 5 left, of B 4 came, all of them beside; of C 3 came, of which 2 beside. Of D nothing
-    changed, as 9 were given and 9 came beside.
+def test_tokens_from_outside_the_venue_were_not_traded():
+    """5 of A left; 4 of B arrived, all from outside the venue; 3 of C arrived, 2 of them from
+    outside. D is unchanged: 9 were given and 9 arrived from outside.
     """
     whole = [["A", "-5", 6], ["B", "4", 0], ["C", "3", 0]]
     beside = [["B", "4", 0], ["C", "2", 0], ["D", "9", 0]]
     assert list_moved_mints("sell", "A", whole, beside) == {"A", "C", "D"}
-    # The main token of an order's fill is that of the whole transaction.
+    # An order fill's main token is that of the whole transaction.
     assert list_moved_mints("order_fill", "B", whole, beside) == {"A", "C", "D"}
     assert list_moved_mints("order_fill", "B", [], []) == {"B"}
     assert list_moved_mints("order_fill", "B", [["A", "5", 6]], []) == {"A", "B"}
-    # As an entry holds them.
+    # In the format of an entry.
     assert list_moved_mints("sell", "A", (("B", 4, 0),), (("B", 4, 0),)) == set()

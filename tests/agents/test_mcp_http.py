@@ -16,7 +16,7 @@ from agents.tools import build_server
 from web.api import mcp
 
 MODES = ("auto", "legacy")
-# Every message of the protocol's version of 2025-06-18 says what it accepts.
+# Since protocol version 2025-06-18, every message states what it accepts.
 SENT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
 LISTING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
 
@@ -29,7 +29,7 @@ def live(tmp_path_factory):
 
 
 def talk(live, key, conversation, mode="auto"):
-    """What the coroutine function `conversation(client)` returns, spoken over HTTP."""
+    """The result of the coroutine `conversation(client)`, run over HTTP."""
 
     async def run():
         headers = {"Authorization": f"Bearer {key}"}
@@ -52,7 +52,7 @@ def use(tool, **arguments):
 
 # ---- the official client -------------------------------------------------------------------------
 @pytest.mark.parametrize("mode", MODES)
-def test_the_tools_are_those_of_stdin_and_stdout(live, mode):
+def test_tools_match_those_on_stdin_and_stdout(live, mode):
     async def ask(client):
         return (await client.list_tools()).tools, client.instructions, client.protocol_version
 
@@ -78,8 +78,8 @@ def test_an_agent_posts_and_reads(live, mode):
     assert me["answer"]["kind"] == "publish"
 
 
-def test_each_agent_asks_with_its_own_key(live):
-    """At once, through one server: nobody gets another's answer."""
+def test_each_agent_uses_its_own_key(live):
+    """Concurrent requests through one server don't mix up responses."""
 
     async def ask(client):
         return [await call(client, "show_allowance") for _ in range(5)]
@@ -92,7 +92,7 @@ def test_each_agent_asks_with_its_own_key(live):
     assert kinds == [{"publish"}, {"read"}]
 
 
-def test_refusals_are_told_as_such(live):
+def test_tool_errors_are_marked_as_errors(live):
     async def ask(client):
         return [
             await call(client, "show_post", postId="../me?x=1"),
@@ -107,7 +107,7 @@ def test_refusals_are_told_as_such(live):
 
 
 # ---- by hand -------------------------------------------------------------------------------------
-def test_who_may_ask(service):
+def test_only_valid_keys_are_accepted(service):
     bot = service.make_bot("Ada")
     for key, status, code in (
         (None, 401, "missing_key"),
@@ -119,7 +119,7 @@ def test_who_may_ask(service):
     assert say(service, bot.publish_key.text, LISTING).status_code == 200
 
 
-def test_pages_of_other_sites_may_not_ask(service):
+def test_pages_on_other_sites_are_refused(service):
     key = service.make_bot("Ada").publish_key.text
     refused = say(service, key, LISTING, Origin="https://evil.example")
     assert (refused.status_code, refused.json["code"]) == (403, "foreign_origin")
@@ -128,7 +128,7 @@ def test_pages_of_other_sites_may_not_ask(service):
     assert answer.headers["Cache-Control"] == "no-store" and "Set-Cookie" not in answer.headers
 
 
-def test_there_is_no_stream_and_no_session(service):
+def test_there_are_no_streams_or_sessions(service):
     key = service.make_bot("Ada").publish_key.text
     for method in ("GET", "DELETE"):
         answer = service.ask(method, "/mcp", key)
@@ -140,7 +140,7 @@ def test_there_is_no_stream_and_no_session(service):
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_a_tool_costs_what_its_request_costs(tmp_path):
+def test_a_tool_call_counts_like_its_request(tmp_path):
     service = Service(tmp_path / "data", allowance=(("minute", 3),))
     with service.database.connection_context():
         key = service.make_bot("Ada").publish_key.text
@@ -153,7 +153,7 @@ def test_a_tool_costs_what_its_request_costs(tmp_path):
     service.close()
 
 
-def test_answers_and_questions_are_bounded(service):
+def test_requests_and_responses_are_size_limited(service):
     for n in range(12):
         bot = service.make_bot(f"Bot {n}", address(f"w{n}"))
         given = {"eventId": "e" * 128, "body": LONG_TEXT, "reason": LONG_TEXT}
@@ -167,7 +167,7 @@ def test_answers_and_questions_are_bounded(service):
 
 
 @pytest.mark.parametrize("raw", [b"{", b"[]", b"null", b'"\xff"', b'{"jsonrpc": "2.0"}', b""])
-def test_what_is_no_message_is_refused(service, raw):
+def test_invalid_messages_are_refused(service, raw):
     key = service.make_bot("Ada").publish_key.text
     answer = service.ask(
         "POST", "/mcp", key, data=raw, headers=SENT, content_type="application/json"
@@ -177,13 +177,13 @@ def test_what_is_no_message_is_refused(service, raw):
     assert json.loads(answer.data)["error"]["code"] in (-32700, -32600, -32602)
 
 
-def test_a_message_that_takes_too_long_is_broken_off(service, monkeypatch):
+def test_a_slow_message_is_aborted(service, monkeypatch):
     monkeypatch.setattr(mcp, "MAX_SECONDS", 0.0)
     answer = say(service, service.make_bot("Ada").publish_key.text, LISTING)
     assert (answer.status_code, answer.json["code"]) == (503, "busy")
 
 
-def test_below_a_path_of_a_site(tmp_path):
+def test_it_works_below_a_path(tmp_path):
     service = Service(tmp_path / "data", base_url="https://x.example/candor")
     with service.database.connection_context():
         key = service.make_bot("Nell").publish_key.text

@@ -81,7 +81,7 @@ FLAGS = set(
     "ambiguous fee_only fee_income unrecognised_program tip_only value_unexplained fed_market"
     " counterparty_signed incomplete_history basis_carried own_wallets own_transfer".split()
 )
-# Of the running totals; the others are of the books.
+# The others are in the reconciliation.
 SUMMED = {
     "worst": "worst_case",
     "positions": "positions",
@@ -100,8 +100,9 @@ PREFIX = re.compile(r"(fail|same|hidden|([\w+]+):)\s+")
 
 
 def list_variants(text):
-    """[(title, history), ...] of a file, each way of writing a history numbered. `[[a // b]]` is
-    either; so is `NAME` after lines `NAME = a // b`, the same one everywhere in the history.
+    """Return [(title, history), ...] of a file, with each variant of a history numbered. `[[a //
+    b]]` means either; so does `NAME` after lines `NAME = a // b`, the same one throughout the
+    history.
     """
     found = []
     for title, body in re.findall(r"^# (.+)\n((?:(?!#).*\n?)*)", text, re.M):
@@ -117,7 +118,7 @@ def list_variants(text):
 
 
 def _choose_one(way, choices):
-    """The ways in which the first choice of a text can be made, if there is one."""
+    """Return the variants for a text's first choice, if it has one."""
     if found := re.search(r"\[\[(.*?)\]\]", way):
         return [way[: found.start()] + one + way[found.end() :] for one in found[1].split(" // ")]
     for names, values in choices.items():
@@ -133,7 +134,7 @@ def _replace(way, names, values):
 
 
 def lamports(text):
-    """Lamports of an arithmetic expression in thousands."""
+    """Return the lamports of an arithmetic expression in thousands."""
     assert re.fullmatch(r"[\d.+*/() -]+", text), text
     value = eval(re.sub(r"[\d.]+", lambda n: f"Fraction('{n[0]}')", text), {"Fraction": Fraction})
     assert (value * THOUSAND).denominator == 1, f"{text} is not a whole number of lamports"
@@ -146,7 +147,7 @@ def amount(text, money):
 
 
 class TextHistory(Scene):
-    """The transactions of a text. `rows`: what a node lists; `checks`: (signature, expected)."""
+    """The transactions of a text. `rows`: the node's list; `checks`: (signature, expected)."""
 
     rent, token_2022, decimals = 2_000 * THOUSAND, ("PYUSD", "FEE"), {"NFT": 0}
 
@@ -205,7 +206,7 @@ class TextHistory(Scene):
         self.checks.append((signature, expected.strip()))
 
     def _stock(self, word):
-        """Who is no person has plenty of lamports before the history begins."""
+        """Give everyone except people plenty of lamports before the history begins."""
         if _is_new(word) or word in self.lamports or word in self.tokens:
             return
         self.lamports[word] = PLENTY
@@ -220,7 +221,7 @@ class TextHistory(Scene):
         return word
 
     def _hold(self, owner, mint):
-        """A token account: a person's is opened by the payer, another's was there."""
+        """Return a token account. The payer opens a person's; others exist already."""
         word = owner if owner in self.tokens else account_of(owner, mint)
         if word in self.tokens:
             return word
@@ -290,7 +291,7 @@ class TextHistory(Scene):
             self.send(mint, source, target, int(amount), withheld=int(withheld or 0))
 
     def _trade(self, who, verb, raw, mint, amount, money, place):
-        """At a curve of lamports (pump), or at a pool of token accounts (cpmm)."""
+        """Trade at a curve of lamports (pump) or a pool of token accounts (cpmm)."""
         place = place or ("pool" if money else "curve")
         self._hold(who, mint)
         if money:
@@ -302,7 +303,7 @@ class TextHistory(Scene):
         program = "cpmm" if money else "pump"
         self._play(f"{program}({who} {place}){{{who}>{place} {give}; {place}{sign}{who} {get}}}")
 
-    # Verbs without a pattern of their own.
+    # Verbs with their own handling.
     def _wrap_told(self, owner, amount):
         self._hold(owner, "SOL")
         self.wrap(owner, lamports(amount))
@@ -315,7 +316,7 @@ class TextHistory(Scene):
         self.mint(mint, owner, int(raw), "minter")
 
     def _sync_told(self, word):
-        """A SOL account's amount becomes what its lamports are."""
+        """Set a SOL account's amount to its lamports."""
         self.tokens[account_of(word, "SOL")][2] = self.lamports[account_of(word, "SOL")] - self.rent
         self._say(self._program("SOL"), "syncNative", account=account_of(word, "SOL"))
 
@@ -369,7 +370,7 @@ class TextHistory(Scene):
             }
 
     def check(self, healed=False):
-        """Compare every line with the ledgers; name all differences at once."""
+        """Compare every line with the ledgers; list all differences at once."""
         told, wrong = {"ada": self.read()}, []
         for number, (signature, expected) in enumerate(self.checks):
             who = "ada"
@@ -438,8 +439,8 @@ class TextHistory(Scene):
 
 
 class Told(NamedTuple):
-    """What the ledger makes of a wallet: by signature what was booked (by money and view) and the
-    lots after it (by money and mint); `begun` has the sums before the window.
+    """A wallet's ledger: by signature the applied results (by currency and view) and the lots after
+    it (by currency and mint); `begun` has the sums before the window.
     """
 
     entries: list
@@ -457,7 +458,7 @@ def _list_accounts(row, owner):
 
 
 def _choose(expected, healed):
-    """The sections that are expected: a line that heals has others then."""
+    """Return the expected sections; a line whose gap is repaired has others."""
     sections = [one for one in map(str.strip, expected.split("|")) if one]
     after = [one[7:] for one in sections if one.startswith("healed ")]
     return after if healed and after else [s for s in sections if not s.startswith("healed ")]
@@ -472,13 +473,13 @@ def _show_lot(lot):
 
 
 def _read_lot(text, money):
-    """As _show_lot shows it."""
+    """Parse a lot in the format of _show_lot."""
     raw, _, cost = text.partition("@")
     return f"{raw}@{cost if cost == '?' else amount(cost, money)}" if cost else text
 
 
 def _close_brace(text):
-    """(what is inside, what follows) of a text after an opening brace."""
+    """Return (the content, the rest) of a text after an opening brace."""
     depth = 1
     for place, sign in enumerate(text):
         depth += {"{": 1, "}": -1}.get(sign, 0)

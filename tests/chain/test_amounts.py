@@ -4,7 +4,7 @@ from chain.amounts import exact, show_raw, sol
 
 
 def test_amounts_are_exact_text():
-    """Nine places of SOL, without the zeros at the end; what is unknown is no text."""
+    """SOL has up to nine decimals without trailing zeros; an unknown amount is None."""
     assert [exact(raw, 9) for raw in (-1_250_000_000, 1, 10, 0)] == [
         "-1.25",
         "0.000000001",

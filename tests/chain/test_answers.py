@@ -20,7 +20,7 @@ from chain.reading.answers import (
 from chain.reading.instructions import SYSTEM, TOKEN, TOKEN_2022
 
 ADA, EVE, MINT, ACCOUNT = map(address, ("ada", "eve", "a mint", "ada's account"))
-# The last number that a signed column of 64 bits holds.
+# The largest signed 64-bit number.
 LAST = 2**63 - 1
 
 
@@ -33,8 +33,8 @@ def list_one(letter, slot=5, **more):
 
 
 # ---- lists of signatures
-def test_a_page_is_newest_first_and_each_once():
-    """By slot, then by place; where no place is told it is the first of its slot."""
+def test_a_page_is_newest_first_without_repeats():
+    """Ordered by slot, then index; without an index it is first in its slot."""
     page = [
         list_one("A", 7, transactionIndex=2),
         list_one("B", 8),
@@ -51,7 +51,7 @@ def test_a_page_is_newest_first_and_each_once():
     assert check_page([]) == []
 
 
-def test_numbers_of_a_page_are_what_columns_hold():
+def test_page_numbers_fit_their_columns():
     for slot, index in ((0, 0), (LAST, 2**31 - 1)):
         assert check_page([list_one("A", slot, transactionIndex=index)]) == [
             ListedSignature(sign("A"), slot, index)
@@ -59,7 +59,7 @@ def test_numbers_of_a_page_are_what_columns_hold():
 
 
 @pytest.mark.parametrize("page", [None, {}, {"value": []}, "page", 7])
-def test_a_page_is_a_list(page):
+def test_a_page_must_be_a_list(page):
     with pytest.raises(ValueError, match="^not a list of signatures$"):
         check_page(page)
 
@@ -84,36 +84,36 @@ def test_a_page_is_a_list(page):
         list_one("A", transactionIndex=1.0),
     ],
 )
-def test_a_malformed_entry_spoils_the_page(entry):
+def test_one_malformed_entry_invalidates_the_page(entry):
     with pytest.raises(ValueError, match="^a malformed signature entry$"):
         check_page([list_one("B"), entry])
 
 
-def test_a_transaction_that_the_node_lacks_is_no_fault():
+def test_a_transaction_the_node_lacks_is_not_an_error():
     assert check_receipt(None, sign("A")) == (None, None)
 
 
 # ---- accounts
-def test_token_accounts_are_addresses():
+def test_token_accounts_must_be_addresses():
     rows = [{"pubkey": ADA, "account": {}}, {"pubkey": EVE}]
     assert check_accounts({"value": rows}) == [ADA, EVE]
     assert check_accounts({"value": []}) == []
 
 
 @pytest.mark.parametrize("result", [None, [], {}, {"value": None}, {"value": [{}]}])
-def test_what_lists_no_token_accounts_is_refused(result):
+def test_a_malformed_token_account_list_is_refused(result):
     with pytest.raises(ValueError, match="^not a list of token accounts$"):
         check_accounts(result)
 
 
 @pytest.mark.parametrize("word", ["ada", "", 5, None, ADA + "1" * 9])
-def test_a_token_account_has_an_address(word):
+def test_a_token_account_needs_an_address(word):
     with pytest.raises(ValueError, match="^a malformed address$"):
         check_accounts({"value": [{"pubkey": EVE}, {"pubkey": word}]})
 
 
 def hold(amount, lamports=2_039_280, owner=ADA, program=TOKEN, cut=72):
-    """A token account: mint, owner and amount, 72 bytes."""
+    """A token account: mint, owner and amount in 72 bytes."""
     data = b58decode(MINT) + b58decode(owner) + amount.to_bytes(8, "little")
     encoded = base64.b64encode(data[:cut]).decode()
     return {"lamports": lamports, "owner": program, "data": [encoded, "base64"]}
@@ -124,8 +124,8 @@ def read_holdings(*accounts, owned=((ADA, ACCOUNT),), slot=9):
 
 
 @pytest.mark.parametrize("program", [TOKEN, TOKEN_2022])
-def test_what_a_token_account_holds(program):
-    """513 is 1 and 2 times 256: the amount is in little-endian order."""
+def test_token_account_holdings_are_read(program):
+    """513 is 1 and 2 * 256: the amount is little-endian."""
     assert hold(513)["data"][0] == base64.b64encode(
         b58decode(MINT) + b58decode(ADA) + bytes([1, 2, 0, 0, 0, 0, 0, 0])
     ).decode("ascii")
@@ -133,13 +133,13 @@ def test_what_a_token_account_holds(program):
     assert read_holdings(hold(0, program=program)) == (9, [Holding(9, 0, 2_039_280, None)])
 
 
-def test_accounts_that_are_closed_or_anothers_hold_nothing():
+def test_closed_and_foreign_accounts_are_empty():
     anothers = (hold(5, owner=EVE), hold(5, program=SYSTEM), hold(5, cut=71), None)
     owned = [(ADA, ACCOUNT)] * len(anothers)
     assert read_holdings(*anothers, owned=owned) == (9, [Holding(9, 0, 0, None)] * len(anothers))
 
 
-def test_a_wallet_holds_lamports_and_may_be_a_program():
+def test_a_wallet_has_lamports_and_may_be_a_program():
     wallet = {"lamports": 77, "owner": SYSTEM, "data": ["", "base64"]}
     accounts = (
         wallet,
@@ -155,7 +155,7 @@ def test_a_wallet_holds_lamports_and_may_be_a_program():
     ]
 
 
-def test_holdings_stand_in_the_order_they_were_asked_for():
+def test_holdings_keep_the_requested_order():
     wallet = {"lamports": 77}
     owned = [(ADA, ADA), (EVE, ACCOUNT)]
     assert read_holdings(wallet, hold(5, owner=EVE), owned=owned, slot=LAST) == (
@@ -165,7 +165,7 @@ def test_holdings_stand_in_the_order_they_were_asked_for():
 
 
 @pytest.mark.parametrize("result", [None, {}, {"context": {}}, {"context": {"slot": 9}}])
-def test_what_lists_no_accounts_is_refused(result):
+def test_a_malformed_account_list_is_refused(result):
     with pytest.raises(ValueError, match="^not a list of accounts$"):
         check_holdings(result, [(ADA, ADA)])
 
@@ -173,13 +173,13 @@ def test_what_lists_no_accounts_is_refused(result):
 @pytest.mark.parametrize(
     "account", ["word", 7, {"lamports": 1}, {"lamports": 1, "data": [], "owner": TOKEN}]
 )
-def test_an_account_of_another_form_is_refused(account):
+def test_a_malformed_account_is_refused(account):
     with pytest.raises(ValueError, match="^not a list of accounts$"):
         read_holdings(account)
 
 
 @pytest.mark.parametrize("slot, accounts", [(-1, 1), (2**63, 1), ("9", 1), (9, 0), (9, 2)])
-def test_each_account_asked_for_has_one_answer_of_one_slot(slot, accounts):
+def test_each_requested_account_has_one_entry_from_one_slot(slot, accounts):
     with pytest.raises(
         ValueError, match=("^the number of results doesn't match the number of accounts$")
     ):
@@ -187,7 +187,7 @@ def test_each_account_asked_for_has_one_answer_of_one_slot(slot, accounts):
 
 
 @pytest.mark.parametrize("lamports", [-1, 2**64, None, "5", True])
-def test_lamports_are_a_number_of_64_bits(lamports):
+def test_lamports_fit_64_bits(lamports):
     with pytest.raises(ValueError, match="^no lamports$"):
         read_holdings(hold(5, lamports=lamports))
 
@@ -197,7 +197,7 @@ def tell_mint(data, owner=TOKEN):
     return {"owner": owner, "data": [base64.b64encode(data).decode(), "base64"]}
 
 
-def test_decimals_are_one_byte_of_what_is_a_mint():
+def test_decimals_are_one_byte_of_a_mint():
     accounts = [
         tell_mint(b"\x06"),
         tell_mint(b"\x00", TOKEN_2022),
@@ -212,30 +212,30 @@ def test_decimals_are_one_byte_of_what_is_a_mint():
 
 
 @pytest.mark.parametrize("result", [None, {}, {"value": [{}]}, {"value": ["mint"]}])
-def test_what_lists_no_mints_is_refused(result):
+def test_a_malformed_mint_list_is_refused(result):
     with pytest.raises(ValueError, match="^not a list of accounts$"):
         check_decimals(result, [MINT])
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_each_mint_asked_for_has_one_answer(count):
+def test_each_requested_mint_has_one_entry(count):
     with pytest.raises(
         ValueError, match=("^the number of results doesn't match the number of accounts$")
     ):
         check_decimals({"value": [None] * count}, [MINT])
 
 
-def test_a_block_tells_the_places_in_it():
+def test_a_block_gives_transaction_positions():
     assert check_block({"signatures": [sign("B"), sign("A")]}) == {sign("B"): 0, sign("A"): 1}
 
 
 @pytest.mark.parametrize("result", [None, {}, {"signatures": None}, {"signatures": [[]]}])
-def test_what_lists_no_signatures_is_no_block(result):
+def test_a_block_without_signatures_is_refused(result):
     with pytest.raises(ValueError, match="^not a list of signatures$"):
         check_block(result)
 
 
-def test_a_time_is_seconds_before_the_year_10000():
+def test_a_time_is_in_seconds_before_the_year_10000():
     """9999-12-31 23:59:59 UTC is 253,402,300,799."""
     for seconds in (None, 0, 253_402_300_799):
         assert check_time(seconds) == seconds

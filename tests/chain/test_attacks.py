@@ -25,14 +25,14 @@ HIDDEN = [
 
 
 @pytest.mark.parametrize("title, text", ATTACKS, ids=[title for title, _ in ATTACKS])
-def test_an_attack_or_its_twin(title, text):
+def test_attacks_earn_nothing_and_their_honest_twins_do(title, text):
     TextHistory(text, title).check()
 
 
 # ---- through the observer ------------------------------------------------------------------------
 @pytest.fixture
 def observed(look):
-    """(one way of every other attack and twin, and every gap; their node; the Lookout over it)."""
+    """(one variant of every other attack and twin, and every gap; their node; the Lookout over it)."""
     first = [one for one in ATTACKS if not re.search(r" ([2-9]|\d\d)$", one[0])]
     told = [TextHistory(text, title) for title, text in [*first[::2], *HIDDEN]]
     node = FakeNode(Chain([row for one in told for row in one.listed]))
@@ -43,9 +43,9 @@ def observed(look):
     return told, node, seen
 
 
-def test_the_observer_and_the_posts_say_the_same(observed):
-    """Every transaction is posted: those verified are the ones of which the text says so. A history
-    is complete unless the node hides some of it, and once it gives it.
+def test_observer_and_posts_agree(observed):
+    """Every transaction is posted, and exactly those that the text marks are verified. A history is
+    complete unless the node hides part of it.
     """
     told, node, seen = observed
     for one in told:
@@ -74,27 +74,27 @@ def test_the_observer_and_the_posts_say_the_same(observed):
 
 
 def assert_stored(history):
-    """What is stored is what the ledger makes of the history."""
+    """Check that the stored rows match the ledger of the history."""
     wallet = Wallet.get(Wallet.address == history.address("ada"))
     told = history.read()
     rows = {row.signature: row for row in Trade.select().where(Trade.wallet == wallet)}
     assert rows.keys() == told.booked.keys()
     for one in told.entries:
         row, result = rows[one.signature], find_result(told.booked[one.signature])
-        # An exchange for a stablecoin is stored as a purchase or a sale.
+        # A trade against a stablecoin is stored as a purchase or sale.
         assert one.kind in (row.kind, "swap") and row.result == result, history.name
     stored = orjson.loads(wallet.results)["realizedLamports"]
     assert stored == str(told.ledger.totals.realized) and wallet.imbalance == 0
 
 
 def find_result(booked):
-    """The result in the money of the trade."""
+    """The result in the trade's currency."""
     known = [one.result for (_, view), one in booked.items() if view == ALL_HISTORY]
     return next((one for one in known if one is not None), None)
 
 
 def publish_all(history):
-    """The bot posts every transaction of its wallet."""
+    """Post every transaction of the bot's wallet."""
     wallet = Wallet.get(Wallet.address == history.address("ada"))
     for number, row in enumerate(history.listed):
         body = posts.PostBody(eventId=f"e{number}", body="Mine.", signature=row.signature)

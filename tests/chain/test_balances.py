@@ -10,7 +10,7 @@ from chain.reading.instructions import WRAPPED_SOL
 
 
 # ---- opening inventory and gaps ------------------------------------------------------------------
-def test_what_was_there_before_is_of_unknown_cost_and_sold_first():
+def test_opening_inventory_has_unknown_cost_and_sells_first():
     t = Teller(lamports=10**12, A=5).buy("A", 5, 50).sell("A", 10, 200)
     assert (
         t.sale == ("partial", 50, 100, 50)
@@ -20,12 +20,11 @@ def test_what_was_there_before_is_of_unknown_cost_and_sold_first():
     assert t.ledger.chain.opened and t.ledger.chain.openings == {"A"} and not t.ledger.chain.gaps
 
 
-def test_opening_inventory_found_after_a_sale_stands_before_all_lots():
-    """10 A are bought for 100 and sold for 60; only then a second account shows, with 4 A from
-    before. They were the oldest, so the sale took them first.
-
-    Its proceeds: 60 * 4 // 10 = 24 for the four of unknown cost, 36 for six of 10@100 (cost 60):
-    -24, and not matched with -40. The last four cost 40 and bring 20.
+def test_opening_inventory_found_after_a_sale_precedes_all_lots():
+    """10 A are bought for 100 and sold for 60; only then a second account appears with 4 A from
+    before. Being the oldest, those were sold first. Proceeds: 60 * 4 // 10 = 24 for the four of
+    unknown cost, 36 for six of 10@100 (cost 60): -24, instead of -40 matched. The last four cost 40
+    and sell for 20.
     """
     t = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100).sell("A", 10, 60).sell("A/2", 4, 20)
     assert t.ledger.stale
@@ -41,7 +40,7 @@ def test_opening_inventory_found_after_a_sale_stands_before_all_lots():
     )
 
 
-def test_opening_inventory_found_before_anything_was_booked_needs_no_second_fold():
+def test_early_opening_inventory_needs_no_rebuild():
     t = Teller(lamports=10**12, A=5, B=2).buy("A", 5, 50).sell("B", 2, 30).sell("A", 10, 200)
     assert not t.ledger.stale and show(rebuild(t.entries)[1])[-1] == (
         "partial",
@@ -54,9 +53,9 @@ def test_opening_inventory_found_before_anything_was_booked_needs_no_second_fold
 UNTOUCHED = {"ada's A/2": Opening.untouched("ada's A/2", "A", 4, 0)}
 
 
-def test_what_an_account_holds_that_no_receipt_touched_stands_before_all_lots():
-    """As above, 10 A for 100 are sold for 60, and 4 A lie on an account no receipt ever touched:
-    the sale took 4@? and 6@60 and brings -24; 4@40 are left.
+def test_untouched_account_balances_precede_all_lots():
+    """As above, 10 A for 100 are sold for 60, and 4 A are in an account that no receipt touched:
+    the sale used 4@? and 6@60 for -24; 4@40 are left.
     """
     t = Teller().buy("A", 10, 100).sell("A", 10, 60)
     ledger, booked = rebuild(t.entries, UNTOUCHED)
@@ -68,8 +67,8 @@ def test_what_an_account_holds_that_no_receipt_touched_stands_before_all_lots():
     )
 
 
-def test_a_receipt_that_touches_the_account_makes_what_was_said_of_it_void():
-    """It tells itself what was there: 4 A from before, sold last for 20 (4@40: -20), or none."""
+def test_a_receipt_touching_the_account_voids_its_earlier_balance():
+    """The receipt itself shows the earlier balance: 4 A, sold last for 20 (4@40: -20), or none."""
     held = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100).sell("A", 10, 60)
     held.sell("A/2", 4, 20)
     assert rebuild(held.entries, UNTOUCHED) == rebuild(held.entries)
@@ -78,8 +77,8 @@ def test_a_receipt_that_touches_the_account_makes_what_was_said_of_it_void():
     assert rebuild(empty.entries, UNTOUCHED)[0].chain.openings == set()
 
 
-def test_opening_inventory_of_several_accounts_stands_in_the_order_they_were_seen():
-    """First 3 of the second account, then 4 of the first, then what was bought: 8 A are 3@?, 4@?
+def test_opening_inventory_keeps_the_order_accounts_were_seen():
+    """First 3 from the second account, then 4 from the first, then the purchase: 8 A are 3@?, 4@?
     and 1 of 2@10.
     """
     t = (
@@ -90,13 +89,13 @@ def test_opening_inventory_of_several_accounts_stands_in_the_order_they_were_see
         .sell("A/2", 4, 40)
     )
     at_once = [entry._replace(slot=t.entries[1].slot) for entry in t.entries[:2]]
-    # In one slot it is the place there that tells.
+    # Within one slot, the index decides.
     for entries in (t.entries, [*at_once, *t.entries[2:]]):
         assert [x[2] for x in show(rebuild(entries)[1])] == ["3@? 3@?", "1@? 1@? 2@10"]
 
 
-def test_an_order_put_back_comes_after_the_opening_inventory():
-    """The escrow held 4@? and 6@60, and 4@40 stayed: back again they are 4@? 4@40 6@60."""
+def test_a_returned_order_follows_the_opening_inventory():
+    """The escrow had 4@? and 6@60, and 4@40 stayed; after the return there are 4@? 4@40 6@60."""
     t = (
         Teller(lamports=10**12, **{"A/2": 4})
         .buy("A", 10, 100)
@@ -111,9 +110,9 @@ def test_an_order_put_back_comes_after_the_opening_inventory():
     ]
 
 
-def test_a_gap_that_shows_late_reaches_back_to_its_beginning():
-    """Something happened on the second account while the first sold: what was missed may have taken
-    the lots that the sale took.
+def test_a_late_gap_affects_everything_since_it_began():
+    """Something happened on the second account while the first sold: the missing transactions may
+    have used the lots of the sale.
     """
     t = Teller().buy("A", 10, 100).buy("A/2", 5, 80).slip("A/2", -5).sell("A", 5, 90).gain("A/2", 1)
     assert t.ledger.stale
@@ -125,9 +124,9 @@ def test_a_gap_that_shows_late_reaches_back_to_its_beginning():
     )
 
 
-def test_a_gap_of_wrapped_sol_that_shows_late_is_the_whole_wallets():
-    """5 lamports lay in ada's account of wrapped SOL when she sold, and 9 when it was seen again:
-    nobody knows what was missed in between, and no sale after its beginning has a result.
+def test_a_late_wrapped_sol_gap_affects_the_whole_wallet():
+    """Ada's wrapped SOL account had 5 lamports when she sold and 9 when it was next seen. The
+    transactions in between are unknown, so no later sale has a result.
     """
     t = Teller().buy("A", 10, 100).sell("A", 5, 90).gain("A", 1)
     first, bought, sold, last = t.entries
@@ -140,33 +139,33 @@ def test_a_gap_of_wrapped_sol_that_shows_late_is_the_whole_wallets():
     assert ledger.chain.gaps == [Gap(bought.slot, last.slot, "balance_break")]
 
 
-def test_an_account_that_held_something_when_the_wallet_began_otherwise_is_a_gap():
-    """The wallet's own beginning was seen, at 0. So its account of A cannot be older."""
+def test_a_balance_missing_from_the_opening_is_a_gap():
+    """The wallet's beginning was observed at 0, so its account of A can't be older."""
     t = Teller().slip("A", 5).sell("A", 5, 100)
     assert t.ledger.chain.gaps == [Gap(110, 120, "opening_balance")]
     assert t.sale == ("unmatched", None, None, None) and "incomplete_history" in t.last.flags
 
 
-def test_a_break_is_a_gap_between_the_receipts_around_it():
+def test_a_break_is_a_gap_between_the_surrounding_receipts():
     t = Teller().buy("A", 10, 100).slip(lamports=-3).buy("A", 5, 50)
     assert t.ledger.chain.gaps == [Gap(120, 130, "balance_break")]
 
 
-def test_unobserved_more_is_a_lot_of_unknown_cost_dated_there():
+def test_unobserved_arrivals_are_a_lot_of_unknown_cost_at_the_gap():
     t = Teller().buy("A", 10, 100).slip("A", 3).buy("A", 1, 10)
     assert t.lots("A") == "10@100 3@? 1@10"
 
 
 def at_the_account_of(mint, teller, other):
-    """Have the last entry of another teller's follow, as if it concerned the account of `mint`."""
+    """Make the last entry of another teller continue it, for the account of `mint`."""
     purse, account = other.entries[-1].balances
     moved = account._replace(address=f"ada's {mint}")
     teller.slot, teller.lamports = other.slot, other.lamports
     teller.book(other.entries[-1]._replace(balances=(purse, moved)))
 
 
-def test_an_account_that_is_anothers_mint_by_now_breaks_the_history_of_both():
-    """It held 10 A, bought for 100, and held 10 B when it was next seen, of which 4 left."""
+def test_an_account_reopened_for_another_mint_breaks_both_histories():
+    """It had 10 A, bought for 100, and had 10 B when it was next seen, 4 of which left."""
     t = Teller().buy("C", 10, 100).buy("A", 10, 100)
     other = Teller(lamports=t.lamports).slip("B", 10)
     other.slot = t.slot
@@ -182,8 +181,10 @@ def test_an_account_that_is_anothers_mint_by_now_breaks_the_history_of_both():
     assert t.ledger.reconcile().difference == 0
 
 
-def test_a_closed_account_may_be_opened_for_any_mint():
-    """10 A were sold for 180 and the account was closed; 4 B come into one at the same address."""
+def test_a_closed_account_may_reopen_for_any_mint():
+    """10 A were sold for 180 and the account was closed; then 4 B arrive in one at the same
+    address.
+    """
     t = Teller().buy("A", 10, 100)
     other = Teller(lamports=t.lamports)
     other.slot = t.slot
@@ -193,7 +194,7 @@ def test_a_closed_account_may_be_opened_for_any_mint():
     assert t.ledger.chain.gaps == []
 
 
-def test_one_that_was_closed_when_it_was_opened_for_another_lost_what_it_held():
+def test_an_account_reopened_for_another_mint_lost_its_balance():
     t = Teller().buy("A", 10, 100)
     other = Teller(lamports=t.lamports)
     other.slot = t.slot
@@ -202,7 +203,7 @@ def test_one_that_was_closed_when_it_was_opened_for_another_lost_what_it_held():
     assert (t.lots("A"), t.lots("B"), t.last.cost_left) == ("", "4@?", 100)
 
 
-def test_a_doubtful_cost_stays_doubtful_over_swaps_and_orders():
+def test_a_doubtful_cost_stays_doubtful_through_swaps_and_orders():
     t = Teller().buy("A", 10, 100).slip("A", 3).swap("A", 10, "B", 10).swap("B", 10, "C", 10)
     assert t.sell("C", 10, 500).sale[1] is None and "incomplete_history" in t.last.flags
     t = (
@@ -215,20 +216,20 @@ def test_a_doubtful_cost_stays_doubtful_over_swaps_and_orders():
     assert t.sell("B", 10, 500).sale[1] is None and "incomplete_history" in t.last.flags
 
 
-def test_until_the_whole_history_was_listed_no_sale_has_a_result():
+def test_sales_have_no_result_until_the_full_history_is_listed():
     t = Teller(Ledger(backfilled=False)).buy("A", 10, 100).sell("A", 10, 120)
     assert t.sale[1] is None and t.last.flags == ("incomplete_history",)
 
 
-def test_selling_more_than_there_is_is_of_unknown_origin():
-    """It cannot happen where the chain holds; nothing breaks where it does."""
+def test_selling_more_than_is_held_has_unknown_origin():
+    """Real chains don't allow it; if it happens, nothing breaks."""
     t = Teller().buy("A", 10, 100).write("sell", 150, FEE, [("A", -15)], "A")
     assert t.sale == ("partial", 0, 100, 100) and t.taken() == "10@100 5@?"
 
 
-def test_a_gap_that_shows_late_reaches_back_to_a_fill_too():
-    """Ordered before the gap on A's second account began, filled after: what was missed may have
-    taken the lots that the fill took.
+def test_a_late_gap_affects_fills_too():
+    """Ordered before the gap on A's second account began, filled after it: the missing transactions
+    may have used the lots of the fill.
     """
     t = Teller().buy("A", 10, 100)
     t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)]).gain("A/2", 1)
@@ -240,8 +241,8 @@ def test_a_gap_that_shows_late_reaches_back_to_a_fill_too():
     assert ledger.chain.gaps == [Gap(140, 160, "balance_break")]
 
 
-def test_a_restarted_ledger_knows_what_it_found_out():
-    """Of two accounts that no transaction had touched, one was touched since."""
+def test_a_restarted_ledger_keeps_its_findings():
+    """Of two accounts without transactions, one has been touched since."""
     kept, gone = Opening((0, 1, 0, "a"), "A", 5, 6), Opening((0, 1, 0, "b"), "B", 7, 0)
     ledger = Ledger(backfilled=False, chain=BalanceChain(untouched={"a": kept, "b": gone}))
     ledger.chain.seen["b"] = Seen(9, "B", 7, 0)
@@ -254,8 +255,8 @@ def test_a_restarted_ledger_knows_what_it_found_out():
     assert again.inventories[SOL].lots["A"] == [Lot(kept.rank, None, 5, None, 5, None)]
 
 
-def test_what_moved_and_which_lots_were_taken_is_followed_in_all_inventories():
-    """By slot. The purchase with Q takes no lots of A, and a fill takes what lies in the escrow."""
+def test_moves_and_used_lots_agree_in_all_inventories():
+    """By slot. The purchase with Q uses no lots of A, and a fill uses the escrow."""
     t = Teller().gain("Q", 100).swap("Q", 50, "A", 10)
     chain = t.ledger.chain
     assert (chain.moved, chain.taken) == ({USDC, "A"}, {USDC: 130})

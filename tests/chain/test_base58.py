@@ -30,22 +30,22 @@ VECTORS = [
 
 
 @pytest.mark.parametrize(("raw", "text"), VECTORS)
-def test_known_vectors_hold_in_both_directions(raw, text):
+def test_known_vectors_encode_and_decode(raw, text):
     assert b58encode(raw) == text and b58decode(text) == raw
 
 
 @given(st.binary(max_size=100))
-def test_bytes_come_back_from_their_text(raw):
+def test_bytes_survive_encoding(raw):
     assert b58decode(b58encode(raw)) == raw
 
 
 @given(st.text(ALPHABET, max_size=140))
-def test_a_text_comes_back_from_its_bytes(text):
+def test_text_survives_decoding(text):
     assert b58encode(b58decode(text)) == text
 
 
 @pytest.mark.parametrize("text", ["0", "O", "I", "l", "1\n", " 1", "1 ", "é", "1\0", "+", "１"])
-def test_what_is_not_of_the_alphabet_is_refused(text):
+def test_characters_outside_the_alphabet_are_refused(text):
     with pytest.raises(ValueError, match="^not a base58 character$"):
         b58decode(text)
 

@@ -31,7 +31,7 @@ PROGRAMS = table()
 
 
 def entries_of(story, person, indexed=True):
-    """The person's entries as a node with or without transactionIndex gives them."""
+    """The person's entries from a node with or without transactionIndex."""
     rows = story.chain().touching(address(person))
     return [
         read_entry(
@@ -44,9 +44,7 @@ def entries_of(story, person, indexed=True):
 
 
 def crowded():
-    """Five transactions of ada in one slot, among others; their one order is told by her
-    balances.
-    """
+    """Five of ada's transactions in one slot, among others; only her balances tell their order."""
     story = Story()
     story.fund("ada", 10**9)
     for verb, *how in (
@@ -71,15 +69,15 @@ def test_transaction_index_orders_a_slot():
         assert order_entries(random.Random(seed).sample(entries, len(entries))) == entries
 
 
-def test_without_it_the_balances_do():
+def test_without_it_balances_order_a_slot():
     entries = entries_of(crowded(), "ada", indexed=False)
     for seed in range(20):
         assert order_entries(random.Random(seed).sample(entries, len(entries))) == entries
 
 
-def test_what_was_held_before_decides_between_two_orders():
-    """There and back again: 10 SOL go out and the same 10 come back, fees paid by others. Alone
-    both orders join; after what was held only one does.
+def test_earlier_balances_decide_between_two_orders():
+    """10 SOL leave and the same 10 return, with fees paid by others. Both orders join by
+    themselves; with the earlier balance only one does.
     """
     story = Story()
     story.fund("ada", 50)
@@ -94,7 +92,9 @@ def test_what_was_held_before_decides_between_two_orders():
 
 
 def test_equal_receipts_stay_unresolved_and_flagged():
-    """Two notes that change nothing of ada could stand either way: by signature, and said so."""
+    """Two notes that don't change ada's balances could be in either order: sorted by signature and
+    flagged.
+    """
     story = Story()
     story.fund("ada", 50)
     story.mention("ada")
@@ -110,9 +110,9 @@ def test_equal_receipts_stay_unresolved_and_flagged():
     ]
 
 
-def test_after_a_gap_the_slot_alone_tells():
-    """What was held does not join because something is missing before: the order inside the slot is
-    still one.
+def test_after_a_gap_only_the_slot_decides():
+    """The earlier balance doesn't join because something is missing, but the slot still has one
+    order.
     """
     entries = entries_of(crowded(), "ada", indexed=False)
     missing = {address("ada"): Seen(1, None, 0, 77)}
@@ -120,8 +120,8 @@ def test_after_a_gap_the_slot_alone_tells():
 
 
 def opened_again():
-    """Two entries of ada in one slot without an index: she sends 10 CAT away, and her account is
-    opened again for DOG, of which 7 come; then she sends 3 of them away.
+    """Two of ada's entries in one slot without an index: she sends 10 CAT away, and her account is
+    reopened for DOG, of which 7 arrive; then she sends 3 of them away.
     """
     scene = Scene(ada=10**9, friend=10**9).holds("ada", "CAT", 10)
     scene.holds("friend", "CAT", 0).holds("friend", "DOG", 7)
@@ -138,7 +138,7 @@ def opened_again():
     return [read_entry(parse_receipt(one), address("ada"), PROGRAMS) for one in receipts]
 
 
-def test_an_account_that_was_opened_again_joins_by_what_it_began_with():
+def test_a_reopened_account_joins_by_its_first_balance():
     entries = opened_again()
     held = {address(account_of("ada", "CAT")): Seen(1, address("CAT"), 10, RENT)}
     assert order_entries(reversed(entries), held) == entries
@@ -146,16 +146,16 @@ def test_an_account_that_was_opened_again_joins_by_what_it_began_with():
     ledger = Ledger()
     for entry in entries:
         ledger.apply(entry)
-    # As many FOX are no CAT.
+    # The same amount of FOX is not CAT.
     (where,) = held
     fox = {where: held[where]._replace(mint=address("FOX"))}
     assert find_overtaken(entries, fox) == {where}
-    # 7 DOG came and 3 went; the 10 CAT that were there from the beginning went.
+    # 7 DOG arrived and 3 left; the 10 CAT from the beginning left.
     assert ledger.chain.gaps == [] and ledger.chain.openings == {address("CAT")}
     assert {one.mint: one.amount for one in ledger.list_positions()} == {address("DOG"): 7 - 3}
 
 
-def test_a_slot_of_too_many_is_left_unresolved():
+def test_an_oversized_slot_stays_unresolved():
     story = Story()
     story.fund("ada", 10**9)
     for n in range(8):
@@ -165,8 +165,8 @@ def test_a_slot_of_too_many_is_left_unresolved():
     assert all("order_unresolved" in e.flags for e in order_entries(entries)[1:])
 
 
-def test_what_was_held_decides_whether_an_account_moved_unseen():
-    """There and back again, as above, whatever the signatures sort by: nothing is missing."""
+def test_balances_decide_whether_an_account_moved_unseen():
+    """As above: whatever the signature order, nothing is missing."""
     sorted_alike = set()
     for earlier in range(6):
         story = Story()
@@ -183,9 +183,9 @@ def test_what_was_held_decides_whether_an_account_moved_unseen():
     assert sorted_alike == {True, False}
 
 
-def test_accounts_that_moved_unseen_before_these_are_found():
-    """Ada was sent a whole SOL: whoever left her with a lamport less missed something. Without the
-    purchase, the sale begins with 7 CAT that nobody saw her get.
+def test_accounts_that_moved_unseen_are_found():
+    """Ada received a whole SOL: if she has a lamport less, something was missed. Without the
+    purchase, the sale begins with 7 CAT of unknown origin.
     """
     story = Story()
     for verb, *how in (("fund", 10**9), ("buy", "CAT", 7, 10_000), ("sell", "CAT", 7, 9_000)):
@@ -194,7 +194,7 @@ def test_accounts_that_moved_unseen_before_these_are_found():
     (cat,) = {b.address for b in later[1].balances} - {address("ada")}
     for lamports, found in ((10**9, set()), (10**9 - 1, {address("ada")})):
         seen = {address("ada"): Seen(sent.slot, None, 0, lamports)}
-        # In whatever order they come in, and nothing of what was seen is changed.
+        # In any order of arrival, and without changing observed entries.
         assert find_overtaken(reversed(later), seen) == found
         assert seen == {address("ada"): Seen(sent.slot, None, 0, lamports)}
     opened = {cat: Seen(sent.slot, None, 0, 0)}
@@ -202,9 +202,9 @@ def test_accounts_that_moved_unseen_before_these_are_found():
     assert find_overtaken([], opened) == set()
 
 
-def test_recorded_slots_are_ordered_by_balances_as_by_index(history):
-    """Of the recorded slots that hold several receipts of a wallet: how many the balances alone
-    resolve, and always rightly.
+def test_recorded_slots_sort_the_same_by_balances_and_index(history):
+    """How many recorded slots with several receipts of a wallet the balances alone resolve, always
+    correctly.
     """
     told, resolved, slots = table([history["venue"]]), 0, 0
     for wallet in history["wallets"]:
@@ -238,11 +238,11 @@ def test_recorded_slots_are_ordered_by_balances_as_by_index(history):
         (Seen(10, "A", 5, 7), Holding(99, 5, 7, "A"), True),
         (Seen(10, "A", 5, 7), Holding(10, 6, 7, "A"), False),
         (Seen(10, "A", 5, 7), Holding(10, 5, 8, "A"), False),
-        # As much, of another mint; of nothing a node names none.
+        # The same amount of another mint. For a zero balance, a node names no mint.
         (Seen(10, "A", 5, 7), Holding(10, 5, 7, "B"), False),
         (Seen(10, "A", 0, 7), Holding(10, 0, 7), True),
         (Seen(10, "A", 5, 7), Holding(9, 0, 0), None),
-        # The node is behind: it proves nothing either way.
+        # The node lags and proves nothing.
         (Seen(10, "A", 5, 7), Holding(9, 5, 7, "A"), None),
         (None, Holding(10, 0, 0), True),
         (None, Holding(10, 0, 1), False),
@@ -265,7 +265,7 @@ UNTOUCHED = {"an account": Opening.untouched("an account", "A", 5, 0)}
         (BalanceChain(), {}, "none", []),
         (BalanceChain(), {"polled": True}, "backfilling", []),
         (BalanceChain(), {**DONE, "pending": 1}, "backfilling", []),
-        # One walk proves nothing.
+        # One full scan proves nothing.
         (BalanceChain(), {**DONE, "confirmed": False}, "backfilling", []),
         (BalanceChain(), {**DONE, "closed": False}, "backfilling", []),
         (BalanceChain(), DONE, "complete", []),
@@ -276,7 +276,7 @@ UNTOUCHED = {"an account": Opening.untouched("an account", "A", 5, 0)}
             {**DONE, "pending": 1},
             "backfilling",
             [],
-            # Gaps before everything was fetched are none yet.
+            # Gaps don't count until everything is fetched.
         ),
         (BalanceChain(untouched=UNTOUCHED), DONE, "partial", []),
         (BalanceChain(), {**DONE, "pending": 2, "stuck": 2}, "partial", []),
@@ -303,21 +303,21 @@ UNTOUCHED = {"an account": Opening.untouched("an account", "A", 5, 0)}
         (BalanceChain(gaps=[GAP]), {**DONE, "program": True}, "none", []),
     ],
 )
-def test_the_state_that_is_said(chain, progress, state, gaps):
+def test_coverage_state_is_reported(chain, progress, state, gaps):
     said, found, note = decide_state(chain, Progress(**progress))
     assert (said, found) == (state, gaps)
     assert (note is None) == (state == "complete")
 
 
 @pytest.mark.parametrize("filled, is_told", [(0, False), (79, False), (80, True), (340, True)])
-def test_a_wallet_near_a_limit_is_told_from_80_percent_on(filled, is_told):
+def test_a_wallet_near_a_limit_is_reported_from_80_percent(filled, is_told):
     state, _, note = decide_state(BalanceChain(), Progress(**DONE, filled=filled))
     assert state == "complete"
     assert note == (f"This wallet has used {filled}% of this service's limit." if is_told else None)
 
 
-def test_notes_can_be_read_by_anybody():
-    """Each is whole sentences without the words of the trade."""
+def test_notes_are_plain_sentences():
+    """Each is whole sentences without technical terms."""
     cases = [
         (BalanceChain(), {}),
         (BalanceChain(), {"polled": True}),
@@ -341,14 +341,14 @@ def test_notes_can_be_read_by_anybody():
         )
 
 
-def test_a_wallet_that_was_given_up_says_so_beside_all_else():
+def test_a_disconnected_wallet_says_so_first():
     for chain, note in ((BalanceChain(), None), (BalanceChain(untouched=UNTOUCHED), OLDER)):
         state, gaps, _ = decide_state(chain, Progress(**DONE))
         told = GIVEN_UP if note is None else f"{note} {GIVEN_UP}"
         assert decide_state(chain, Progress(**DONE, given_up=True)) == (state, gaps, told)
 
 
-def test_what_fails_at_present_is_told_last():
+def test_current_failures_are_listed_last():
     said = "Observing this wallet is failing and will be retried: no node answers."
     for more, note in (({}, None), ({"program": True}, IS_PROGRAM), ({"given_up": True}, GIVEN_UP)):
         progress = Progress(**DONE, **more, trouble="no node answers")

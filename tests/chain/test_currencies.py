@@ -43,7 +43,7 @@ def built_in_again():
 
 @pytest.fixture(scope="module")
 def story():
-    """900 DAI arrive; 5 CAT cost 100, 10 cost 200 more; 15 bring 450: a result of 150."""
+    """900 DAI arrive; 5 CAT cost 100, 10 more cost 200; 15 sell for 450: a result of 150."""
     told = Story()
     told.fund("ada", 10**9)
     told.receive("ada", "DAI", 900_000_000)
@@ -61,7 +61,7 @@ def observe(folder, chain, **changes):
 
 
 def restart(lookout, **changes):
-    """The same data under other settings: a new process."""
+    """A new process with the same data and other settings."""
     lookout.config = ground.change(lookout.config, **changes)
     create_app(lookout.config)
     lookout.restart()
@@ -79,7 +79,7 @@ def test_usd1_is_built_in():
     )
 
 
-def test_rows_are_currencies():
+def test_each_row_adds_a_currency():
     text = f"{HEADER} {DAI} , XDAI , 6\n\n{USDS},USDS,6\r\n"
     assert read_currencies(text) == (Currency(DAI, "XDAI", 6, ""), Currency(USDS, "USDS", 6, ""))
     assert read_currencies("") == read_currencies(HEADER) == ()
@@ -114,7 +114,7 @@ NO_DECIMALS = "must be a whole number from 0 to 9"
         (f'{DAI},"XDAI,6', 2, "quotes", "a quoted cell must be closed"),
     ],
 )
-def test_a_wrong_row_is_refused_by_line_and_field(row, line, field, allowed):
+def test_an_invalid_row_is_refused_by_line_and_field(row, line, field, allowed):
     with pytest.raises(BadTable) as refused:
         read_currencies(f"{HEADER}{row}\n")
     assert str(refused.value).startswith(
@@ -122,7 +122,7 @@ def test_a_wrong_row_is_refused_by_line_and_field(row, line, field, allowed):
     )
 
 
-def test_there_are_twenty_at_most():
+def test_at_most_twenty_are_accepted():
     rows = [f"{address(str(n))},COIN{n},6\n" for n in range(21)]
     assert len(read_currencies(HEADER + "".join(rows[:20]))) == 20
     with pytest.raises(BadTable, match="line 22, mint: must be one of at most 20 currencies"):
@@ -130,7 +130,7 @@ def test_there_are_twenty_at_most():
 
 
 @pytest.mark.parametrize("command", ["run", "observe", "rebuild", "programs"])
-def test_a_command_refuses_a_wrong_row_in_a_sentence(tmp_path, monkeypatch, capsys, command):
+def test_commands_refuse_an_invalid_row_in_one_sentence(tmp_path, monkeypatch, capsys, command):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
     main(["migrate"])
@@ -141,14 +141,14 @@ def test_a_command_refuses_a_wrong_row_in_a_sentence(tmp_path, monkeypatch, caps
     assert capsys.readouterr().err == refusal
 
 
-def test_no_application_is_made_with_a_wrong_row(service):
+def test_no_app_starts_with_an_invalid_row(service):
     broken = ground.change(service.config, added_currencies=f"{HEADER}{DAI},XDAI,x\n")
     with pytest.raises(BadTable, match="line 2, decimals"):
         create_app(broken)
 
 
 # ---- money ---------------------------------------------------------------------------------------
-def test_what_is_traded_against_it_has_a_result_in_it(tmp_path, story):
+def test_trades_against_it_have_results_in_it(tmp_path, story):
     service, lookout = observe(tmp_path / "data", story, added_currencies=ROW)
     try:
         kinds = [(one.kind, one.currency) for one in lookout.trades() if one.kind != "transfer_in"]
@@ -173,7 +173,7 @@ def test_what_is_traded_against_it_has_a_result_in_it(tmp_path, story):
     assert "SOL, USDC, USDT, PYUSD, USD1, XDAI" in refused["detail"]
 
 
-def test_without_the_file_it_is_a_token_like_any_other(tmp_path, story):
+def test_without_the_file_it_is_an_ordinary_token(tmp_path, story):
     service, lookout = observe(tmp_path / "data", story)
     try:
         assert [one.kind for one in lookout.trades()][-5:] == ["swap"] * 5
@@ -182,7 +182,7 @@ def test_without_the_file_it_is_a_token_like_any_other(tmp_path, story):
         service.close()
 
 
-def test_its_symbol_is_its_own():
+def test_its_symbol_is_reserved():
     other = address("other")
     assert show_symbol(other, "XDAI") == "XDAI" and find_imitated(other, "xDAI") is None
     with using_currencies(read_currencies(ROW)):
@@ -193,8 +193,8 @@ def test_its_symbol_is_its_own():
 
 # ---- when the file changes -----------------------------------------------------------------------
 @pytest.mark.parametrize("before, after", [("", ROW), (ROW, ""), (ROW, ROW.replace(",6", ",5"))])
-def test_transactions_are_read_again(tmp_path, story, before, after):
-    """The observer does it in its first poll; then everything is as if it had always been so."""
+def test_transactions_are_reread(tmp_path, story, before, after):
+    """The observer does it in its first poll; then everything is as if the row had always existed."""
     service, lookout = observe(tmp_path / "data", story, added_currencies=before)
     try:
         found = list(restart(lookout, added_currencies=after).ledger())
@@ -216,7 +216,7 @@ def list_boards():
     return sorted(row for row in database.execute_sql(sql).fetchall() if row[1] in known)
 
 
-def test_rebuild_reads_a_wallet_that_is_not_polled_again(tmp_path, story):
+def test_rebuild_rereads_wallets_that_are_no_longer_polled(tmp_path, story):
     service, lookout = observe(tmp_path / "data", story)
     try:
         lookout.config = ground.change(lookout.config, added_currencies=ROW)
@@ -230,7 +230,7 @@ def test_rebuild_reads_a_wallet_that_is_not_polled_again(tmp_path, story):
         service.close()
 
 
-def test_what_decides_changes_the_name_of_the_rules():
+def test_currencies_change_the_rules_id():
     one, other = Currency(DAI, "XDAI", 6, ""), Currency(USDS, "USDS", 6, "")
     named = name_rules(table(), (one, other))
     assert (
@@ -243,7 +243,7 @@ def test_what_decides_changes_the_name_of_the_rules():
 
 
 # ---- who is told ---------------------------------------------------------------------------------
-def test_the_doctor_names_them_and_decimals_that_are_wrong(tmp_path, story):
+def test_doctor_names_them_and_wrong_decimals(tmp_path, story):
     service, lookout = observe(tmp_path / "data", story, added_currencies=ROW)
 
     def examine(rows):
@@ -265,13 +265,14 @@ def test_the_doctor_names_them_and_decimals_that_are_wrong(tmp_path, story):
 
 
 @ground.sqlite_only
-def test_an_audit_reads_by_them_if_it_trusts_the_operator(tmp_path, story):
+def test_an_audit_uses_them_if_the_operator_is_trusted(tmp_path, story):
     service, _ = observe(tmp_path / "data", story, added_currencies=ROW)
     try:
         bot = Bot.get().uid
         evidence = service.get(f"/bots/{bot}/evidence.json").json
         assert evidence["addedCurrencies"] == [{"mint": DAI, "symbol": "XDAI", "decimals": 6}]
-        # Of the instance's answers, kept: it is in this process, and so are its currencies.
+        # The instance runs in this process, so its currencies are in effect; its responses are
+        # saved first.
         ask, kept = ask_service(service), {}
         keep = make_auditor(lambda path: kept.setdefault(path, ask(path)), FakeNode(story))
         assert keep.audit(bot).verdict == "same"
@@ -286,6 +287,6 @@ def test_an_audit_reads_by_them_if_it_trusts_the_operator(tmp_path, story):
         [f"the operator added the currency XDAI ({DAI})"],
     )
     assert list_added() == ()
-    # With other decimals, the entries are read by other rules.
+    # Other decimals mean other reading rules.
     use_currencies((Currency(DAI, "XDAI", 5, ""),))
     assert make_auditor(kept.get, FakeNode(story)).audit(bot).verdict == "cannot_tell"

@@ -35,7 +35,7 @@ def scene_of(**lamports):
 
 
 def sell(scene, seller, raw, lamports, to=None):
-    """A sale on a bonding curve: the program moves the lamports by itself."""
+    """A sale on a bonding curve; the program moves lamports without an instruction."""
     to = to or seller
     with scene.call(PUMP, seller, account_of(seller, "CAT"), account_of("curve", "CAT"), to):
         scene.send("CAT", seller, "curve", raw)
@@ -52,8 +52,8 @@ def is_priced(found):
     )
 
 
-def test_an_address_paid_for_before_becomes_a_standing_account():
-    """Its rent was paid by somebody else (sponsored), the rest is a gift."""
+def test_an_address_funded_earlier_becomes_a_permanent_account():
+    """Somebody else paid its rent (sponsored); the rest is a gift."""
     scene = scene_of(**{"ada's SOL": 3 * SOL})
     scene.adopt("ada's SOL", "ada")
     sell(scene, "ada", 1, PRICE)
@@ -62,8 +62,8 @@ def test_an_address_paid_for_before_becomes_a_standing_account():
     assert (found.kind, found.venue_sol) == ("sell", PRICE - FEE)
 
 
-def test_a_programs_own_sale_on_the_same_curve_is_handed_on():
-    """The curve lost 10 SOL to the wrapper's account, which no balance shows: it hands them on."""
+def test_a_programs_own_sale_on_the_same_curve_is_passed_on():
+    """The curve lost 10 SOL to the wrapper's account, which passes them on, so no balance shows it."""
     scene = scene_of(puppet=SOL).holds("puppet", "CAT", 5_000)
     with scene.call(WRAPPER, "ada", "puppet", "curve"):
         sell(scene, "puppet", 5_000, 10 * SOL)
@@ -79,7 +79,7 @@ def test_a_friends_sale_on_the_same_curve_pays_the_wallet():
     assert not is_priced(entry(scene, "friend"))
 
 
-def test_a_hook_that_sells_on_the_same_curve():
+def test_a_transfer_hook_sells_on_the_same_curve():
     scene = scene_of(puppet=SOL).holds("puppet", "CAT", 5_000)
     with scene.call(PUMP, "ada", "ada's CAT", "curve's CAT", "puppet"):
         with scene.hooked_send("CAT", "ada", "curve", 1, HOOK):
@@ -89,8 +89,8 @@ def test_a_hook_that_sells_on_the_same_curve():
 
 
 @pytest.mark.parametrize("seen", [SOL, 10 * SOL])
-def test_what_was_paid_back_counts_once(seen):
-    """The vault sends some in plain sight and 10 SOL unseen; the same is paid back once."""
+def test_a_repayment_counts_once(seen):
+    """The vault sends some with an instruction and 10 SOL without; the same amount is repaid once."""
     scene = scene_of(vault=50 * SOL)
     scene.pay("vault", "ada", seen)
     with scene.call(WRAPPER, "ada", "vault"):
@@ -100,8 +100,8 @@ def test_what_was_paid_back_counts_once(seen):
     assert not is_priced(entry(scene, "vault"))
 
 
-def test_a_loan_that_programs_move_unseen_is_no_gain():
-    """10 SOL come unseen and go back in plain sight: the sale keeps its price."""
+def test_a_loan_moved_without_instructions_is_not_a_gain():
+    """10 SOL arrive without an instruction and are returned with one: the sale keeps its price."""
     scene = scene_of(vault=50 * SOL)
     with scene.call(WRAPPER, "ada", "vault"):
         scene.shift("vault", "ada", 10 * SOL)
@@ -111,7 +111,7 @@ def test_a_loan_that_programs_move_unseen_is_no_gain():
     assert (found.kind, found.venue_sol, found.explained_percent) == ("sell", PRICE - FEE, 100)
 
 
-def test_a_strangers_swap_beside_a_fill_is_no_fill():
+def test_a_strangers_swap_next_to_a_fill_is_not_a_fill():
     """A keeper fills Ada's order of 1,000 CAT with 10 DOG; a friend buys 9,990 DOG for her."""
     scene = scene_of(keeper=SOL).holds("order", "CAT", 1_000).holds("keeper", "DOG", 10)
     scene.holds("keeper", "CAT", 0).holds("ada", "DOG", 0).holds("curve", "DOG", 10**9)
@@ -129,8 +129,8 @@ def test_a_strangers_swap_beside_a_fill_is_no_fill():
 
 # ---- drawn by chance -----------------------------------------------------------------------------
 class Drawn:
-    """A transaction made of drawn parts; `lamports` and `tokens` count what pools paid Ada in all,
-    less what she paid them.
+    """A randomly assembled transaction; `lamports` and `tokens` count what pools paid Ada, minus
+    what she paid them.
     """
 
     def __init__(self):
@@ -245,8 +245,8 @@ AMOUNTS = (st.sampled_from(("CAT", "DOG")), st.integers(1, 100), st.integers(10*
     st.booleans(),
 )
 def test_a_price_never_exceeds_what_pools_paid(trade, others, place, wrapped):
-    """One trade at least, among gifts and other people's trades, in plain sight or inside a call
-    that nobody knows: SOL and tokens of a price passed through a pool, and the books close.
+    """At least one trade among gifts and other people's trades, with instructions or inside an
+    unknown call: all priced SOL and tokens passed through a pool, and the sums reconcile.
     """
     drawn = Drawn()
     with drawn.scene.call(WRAPPER, "ada", "vault") if wrapped else nullcontext():

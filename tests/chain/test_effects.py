@@ -24,8 +24,8 @@ def account(owner, mint):
 
 
 def day(err=None):
-    """Ada, who has 20 SOL, 2 of them wrapped beside, and 1,000 CAT, tips 7 lamports, wraps 1 SOL,
-    opens an account of FOX and sends eve 100 CAT; eve pays her 3 SOL.
+    """Ada, with 20 SOL, 2 more wrapped, and 1,000 CAT, tips 7 lamports, wraps 1 SOL, opens an
+    account of FOX and sends eve 100 CAT; eve pays her 3 SOL.
     """
     scene = Scene(ada=20 * SOL, eve=5 * SOL, validator=SOL)
     scene.holds("ada", "CAT", 1_000).holds("ada", "SOL", 2 * SOL).holds("eve", "CAT", 0)
@@ -50,8 +50,8 @@ ADAS = [
 EVES = Balance(account("eve", "CAT"), CAT, 6, 0, 100, RENT, RENT)
 
 
-def test_what_a_transaction_did_to_who_paid_for_it():
-    """3 SOL came; what was wrapped, and the rent of an own account, are hers as before."""
+def test_effects_on_the_fee_payer_are_read():
+    """3 SOL arrived; wrapped SOL and rent in own accounts are still hers."""
     assert asdict(effect_of(day())) == {
         "wallet": ADA,
         "lamports": 3 * SOL - PAID,
@@ -69,12 +69,12 @@ def test_what_a_transaction_did_to_who_paid_for_it():
         "unowned": (),
         "inferred": False,
         "own": frozenset({ADA, *(one.address for one in ADAS)}),
-        # Nothing lay at the address of FOX.
+        # The address of FOX was empty.
         "sponsors": ((None, 0),),
     }
 
 
-def test_and_to_who_only_signed_it():
+def test_effects_on_another_signer_are_read():
     found = effect_of(day(), EVE)
     assert (found.lamports, found.fee, found.wrapped, found.rent) == (-3 * SOL, 0, 0, 0)
     assert (found.sol, found.tip, found.tokens) == (-3 * SOL, 0, ((CAT, 100, 6),))
@@ -82,12 +82,12 @@ def test_and_to_who_only_signed_it():
     assert (found.wallet, found.own) == (EVE, {EVE, EVES.address})
 
 
-def test_a_failed_transaction_tipped_nobody():
+def test_a_failed_transaction_tips_nobody():
     assert effect_of(day(err={"InstructionError": [0, {"Custom": 1}]})).tip == 0
 
 
-def test_a_tip_is_what_the_wallet_itself_sends_to_such_an_account():
-    """Not what eve sends, nor what ada sends to her, nor an account that she opens there."""
+def test_a_tip_is_a_transfer_by_the_wallet_to_a_tip_account():
+    """Transfers by eve, transfers to her, and an account that ada opens there don't count."""
     scene = Scene(ada=SOL, eve=SOL, validator=SOL)
     scene.pay("eve", "validator", 5)
     scene.pay("ada", "eve", 11)
@@ -98,7 +98,7 @@ def test_a_tip_is_what_the_wallet_itself_sends_to_such_an_account():
     assert (effect_of(raw).tip, effect_of(raw, EVE).tip) == (17 + 19, 5)
 
 
-def test_an_account_counts_on_the_side_on_which_it_is_the_wallets():
+def test_an_account_counts_on_the_side_where_the_wallet_owns_it():
     """Ada gives eve her account with all 1,000 CAT and its rent."""
     scene = Scene(ada=SOL, eve=SOL).holds("ada", "CAT", 1_000)
     scene.hand_over(account_of("ada", "CAT"), "eve")
@@ -106,13 +106,13 @@ def test_an_account_counts_on_the_side_on_which_it_is_the_wallets():
     gave, got = effect_of(raw), effect_of(raw, EVE)
     assert gave.balances[1] == Balance(where, CAT, 6, 1_000, 0, RENT, 0)
     assert (gave.tokens, gave.rent, gave.sol) == (((CAT, -1_000, 6),), -RENT, -RENT - FEE)
-    # It was open before: whoever paid for it sponsored nothing here.
+    # It existed before, so its rent was not sponsored here.
     assert got.balances[1] == Balance(where, CAT, 6, 0, 1_000, 0, RENT)
     assert (got.tokens, got.rent, got.sponsored, got.sol) == (((CAT, 1_000, 6),), RENT, 0, RENT)
 
 
 def reopened(scene, mint, word):
-    """The account is closed and opened again for DOG, of which 1,000 come."""
+    """Close the account and reopen it for DOG, of which 1,000 arrive."""
     scene.holds("friend", "DOG", 1_000)
     if mint != "SOL":
         scene.send(mint, "ada", "friend", 1_000)
@@ -122,8 +122,8 @@ def reopened(scene, mint, word):
     return scene.receipt("ada", "friend"), address(word)
 
 
-def test_an_account_that_was_opened_again_is_of_each_mint_on_its_side():
-    """1,000 CAT went and 1,000 DOG came at one address; its rent came back and was paid again."""
+def test_a_reopened_account_has_each_mint_on_its_side():
+    """1,000 CAT left and 1,000 DOG arrived at one address; its rent was returned and paid again."""
     scene = Scene(ada=SOL, friend=SOL).holds("ada", "CAT", 1_000).holds("friend", "CAT", 0)
     raw, where = reopened(scene, "CAT", account_of("ada", "CAT"))
     found = effect_of(raw)
@@ -135,8 +135,8 @@ def test_an_account_that_was_opened_again_is_of_each_mint_on_its_side():
     )
 
 
-def test_and_wrapped_sol_that_was_there_before_is_unwrapped():
-    """2 SOL beside its rent came to ada, who paid the rent of DOG: 0 is left of wrapped SOL."""
+def test_existing_wrapped_sol_is_unwrapped():
+    """Ada got back 2 wrapped SOL and the rent, and paid the rent of DOG: no wrapped SOL is left."""
     scene = Scene(ada=SOL, friend=SOL).holds("ada", "SOL", 2 * SOL)
     raw, _ = reopened(scene, "SOL", account_of("ada", "SOL"))
     found = effect_of(raw)
@@ -144,8 +144,8 @@ def test_and_wrapped_sol_that_was_there_before_is_unwrapped():
     assert (found.sol, found.tokens) == (-FEE, ((DOG, 1_000, 6),))
 
 
-def test_what_a_stranger_held_there_before_is_not_the_wallets():
-    """Eve gives ada her empty account of CAT, who closes it and opens it for DOG."""
+def test_a_strangers_earlier_balance_is_not_the_wallets():
+    """Eve gives ada her empty account of CAT; ada closes it and reopens it for DOG."""
     scene = Scene(ada=SOL, eve=SOL, friend=SOL).holds("eve", "CAT", 1_000)
     scene.holds("friend", "CAT", 0).holds("friend", "DOG", 1_000)
     word = account_of("eve", "CAT")
@@ -206,13 +206,13 @@ def opened_for_another(scene):
 
 
 def opened_with_wrapped(scene):
-    """Beyond rent the relayer gives 100, which are ada's wrapped SOL: a gift and no rent."""
+    """The relayer gives 100 more than the rent, which become ada's wrapped SOL: a gift, not rent."""
     scene.create("relayer", "spot", RENT + 100)
     scene.tokens["spot"] = ["SOL", "ada", 100]
 
 
 def opened_by_two(scene):
-    """Eve's 10 came first; wrapped SOL is beyond rent."""
+    """Eve's 10 arrived first; wrapped SOL is the part above the rent."""
     scene.pay("eve", "spot", 10)
     scene.create("relayer", "spot", RENT)
     scene.tokens["spot"] = ["SOL", "ada", 10]
@@ -248,9 +248,9 @@ RELAYER, BEFORE = address("relayer"), None
         (lay_there_in_part, {BEFORE: 90, RELAYER: 30}),
     ],
 )
-def test_who_put_rent_into_an_account_that_the_wallet_got(how, sponsors):
-    """A million lamports more than its rent lie where wrapped SOL is adopted, 90 lamports where an
-    account is only begun.
+def test_the_rent_payer_of_a_received_account_is_known(how, sponsors):
+    """A million lamports above the rent are at the adopted wrapped SOL account; 90 lamports where
+    an account is only started.
     """
     scene = Scene(ada=SOL, eve=SOL, relayer=SOL, begun=90, **{"paid for": RENT + 10**6})
     scene.holds("ada", "CAT", 1)

@@ -18,7 +18,7 @@ FAR = 10**11
 
 @pytest.fixture
 def bot(service):
-    """It holds 1,500.5 of M, which has 3 decimals."""
+    """It has 1,500.5 of M, a mint with 3 decimals."""
     bot = service.make_bot("Ada", W)
     service.observe_results(W, 7)
     held = {"mint": M, "amountRaw": "1500500", "decimals": 3}
@@ -38,8 +38,8 @@ def show(service, bot):
     return position, shown
 
 
-def test_the_value_is_the_amount_at_the_last_price(service, bot):
-    """1,500.5 at 1,234.5 lamports are 1,852,367.25; the rest of a lamport is dropped."""
+def test_value_is_the_amount_times_the_last_price(service, bot):
+    """1,500.5 at 1,234.5 lamports are 1,852,367.25; the fraction is dropped."""
     quote()
     position, shown = show(service, bot)
     assert position["estimate"] == {
@@ -61,14 +61,14 @@ def test_without_a_price_there_is_no_value(service, bot):
     assert (position["estimate"], position["estimateReason"]) == (None, "no_price")
 
 
-def test_a_price_that_is_hard_to_believe_gives_no_value(service, bot):
+def test_a_doubtful_price_gives_no_value(service, bot):
     quote(absurd="jump")
     position, _ = show(service, bot)
     assert (position["estimate"], position["estimateReason"]) == (None, "price_doubtful")
 
 
 @pytest.mark.parametrize("text", [None, "", "x", "0", "-1", "NaN", "Infinity", "1e999999", "1e-99"])
-def test_what_is_no_price_is_none(text):
+def test_an_invalid_price_is_ignored(text):
     assert parse_price(text) is None
 
 
@@ -76,7 +76,7 @@ def test_a_price_is_exact():
     assert parse_price("1.5e-7") * 10**8 == 15
 
 
-def test_the_page_tells_source_and_age(service, bot):
+def test_the_page_shows_price_source_and_age(service, bot):
     quote()
     page = service.get(f"/bots/{bot.bot.uid}?tab=holdings").text
     assert "dexscreener, <time" in page and ", stale" in page
@@ -87,7 +87,7 @@ def test_the_page_tells_source_and_age(service, bot):
 @pytest.mark.parametrize(
     "changes_at, amount, value", [(FAR, "3001", "3704734"), (1, "15005", "18523672")]
 )
-def test_a_position_is_displayed_and_estimated_by_the_multiplier_of_now(
+def test_positions_use_the_current_multiplier(
     service,
     bot,
     changes_at,
@@ -102,8 +102,8 @@ def test_a_position_is_displayed_and_estimated_by_the_multiplier_of_now(
     assert (position["costLamports"], shown["results"]["realizedLamports"]) == ("90", "7")
 
 
-def test_a_trade_is_displayed_by_the_multiplier_of_its_time(service, bot):
-    """1.5 tokens, bought an hour before the multiplier became 10: 3 then, and so in the post."""
+def test_trades_use_the_multiplier_of_their_time(service, bot):
+    """1.5 tokens, bought an hour before the multiplier became 10: 3 at the time, also in the post."""
     service.observe_trade(W, "one", 5, mint=M, raw=1_500)
     quote(scale=Scale("2.0", NOW // 1000, "10.0").dump())
     (trade,) = service.get(f"/api/v1/trades?botId={bot.bot.uid}", bot.publish_key.text).json["data"]
@@ -116,7 +116,7 @@ def test_a_trade_is_displayed_by_the_multiplier_of_its_time(service, bot):
     assert "+15" in service.get(f"/bots/{bot.bot.uid}?tab=trades").text
 
 
-def test_a_trade_of_an_unknown_multiplier_has_no_amount(service, bot):
+def test_a_trade_with_an_unknown_multiplier_has_no_amount(service, bot):
     service.observe_trade(W, "one", 5, mint=M, raw=1_500)
     quote(scale=UNKNOWN.dump())
     (trade,) = service.get(f"/api/v1/trades?botId={bot.bot.uid}", bot.publish_key.text).json["data"]
@@ -126,7 +126,7 @@ def test_a_trade_of_an_unknown_multiplier_has_no_amount(service, bot):
         assert service.get(path).status_code == 200
 
 
-def test_an_unknown_multiplier_has_no_amount_and_says_why(service, bot):
+def test_an_unknown_multiplier_has_a_reason_and_no_amount(service, bot):
     quote(scale=UNKNOWN.dump())
     position, _ = show(service, bot)
     assert (position["amount"], position["estimate"]) == (None, None)
@@ -136,7 +136,7 @@ def test_an_unknown_multiplier_has_no_amount_and_says_why(service, bot):
 
 
 def test_the_page_estimates_the_unrealized_result_and_its_total(service, bot):
-    """Worth 1,852,367 lamports for a cost of 90: 1,852,277 more."""
+    """Worth 1,852,367 lamports at a cost of 90: 1,852,277 more."""
     quote()
     path = f"/bots/{bot.bot.uid}?tab=holdings"
     text = " ".join(re.sub(r"<[^>]+>", " ", service.get(path).text).split())

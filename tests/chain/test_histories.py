@@ -12,17 +12,17 @@ TOLD = dict(LISTED)
 
 
 @pytest.mark.parametrize("title", TOLD)
-def test_a_history(title):
+def test_each_written_history_has_its_stated_results(title):
     TextHistory(TOLD[title], title).check()
 
 
-def test_no_two_have_the_same_title():
+def test_titles_are_unique():
     assert len(TOLD) == len(LISTED) >= 100
 
 
 @pytest.mark.parametrize("title", [title for title, text in LISTED if "healed" in text])
-def test_a_gap_heals(title):
-    """Once the node gives everything, every sale has the result it would have had."""
+def test_a_repaired_gap_leaves_no_trace(title):
+    """Once the node returns everything, every sale has its full result."""
     history = TextHistory(TOLD[title], title)
     history.hidden.clear()
     history.check(healed=True)

@@ -25,7 +25,7 @@ ADA, EVE = address("ada"), address("eve")
 
 @pytest.fixture
 def seen(settings, db):
-    """Two observed wallets, a verified post and one that waits."""
+    """Two observed wallets, a verified post and a pending one."""
     chain = market(3, ("ada", "eve"), 36)
     seen = Lookout.begin(settings, FakeNode(chain), wallets=[ADA, EVE]).settle()
     bought = Trade.get(Trade.kind == "buy", Trade.wallet == seen.wallets[0])
@@ -39,7 +39,7 @@ def differences(seen, running=False):
 
 
 def sum_up(seen):
-    """What `doctor --deep` says of all where it finds nothing wrong."""
+    """The summary of `doctor --deep` if nothing is wrong."""
     found = doctor.check_deep(seen.config, seen.now)
     (told,) = [one.text for one in found if one.level == "fine"]
     return told
@@ -49,19 +49,19 @@ def places(seen):
     return {(one.table, one.field) for one in differences(seen)}
 
 
-def test_an_instance_that_agrees_with_itself(seen):
+def test_an_intact_instance_has_no_findings(seen):
     assert differences(seen) == [] and Post.get().status == "verified"
     assert sum_up(seen).startswith("every wallet matches")
 
 
-def test_a_changed_trade_is_reported_with_the_command_that_rebuilds_it(seen):
+def test_a_changed_trade_is_reported_with_the_rebuild_command(seen):
     Trade.update(result=1).where(Trade.id == first_sell().id).execute()
     found = [one for one in doctor.check_deep(seen.config, seen.now) if one.level == "wrong"]
     assert len(found) == 1 and "`app.py rebuild`" in found[0].advice
 
 
 @pytest.mark.parametrize("more", [{}, {"side": "sell"}])
-def test_a_row_that_is_stored_twice_is_named(seen, more):
+def test_a_duplicate_row_is_named(seen, more):
     bought = TradeMint.select().where(TradeMint.side == "buy").order_by(TradeMint.trade).get()
     stored = {name: value for name, value in bought.__data__.items() if name != "id"}
     TradeMint.insert({**stored, **more}).execute()
@@ -113,7 +113,7 @@ CHANGES = [
 ]
 
 
-def test_a_change_behind_the_books_back_is_named(seen):
+def test_a_silent_change_is_named(seen):
     for model, change, place in CHANGES:
         before = (
             {
@@ -181,7 +181,7 @@ def test_a_deleted_row_is_named_with_its_wallet_and_signature(seen, model, where
     assert found and (where == "hours" or sale.signature in {one.signature for one in found})
 
 
-def test_a_total_inside_the_coverage_is_compared(seen):
+def test_totals_in_the_coverage_are_compared(seen):
     said = orjson.loads(Wallet.get(Wallet.address == ADA).coverage)
     Wallet.update(coverage=orjson.dumps({**said, "firstSlot": 1}).decode()).where(
         Wallet.address == ADA
@@ -189,18 +189,18 @@ def test_a_total_inside_the_coverage_is_compared(seen):
     assert places(seen) == {("wallet", "coverage.firstSlot")}
 
 
-def test_entries_of_other_rules_are_not_called_wrong(seen):
+def test_entries_of_other_rules_are_not_errors(seen):
     Wallet.update(rules="").execute()
     for row in list(WalletSignature.select()):
         row.entry = pack_text(unpack_text(row.entry) + " ")
         row.save()
     assert {(one.table, one.level) for one in differences(seen)} == {("sighting", "look")}
-    # Nor does it say that they were compared.
+    # It doesn't say that they were compared either.
     assert sum_up(seen).startswith("except for the problems above, every wallet matches")
 
 
-def test_receipts_that_wait_for_the_next_look_are_no_damage(seen):
-    """A server was killed between storing and publishing."""
+def test_receipts_waiting_for_the_next_poll_are_not_damage(seen):
+    """The server was killed between storing and publishing."""
     said = orjson.loads(Wallet.get(Wallet.address == ADA).coverage)
     Wallet.update(coverage=orjson.dumps({**said, "receipts": said["receipts"] - 1}).decode()).where(
         Wallet.address == ADA
@@ -211,8 +211,8 @@ def test_receipts_that_wait_for_the_next_look_are_no_damage(seen):
 
 
 @ground.sqlite_only
-def test_what_differs_beside_a_running_server_is_looked_at_again(seen):
-    """The observer publishes a moment after it stored: only what stays different is told."""
+def test_differences_during_a_running_server_are_checked_again(seen):
+    """The observer publishes shortly after storing, so only lasting differences are reported."""
     number = first_sell().id
     Trade.update(result=1).where(Trade.id == number).execute()
     slept = []
@@ -224,7 +224,7 @@ def test_what_differs_beside_a_running_server_is_looked_at_again(seen):
     assert list(inspection.inspect(seen.config, seen.now, True, publish)) == [] and len(slept) == 1
 
 
-def test_what_rebuild_mends_is_whole_again(seen):
+def test_rebuild_repairs_derived_data(seen):
     Trade.delete().where(Trade.id == first_sell().id).execute()
     RunningTotal.update(realized=5).execute()
     Wallet.update(imbalance=5, results="{}").execute()
@@ -233,7 +233,7 @@ def test_what_rebuild_mends_is_whole_again(seen):
     assert differences(seen) == []
 
 
-def test_who_traded_a_token_is_compared_and_mended(seen):
+def test_token_traders_are_compared_and_repaired(seen):
     lost = TokenTrader.select().where(TokenTrader.side == "sell").tuples().get()
     mint, side, number = lost
     TokenTrader.delete().where(TokenTrader.mint == mint, TokenTrader.side == side).execute()
@@ -244,8 +244,8 @@ def test_who_traded_a_token_is_compared_and_mended(seen):
     assert differences(seen) == []
 
 
-def test_a_receipt_that_is_gone_is_reported_and_fetched_again(seen):
-    """By `rebuild` at once; by a server when it starts, and once a day."""
+def test_a_missing_receipt_is_reported_and_fetched_again(seen):
+    """By `rebuild` immediately; by a server at startup and once a day."""
     truth, sale = seen.ledger(), first_sell()
     Receipt.delete().where(Receipt.signature == sale.signature).execute()
     report = rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
@@ -263,16 +263,14 @@ def test_a_receipt_that_is_gone_is_reported_and_fetched_again(seen):
     )
 
 
-# What follows from transactions, and the transactions; and what of that no other row tells.
+# Derived rows, transactions, and those of their columns that no other row repeats.
 CHECKED = ("receipt", "trade", "sighting", "trade_mint", "running_total")
 UNTOLD = {"endpoint", "stored_at", "head", "tries", "due_at", "seen_at"}
 
 
 @ground.sqlite_only
-def test_flipped_bits_in_pages_that_hold_data_are_noticed(seen, tmp_path):
-    """One bit each, in the cells of tables that can be checked: what follows from receipts, and the
-    receipts.
-    """
+def test_flipped_bits_in_data_pages_are_detected(seen, tmp_path):
+    """One bit each, in table cells that can be checked: derived rows and receipts."""
     backups.store_copy(seen.config.database_path, tmp_path / "whole.db")
     config = ground.change(seen.config, data_dir=tmp_path / "damaged")
     config.data_dir.mkdir(mode=0o700)
@@ -298,7 +296,7 @@ def test_flipped_bits_in_pages_that_hold_data_are_noticed(seen, tmp_path):
 
 
 def read_rows(path):
-    """What other rows tell, too. What is packed is read: Zstandard makes no use of some bits."""
+    """Including redundant rows. Packed columns are unpacked, because Zstandard ignores some bits."""
     rows = []
     with contextlib.closing(apsw.Connection(str(path))) as db:
         for name in CHECKED:
@@ -314,7 +312,7 @@ def read_packed(stored):
 
 
 def list_cells(path, tables):
-    """Offsets of the bytes that hold cells of these tables, not the space between them."""
+    """Offsets of the bytes in cells of these tables, without the space between them."""
     found = []
     with contextlib.closing(apsw.Connection(str(path))) as db:
         size = db.pragma("page_size")

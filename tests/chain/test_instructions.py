@@ -407,32 +407,34 @@ SAME = [
     [row[1:] for row in SAME],
     ids=[row[0] for row in SAME],
 )
-def test_both_encodings_say_the_same(program, parsed, accounts, data, operation):
+def test_both_encodings_read_the_same(program, parsed, accounts, data, operation):
     kind, info = parsed
     assert read_data(program, accounts, data) == operation
     assert read_parsed(program, {"type": kind, "info": info}) == operation
 
 
 @pytest.mark.parametrize("row", SAME, ids=[row[0] for row in SAME])
-def test_half_an_instruction_moves_nothing(row):
-    """Without its accounts nothing can be told of an instruction."""
+def test_a_truncated_instruction_moves_nothing(row):
+    """Without its accounts, an instruction can't be read."""
     assert read_data(row[1], (), row[4]) is None
 
 
 @pytest.mark.parametrize("row", [row for row in SAME if row[1] in (SYSTEM, STAKE, VOTE)])
-def test_an_amount_that_is_cut_off_moves_nothing(row):
-    """A number of four bytes and one of eight: 11 of the 12 say nothing."""
+def test_a_truncated_amount_moves_nothing(row):
+    """A four-byte and an eight-byte number: 11 of the 12 bytes mean nothing."""
     assert read_data(row[1], row[3], row[4][:11]) is None
 
 
 @given(st.sampled_from([SYSTEM, STAKE, VOTE, TOKEN, TOKEN_2022, ASSOCIATED]), st.binary())
-def test_whatever_the_bytes_say_is_an_operation_or_none(program, data):
+def test_any_bytes_are_an_operation_or_none(program, data):
     found = read_data(program, (A, B, C, D, A, B), data)
     assert found is None or (found.name and 0 <= found.amount < 2**64)
 
 
-def test_bundled_token_instructions_are_taken_apart():
-    """Kind 255 of the Token program: number of accounts and length before each one's data."""
+def test_bundled_token_instructions_are_split():
+    """Kind 255 of the Token program: the number of accounts and the length precede each
+    instruction's data.
+    """
     send, close = b"\x03" + u64(N), b"\x09"
     data = b"\xff" + bytes([3, len(send)]) + send + bytes([3, len(close)]) + close
     parts = list(read_batch(TOKEN, (A, B, C, A, D, C), data))
@@ -449,7 +451,7 @@ PUMP, HOOK = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P", address("a hook")
 
 
 def moves_of(raw, *programs):
-    """What moved, in order; the calls are the outermost ones of these programs."""
+    """Moves in order; the calls are the outermost ones of these programs."""
     receipt = parse_receipt(raw)
     calls = [one for one in receipt.instructions if one.program in programs]
     return list_moves(receipt, place_calls(receipt, calls))
@@ -463,9 +465,9 @@ def move(mint, source, target, amount, authority, call=None, opens=False):
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_what_moved_is_told_in_order_with_its_call(named):
-    """`named`: do the instructions name the mint? Else its accounts do, one of which no balance
-    tells of, as it is closed at once.
+def test_moves_are_listed_in_order_with_their_call(named):
+    """`named`: whether the instructions name the mint. Otherwise the accounts do, one of which has
+    no balance because it is closed immediately.
     """
     scene = Scene(ada=10**9, curve=10**9).holds("ada", "CAT", 10).holds("curve", "CAT", 50)
     with scene.call(PUMP, "ada"):
@@ -494,15 +496,15 @@ def test_what_moved_is_told_in_order_with_its_call(named):
         move("SOL", "ada", fox, RENT, "ada", None, True),
         move("SOL", "ada", fox, 10, "ada"),
         move("CAT", cat, of_curve, 2, "ada", 1),
-        # A hook is nobody's call.
+        # A hook isn't anybody's call.
         move("SOL", "ada", "curve", 7, "ada"),
         move("FOX", None, fox, 4, "minter", 1),
         move("SOL", fox, cat, RENT + 10, "ada"),
     ]
 
 
-def test_closing_moves_what_an_account_holds_by_then():
-    """The rent of FOX is in CAT, and that of a second FOX, when CAT itself is closed."""
+def test_closing_moves_the_remaining_balance():
+    """CAT contains FOX's rent, and that of a second FOX when CAT itself is closed."""
     scene = Scene(ada=10**9).holds("ada", "CAT", 0)
     cat, fox = account_of("ada", "CAT"), account_of("ada", "FOX")
     for _ in range(2):
@@ -513,8 +515,8 @@ def test_closing_moves_what_an_account_holds_by_then():
     assert amounts == [RENT, RENT, RENT, RENT, 3 * RENT]
 
 
-def test_what_is_paid_to_an_address_that_is_opened_pays_for_opening_it():
-    """Also where it was paid before; tokens that are sent there pay for nothing."""
+def test_funding_a_new_account_pays_for_opening_it():
+    """Even if paid earlier; tokens sent there pay for nothing."""
     scene = Scene(ada=10**9).holds("ada", "CAT", 30)
     scene.pay("ada", "spot", RENT)
     scene.adopt("spot", "ada")
@@ -538,6 +540,6 @@ def test_what_is_paid_to_an_address_that_is_opened_pays_for_opening_it():
         (PUMP, "transfer", False),
     ],
 )
-def test_of_some_programs_all_that_they_move_is_read(program, name, read):
+def test_every_move_of_some_programs_is_read(program, name, read):
     operation = Operation(name) if name else None
     assert is_read(Instruction(program, (), operation, b"")) is read

@@ -23,7 +23,7 @@ from chain.ledger.inventory import (
 
 
 def hold(*lots, mint="A"):
-    """An Inventory of lots of a mint, told as (amount, cost, origin)."""
+    """An Inventory of a mint's lots, given as (amount, cost, origin)."""
     inventory = Inventory()
     for amount, cost, origin in lots:
         inventory.put(mint, origin, amount, cost)
@@ -43,9 +43,9 @@ def read_lots(inventory, mint="A"):
 
 
 # ---- in and out
-def test_the_oldest_leaves_first():
-    """15 of 10@100 10@200: the first whole and half of the second. By the average, 20 cost 300:
-    300 * 15 // 20 = 225.
+def test_the_oldest_lot_leaves_first():
+    """15 of 10@100 10@200: the first whole and half of the second. By average, 20 cost 300: 300 *
+    15 // 20 = 225.
     """
     inventory = hold((10, 100, "x"), (10, 200, "y"))
     assert [lot.number for lot in inventory.lots["A"]] == [(1, 1), (1, 2)]
@@ -57,7 +57,7 @@ def test_the_oldest_leaves_first():
     assert inventory.lots == {"A": []}
 
 
-def test_more_than_there_is_came_from_nowhere():
+def test_units_beyond_the_holdings_have_no_origin():
     inventory = hold((4, 40, "x"))
     slices, portion = inventory.cut("A", 6)
     assert read(slices) == [(4, 40, "x"), (2, None, None)] and portion == Portion(4, 40, 2)
@@ -67,7 +67,7 @@ def test_more_than_there_is_came_from_nowhere():
     assert read(slices) == [(3, None, None)] and portion == Portion(0, 0, 3)
 
 
-def test_a_lot_knows_since_when_its_cost_is_known_and_nothing_is_not_a_lot():
+def test_a_lot_knows_when_its_cost_became_known_and_is_never_empty():
     inventory = Inventory()
     inventory.put("A", "x", 0, 0)
     assert inventory.lots == {}
@@ -77,9 +77,9 @@ def test_a_lot_knows_since_when_its_cost_is_known_and_nothing_is_not_a_lot():
     assert inventory.average.pools["A"] == Pool(5, 50, 0)
 
 
-def test_what_was_there_before_lies_before_all():
-    """4 of unknown cost before 10@100. By the average 4 of 14 are 4 * 4 // 14 = 1 of the unknown,
-    and 3 of the known, which cost 100 * 3 // 10 = 30.
+def test_opening_inventory_precedes_all_lots():
+    """4 of unknown cost before 10@100. By average, 4 of 14 are 4 * 4 // 14 = 1 unknown and 3 known,
+    which cost 100 * 3 // 10 = 30.
     """
     inventory = hold((10, 100, "x"))
     inventory.lay(Opening((0, 5, 0, "an account"), "A", 4, 6))
@@ -90,15 +90,17 @@ def test_what_was_there_before_lies_before_all():
     assert read_lots(inventory, "B") == [(2, None, None)]
 
 
-def test_its_own_money_has_no_lots():
+def test_a_currency_has_no_lots_of_itself():
     inventory = Inventory("Q")
     inventory.put("Q", "x", 5)
     inventory.lay(Opening((0, 5, 0, "an account"), "Q", 4, 6))
     assert inventory.cut("Q", 9) == ([], Portion(0, 0, 0)) and inventory == Inventory("Q")
 
 
-def test_in_a_money_that_was_never_paid_all_is_of_unknown_cost():
-    """5 of x and 5 of y lie in the order, 5 of y and 10 of x are left, and 3 Q, which are money."""
+def test_all_cost_is_unknown_in_an_unused_currency():
+    """5 of x and 5 of y are in the order, 5 of y and 10 of x are left, and 3 Q, which are the
+    currency.
+    """
     inventory = hold((5, 50, "x"), (10, 200, "y"), (10, None, "x"))
     inventory.put("Q", "z", 3, 30)
     inventory.hold("e", "A", inventory.cut("A", 10))
@@ -110,15 +112,15 @@ def test_in_a_money_that_was_never_paid_all_is_of_unknown_cost():
     assert other.escrows["e"].pool == Pool(0, 0, 10) and "Q" not in other.lots
     assert other.average == AverageCost(pools={"A": Pool(0, 0, 15)})
     assert (inventory.count_held().cost, other.count_held().cost) == (50 + 200 + 30, 0)
-    # What is put into one is in no other, and comes next in both.
+    # Units put into one order are in no other and come next in both.
     other.put("A", "w", 1, 9)
     assert other.lots["A"][-1].number == (1, 5) and len(inventory.lots["A"]) == 2
     assert read(inventory.cut("A", 5).slices) == [(5, 100, "y")] and other.lots["A"][0].left == 5
 
 
-def test_the_average_cost_is_rounded_down_and_the_rest_stays():
-    """10 for 3: 10 * 1 // 3 = 3 of one unit; then 7 * 1 // 2 = 3, and 4. Of 3 + 4 of unknown cost
-    beside 2@7, four are 4 * 7 // 9 = 3 and one of 7 * 1 // 2 = 3.
+def test_average_cost_rounds_down_and_the_rest_stays():
+    """10 for 3: 10 * 1 // 3 = 3 for one unit; then 7 * 1 // 2 = 3, and 4. With 3 + 4 of unknown
+    cost and 2@7, four are 4 * 7 // 9 = 3 and one of 7 * 1 // 2 = 3.
     """
     pool = Pool(3, 10)
     assert [pool.take(1) for _ in range(3)] == [
@@ -134,9 +136,9 @@ def test_the_average_cost_is_rounded_down_and_the_rest_stays():
     assert pool.take(2) == Portion(0, 0, 2)
 
 
-def test_sales_by_the_average_cost_are_summed():
-    """3 of 7 sold for 100 brought 100 * 3 // 7 = 42 and cost 10: 32. 2,000 of 2,001 sold for 4,002
-    brought 4,000 and cost 50: 3,950, and one of unknown cost in 2,001 is dust. Then -7, 5 and 2.
+def test_average_cost_sales_are_summed():
+    """3 of 7 sold for 100 get 100 * 3 // 7 = 42 and cost 10: 32. 2,000 of 2,001 sold for 4,002 get
+    4,000 and cost 50: 3,950, and one of unknown cost in 2,001 is dust. Then -7, 5 and 2.
     """
     average = AverageCost()
     average.sell(Portion(3, 10, 4), 100)
@@ -154,9 +156,9 @@ def test_less_than_a_thousandth_is_dust():
     assert [is_dust(1, 1_000), is_dust(1, 1_001), is_dust(0, 1)] == [False, True, True]
 
 
-def test_the_average_cost_goes_over_to_another_mint():
-    """2 of 3 are known and cost 9: of 10, 10 * 1 // 3 = 3 are unknown, and of 7 lamports
-    7 * 2 // 3 = 4 join the 9. What is all unknown takes no lamport along.
+def test_average_cost_carries_to_another_mint():
+    """2 of 3 are known and cost 9: of 10, 10 * 1 // 3 = 3 are unknown, and of 7 lamports 7 * 2 // 3
+    = 4 are added to the 9. Units of unknown cost carry no lamports.
     """
     average = AverageCost()
     average.carry(Portion(2, 9, 1), "B", 10, 7)
@@ -166,10 +168,10 @@ def test_the_average_cost_goes_over_to_another_mint():
 
 
 # ---- from one mint to another
-def test_each_slice_takes_its_cost_along():
-    """10@100, 10 of unknown cost and 5@70 become 50 B for 7 lamports: 50 * 10 // 25 = 20 twice,
-    and 10; 7 * 10 // 25 = 2 twice, and 3. By the average 15 of 25 are known and cost 170: 30 B for
-    170 + 7 * 15 // 25 = 174, and 20 of unknown cost.
+def test_each_slice_carries_its_cost():
+    """10@100, 10 of unknown cost and 5@70 become 50 B for 7 lamports: 50 * 10 // 25 = 20 twice, and
+    10; 7 * 10 // 25 = 2 twice, and 3. By average, 15 of 25 are known and cost 170: 30 B for 170 + 7
+    * 15 // 25 = 174, and 20 of unknown cost.
     """
     inventory = hold((10, 100, "x"), (10, None, "y"), (5, 70, "z"))
     cut = inventory.cut("A", 25)
@@ -183,8 +185,8 @@ def test_each_slice_takes_its_cost_along():
     assert inventory.average.pools["B"] == Pool(30, 174, 20)
 
 
-def test_a_known_cost_that_joins_an_unknown_one_is_lost():
-    """1@5 is too small for a unit of 2 B, for 2 * 1 // 4 = 0: it joins 3 of unknown cost."""
+def test_a_known_cost_merged_into_an_unknown_one_is_lost():
+    """1@5 is too small for a unit of 2 B (2 * 1 // 4 = 0), so it is merged with 3 of unknown cost."""
     inventory = hold((1, 5, "x"), (3, None, "y"))
     cut = inventory.cut("A", 4)
     assert inventory.carry(cut, "B", "swap", 2, 99_000, 9) == [Carried(cut.slices, 9)]
@@ -194,17 +196,17 @@ def test_a_known_cost_that_joins_an_unknown_one_is_lost():
 @pytest.mark.parametrize(
     "amounts, got, lots",
     [
-        # 3 * 1 // 7 = 0: the last is too small and joins the one before.
+        # 3 * 1 // 7 = 0: the last is too small and is merged with the previous one.
         ((6, 1), 3, [(3, 70)]),
-        # 6 * 6 // 13 = 2 and 2, 6 * 1 // 13 = 0: 6 and 7 share 6 as 6 * 6 // 13 = 2, and 4.
+        # 6 * 6 // 13 = 2 and 2, 6 * 1 // 13 = 0: 6 and 7 divide 6 as 6 * 6 // 13 = 2, and 4.
         ((6, 6, 1), 6, [(2, 60), (4, 70)]),
-        # 4 * 1 // 8 = 0, of two 4 * 2 // 8 = 1, which is enough: 2 and 6 share 4 as 1 and 3.
+        # 4 * 1 // 8 = 0, but two are 4 * 2 // 8 = 1, which is enough: 2 and 6 divide 4 as 1 and 3.
         ((1, 1, 6), 4, [(1, 20), (3, 60)]),
-        # Nothing is enough of nothing.
+        # Zero out of zero is never enough.
         ((2, 3), 0, []),
     ],
 )
-def test_slices_too_small_for_a_unit_join_others(amounts, got, lots):
+def test_slices_below_one_unit_are_merged(amounts, got, lots):
     """Each unit of A cost 10."""
     inventory = hold(*((amount, 10 * amount, "x") for amount in amounts))
     cut = inventory.cut("A", sum(amounts))
@@ -214,13 +216,13 @@ def test_slices_too_small_for_a_unit_join_others(amounts, got, lots):
 
 # ---- orders
 def ordered():
-    """15 of 10@100 10@200 lie in an order; by the average they cost 225."""
+    """15 of 10@100 10@200 are in an order; by average they cost 225."""
     inventory = hold((10, 100, "x"), (10, 200, "y"))
     inventory.hold("e", "A", inventory.cut("A", 15))
     return inventory
 
 
-def test_an_order_keeps_what_it_holds_at_its_cost():
+def test_an_order_keeps_its_units_at_their_cost():
     inventory = ordered()
     escrow = inventory.escrows["e"]
     assert (escrow.mint, escrow.pool) == ("A", Pool(15, 225, 0))
@@ -231,7 +233,7 @@ def test_an_order_keeps_what_it_holds_at_its_cost():
     assert escrow.pool == Pool(17, 255, 0)
 
 
-def test_an_order_gives_the_oldest_first():
+def test_an_order_uses_the_oldest_units_first():
     """12 of 10@100 5@100: 100 * 2 // 5 = 40 of the second. By the average 225 * 12 // 15 = 180."""
     inventory = ordered()
     mint, slices, portion = inventory.release("e", "A", 12)
@@ -243,7 +245,7 @@ def test_an_order_gives_the_oldest_first():
     assert inventory.escrows == {}
 
 
-def test_units_in_an_order_that_the_books_lack_have_an_unknown_cost():
+def test_order_units_missing_from_the_ledger_have_unknown_cost():
     """10@100 and 5@100 were known; a stranger sent 85 more."""
     inventory = ordered()
     _, slices, portion = inventory.release("e", "A", 100)
@@ -252,7 +254,7 @@ def test_units_in_an_order_that_the_books_lack_have_an_unknown_cost():
 
 
 @pytest.mark.parametrize("quantity", [0, -4])
-def test_an_order_that_gives_nothing_keeps_all(quantity):
+def test_an_empty_fill_keeps_all_units(quantity):
     inventory = ordered()
     assert inventory.release("e", "A", quantity) == ("A", [], Portion(0, 0, 0))
     assert [one.cost for one in inventory.escrows["e"].slices] == [100, 100]
@@ -268,10 +270,10 @@ def test_unknown_costs_stay_unknown_in_an_order():
     assert read_lots(inventory) == [(3, None, "x")]
 
 
-def test_what_comes_back_takes_its_place_again():
-    """12 were released: 10@100 and 2@40; 11 come back, of the second half: 40 * 1 // 2 = 20, and
-    20 are lost; of its own lot it comes after what stayed. By the average 180 * 11 // 12 = 165 come
-    to the 75 of the 5 that stayed.
+def test_returned_units_regain_their_place():
+    """12 were released: 10@100 and 2@40; 11 return, from the second half: 40 * 1 // 2 = 20, and 20
+    are lost. Within its lot, it goes after the units that stayed. By average, 180 * 11 // 12 = 165
+    are added to the 75 of the 5 that stayed.
     """
     inventory = ordered()
     assert lost_cost(inventory.put_back(inventory.release("e", "A", 12), 11)) == 20
@@ -284,14 +286,14 @@ def test_what_comes_back_takes_its_place_again():
     assert inventory.average.pools["A"] == Pool(16, 240, 0)
 
 
-def test_where_nothing_fits_all_of_its_cost_is_lost():
+def test_units_that_fit_nowhere_lose_their_cost():
     inventory = ordered()
     assert lost_cost(inventory.put_back(inventory.release("e", "A", 12), 0)) == 140
     assert read_lots(inventory) == [(5, 100, "y")]
     assert inventory.average.pools["A"] == Pool(5, 75, 0)
 
 
-def test_what_comes_back_of_a_mint_that_is_gone_is_there_again():
+def test_returned_units_of_a_mint_no_longer_held_are_restored():
     inventory = hold((10, 100, "x"))
     inventory.hold("e", "A", inventory.cut("A", 10))
     inventory.lots.clear()
@@ -299,7 +301,7 @@ def test_what_comes_back_of_a_mint_that_is_gone_is_there_again():
     assert read_lots(inventory) == [(10, 100, "x")]
 
 
-def test_what_left_several_orders_is_joined():
+def test_units_from_several_orders_are_merged():
     lot = Lot((1, 1), "x", 9, 90, 0, 0)
     inventory = Inventory()
     for address, slices, portion in (
@@ -314,14 +316,14 @@ def test_what_left_several_orders_is_joined():
 
 
 # ---- what is there
-def test_open_cost_counts_lots_and_orders_and_nothing_unknown():
-    """100 of y are left in lots, 200 lie in the order, and 7 of B have no known cost."""
+def test_open_cost_counts_lots_and_orders_of_known_cost():
+    """100 of y are left in lots, 200 are in the order, and 7 of B have no known cost."""
     inventory = ordered()
     inventory.put("B", "z", 7)
     assert inventory.count_held().cost == 100 + 200
 
 
-def test_positions_tell_what_is_known_of_their_cost():
+def test_positions_show_their_known_cost():
     inventory = ordered()
     inventory.put("A", "z", 4)
     for mint, amount, cost in (("C", 3, None), ("B", 2, 0)):
@@ -337,9 +339,9 @@ def test_positions_tell_what_is_known_of_their_cost():
 
 
 # ---- since when a cost is known
-def test_a_carried_cost_began_with_the_earliest_purchase():
-    """2 of 1_000 and 4 of 3_000, swapped at 5_000 for 6 B: lots of 1_000 and 3_000. Swapped on for
-    1 C they are one, of 1_000. What cannot be dated stays so.
+def test_a_carried_cost_starts_at_the_earliest_purchase():
+    """2 from 1_000 and 4 from 3_000 are swapped at 5_000 for 6 B: lots from 1_000 and 3_000.
+    Swapped for 1 C they are one lot from 1_000. Undated lots stay undated.
     """
     inventory = Inventory()
     for amount, since in ((2, 1_000), (4, 3_000)):
@@ -352,16 +354,16 @@ def test_a_carried_cost_began_with_the_earliest_purchase():
     assert [(lot.left_cost, lot.since) for lot in inventory.lots["D"]] == [(20, UNDATED)]
 
 
-def test_a_clock_that_stepped_back_dates_a_carried_cost():
-    """Bought at 3_000 and swapped at 2_000, by the clock of the chain."""
+def test_a_clock_set_back_dates_a_carried_cost():
+    """Bought at 3_000 and swapped at 2_000, by the chain's clock."""
     inventory = Inventory()
     inventory.put("A", "x", 2, 10, 3_000)
     inventory.carry(inventory.cut("A", 2), "B", "swap", 6, 2_000, 0)
     assert [lot.since for lot in inventory.lots["B"]] == [2_000]
 
 
-def test_a_view_leaves_out_what_was_paid_before_it():
-    """Of 3@30 from 1_000, of which 1@10 lies in an order, and 4@80 from 2_000."""
+def test_a_view_leaves_out_earlier_costs():
+    """3@30 from 1_000, 1@10 of which is in an order, and 4@80 from 2_000."""
     inventory = Inventory()
     inventory.put("A", "x", 3, 30, 1_000)
     inventory.put("A", "y", 4, 80, 2_000)

@@ -18,10 +18,9 @@ from chain.reading.kinds import Kind, decide_kind
 from chain.reading.programs import TIP_ACCOUNTS, table
 from chain.reading.receipts import parse_receipt
 
-# Rows where the reading is taken that truth.csv names as an alternative. A rest of one mint that
-# stays behind is a residue: 907 units of USDC of 4.7 million, 238,744 of 1.9 million that passed
-# through. What is bought and sold back whole in one receipt is a round trip. Nowhere else is an
-# alternative taken.
+# Rows read as the alternative in truth.csv. A remainder of one mint is a residue: 907 units of 4.7
+# million USDC, 238,744 of 1.9 million. A full purchase and sale in one receipt is a round trip. No
+# other row uses an alternative.
 BY_AN_ALTERNATIVE = {
     "2NYtCvU8XhiyM7WPXgaGgmECzVbWe1AnHCAPX5acJhiz3gdFnYqhkoLEsjkBAbPRepJfxRXp21RfDwHvwSQt2jEq": (
         "swap",
@@ -44,7 +43,7 @@ def kind_of(raw, wallet, programs=PROGRAMS):
     return decide_kind(receipt, read_effect(receipt, wallet, TIP_ACCOUNTS), programs)
 
 
-def test_every_kind_of_every_row_of_the_truth(receipts):
+def test_every_recorded_transaction_has_its_expected_kind(receipts):
     for row in read_truth(receipts):
         raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
         kind = kind_of(raw, row["wallet"])
@@ -55,14 +54,14 @@ def test_every_kind_of_every_row_of_the_truth(receipts):
         assert (row["signature"], kind.kind) == (row["signature"], row["kind"])
         named = set(row["flags"].split()) & {"ambiguous", "fee_only"}
         assert kind.kind != "other" or named <= set(kind.flags)
-        # A keeper keeps a little of two mints: there is no single one.
+        # A keeper keeps a little of two mints, so there is no single one.
         if "keeper" not in row["flags"]:
             assert kind.mint == (row["mint"] or None)
 
 
-def test_no_real_trade_loses_its_price_or_a_lamport(receipts):
-    """Of every real purchase, sale, swap and round trip at least 96 % is explained,
-    and nothing of it is split off.
+def test_every_recorded_trade_keeps_its_price_to_the_lamport(receipts):
+    """At least 96% of every real purchase, sale, swap and round trip is explained, and nothing is
+    split off.
     """
     priced = 0
     for row in read_truth(receipts):
@@ -76,13 +75,13 @@ def test_no_real_trade_loses_its_price_or_a_lamport(receipts):
     for row in read_truth(receipts):
         if row["kind"] in wanted:
             wanted[row["kind"]] += 1
-    # and three rows by their alternative: BY_AN_ALTERNATIVE
+    # and three rows read as their alternative: BY_AN_ALTERNATIVE
     assert priced == sum(wanted.values()) + len(BY_AN_ALTERNATIVE)
 
 
-def test_every_program_of_the_truth_is_known(receipts):
-    """id, family and tips of programs.csv against the table; a wrapper without a family is decided
-    by what it calls.
+def test_every_recorded_program_is_known(receipts):
+    """ID, family and tips of programs.csv against the table; for a wrapper without a family, the
+    called programs decide.
     """
     with open(receipts / "programs.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -96,9 +95,9 @@ def test_every_program_of_the_truth_is_known(receipts):
     assert {r["id"] for r in rows if r["family"] != "tip"} <= PROGRAMS.names.keys()
 
 
-def test_kinds_of_the_recorded_history(history, expected):
-    """Told of the marker, every row is the oracle's; not told, what was meant as a trade is an
-    exchange by an unknown program.
+def test_the_recorded_history_has_its_expected_kinds(history, expected):
+    """With the marker every row matches the oracle; without it, the trades are exchanges by an
+    unknown program.
     """
     told = table([history["venue"]])
     for one in history["transactions"]:
@@ -108,7 +107,7 @@ def test_kinds_of_the_recorded_history(history, expected):
             )
             if row:
                 kind = kind_of(one["json"], wallet, told)
-                # the maker of that chain signs; the oracle does not say so
+                # the chain's market maker signs; the oracle doesn't say so
                 flags = set(kind.flags) - {"fee_only", "counterparty_signed"}
                 assert (kind.kind, flags) == (row["kind"], set(row["flags"]))
                 if row["kind"] in ("buy", "sell", "swap"):
@@ -156,20 +155,20 @@ DOG_IN = tokens("DOG", "maker", "ada", 50)
         ([PAID, IN], VENUE, "buy", ()),
         ([OUT, GOT], VENUE, "sell", ()),
         ([OUT, DOG_IN], VENUE, "swap", ()),
-        # Below 0.0001 SOL is dust.
+        # Less than 0.0001 SOL is dust.
         ([OUT, DOG_IN, sol("maker", "ada", 99_999)], VENUE, "swap", ()),
         ([OUT, DOG_IN, sol("maker", "ada", 100_000)], VENUE, "other", ("ambiguous",)),
-        # Two acquired for one outlay.
+        # Two tokens bought with one payment.
         ([PAID, IN, DOG_IN], VENUE, "other", ("ambiguous",)),
-        # Sold back, and nothing came for it.
+        # Sold back for nothing.
         ([IN, OUT, PAID], VENUE, "other", ("ambiguous",)),
-        # Bought and sold back whole.
+        # Bought and sold back completely.
         ([PAID, IN, OUT, GOT], VENUE, "round_trip", ()),
-        # Sold and bought back whole.
+        # Sold and bought back completely.
         ([OUT, GOT, PAID, IN], VENUE, "round_trip", ()),
-        # Nothing was given for it.
+        # Nothing was given in exchange.
         ([IN, DOG_IN], VENUE, "transfer_in", ()),
-        # Nothing came for it.
+        # Nothing was received in exchange.
         ([PAID], VENUE, "native_transfer", ()),
         ([], VENUE, "other", ("fee_only",)),
         # The net counts.
@@ -184,7 +183,7 @@ DOG_IN = tokens("DOG", "maker", "ada", 50)
             None,
             "transfer_out",
             (),
-            # Whatever rent was paid on the way.
+            # Regardless of rent paid on the way.
         ),
         ([PAID], None, "native_transfer", ()),
         ([GOT], None, "native_transfer", ()),
@@ -198,8 +197,8 @@ def test_the_kind_follows_from_what_moved(story, moves, venue, kind, flags):
     assert (found.kind, found.flags) == (kind, flags)
 
 
-def test_a_small_rest_of_what_passed_through_is_a_residue(story):
-    """10,000 DOG came and 9,901 went on: 99 of them, less than one in a hundred, are left. With 100
+def test_a_small_remainder_of_a_routed_token_is_a_residue(story):
+    """10,000 DOG arrived and 9,901 left again: the remaining 99 are under one percent. With 100
     left they are a second purchase.
     """
 
@@ -226,12 +225,12 @@ def test_a_small_rest_of_what_passed_through_is_a_residue(story):
     assert through(100).kind == "other"
 
 
-def test_a_configured_program_is_one_more_venue(story):
+def test_a_configured_program_is_a_venue(story):
     story.transact("ada", [PAID, IN], UNKNOWN)
     assert kind_of(story.rows[-1].receipt, address("ada"), table([UNKNOWN])).kind == "buy"
 
 
-def test_a_venue_of_the_operators_file_is_one_more_venue(story):
+def test_a_program_in_the_operators_file_is_a_venue(story):
     story.transact("ada", [PAID, IN], UNKNOWN)
     receipt, ada = story.rows[-1].receipt, address("ada")
     assert kind_of(receipt, ada).flags == ("unrecognised_program",)
@@ -241,15 +240,15 @@ def test_a_venue_of_the_operators_file_is_one_more_venue(story):
 
 
 def add_call(raw, program, name, *accounts):
-    """Put one more instruction at the end of a receipt."""
-    # A name, and a byte of what it is called with.
+    """Append an instruction to a receipt."""
+    # A name, and a byte of its call data.
     data = b58encode(sha256(f"global:{name}".encode()).digest()[:8] + b"\1")
     raw["transaction"]["message"]["instructions"].append(
         {"programId": program, "accounts": list(accounts), "data": data, "stackHeight": None}
     )
 
 
-def test_a_swap_whose_balances_kamino_records_stays_a_swap(story):
+def test_a_swap_with_kamino_balance_checks_stays_a_swap(story):
     story.transact("ada", [PAID, IN], VENUE)
     raw = story.rows[-1].receipt
     add_call(raw, KAMINO_ORDERS, "log_user_swap_balances_end", address("ada"))
@@ -258,8 +257,8 @@ def test_a_swap_whose_balances_kamino_records_stays_a_swap(story):
 
 
 @pytest.mark.parametrize("program", [KAMINO_ORDERS, TITAN_ORDERS])
-def test_orders_of_other_programs_by_what_moved(story, program):
-    """Their instructions' names are not known: who signed and what moved decides."""
+def test_other_order_programs_are_read_by_what_moved(story, program):
+    """Their instruction names are unknown, so signer and moves decide."""
     story.transact("ada", [OUT], program)
     opened = kind_of(story.rows[-1].receipt, address("ada"))
     story.transact("ada", [IN], program)
@@ -273,20 +272,20 @@ def test_orders_of_other_programs_by_what_moved(story, program):
     ]
 
 
-def test_a_deposit_into_a_margin_account_is_no_sale(story):
-    """Drift: the shape of a sale."""
+def test_a_margin_deposit_is_not_a_sale(story):
+    """Drift: it looks like a sale."""
     story.transact("ada", [OUT, GOT], DRIFT)
     assert kind_of(story.rows[-1].receipt, address("ada")).kind == "lending"
 
 
-def test_failed_is_asked_first(story):
+def test_failure_is_checked_first(story):
     story.fail("ada")
     found = kind_of(story.rows[-1].receipt, address("ada"))
     assert (found.kind, found.venue) == ("failed", "pump.fun")
 
 
-def test_the_fee_payer_may_be_another(story):
-    """A relayer pays; a stranger that opens an account for the wallet is no trade either."""
+def test_another_account_may_pay_the_fee(story):
+    """A relayer pays; a stranger opening an account for the wallet is not a trade either."""
     story.transact("maker", [OUT, GOT], VENUE)
     assert kind_of(story.rows[-1].receipt, address("ada")).kind == "sell"
     story.transact("maker", [tokens("FOX", "maker", "ada", 0)])
@@ -295,7 +294,7 @@ def test_the_fee_payer_may_be_another(story):
 
 def test_somebody_elses_swap_is_not_ours(story):
     story.transact("ada", [tokens("CAT", "maker", "eve", 100), sol("bank", "maker", 500_000)])
-    # Ada paid the rent of eve's account, and the fee.
+    # Ada paid the rent of eve's account and the fee.
     assert kind_of(story.rows[-1].receipt, address("ada")).kind == "account_open"
 
 
@@ -309,7 +308,7 @@ def test_somebody_elses_swap_is_not_ours(story):
         ("M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K", "nft"),
     ],
 )
-def test_a_deposit_shaped_like_a_swap_is_what_its_program_is(story, program, kind):
+def test_a_deposit_shaped_like_a_swap_follows_its_program(story, program, kind):
     story.transact("ada", [OUT, DOG_IN], program)
     assert kind_of(story.rows[-1].receipt, address("ada")).kind == kind
 
@@ -364,7 +363,7 @@ def close_own(scene):
 
 
 def close_for_eve(scene):
-    """Its rent is given away."""
+    """Close an account; eve gets its rent."""
     scene.close(account_of("ada", "DOG"), "eve")
 
 
@@ -434,7 +433,7 @@ def give_by_unknown(scene):
 
 
 def give_into_a_new_account(scene):
-    """Rent for it is no price."""
+    """Give tokens into a new account; its rent is not a price."""
     scene.open("ada", "bob", "CAT")
     scene.send("CAT", "ada", "bob", 5)
 
@@ -480,7 +479,7 @@ UNKNOWN_RAN = ("unrecognised_program",)
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
-def test_where_no_known_program_acted_what_moved_decides(how, kind, mint, flags):
+def test_without_a_known_program_the_moves_decide(how, kind, mint, flags):
     scene = Scene(ada=10**9, eve=10**9, validator=10**9)
     for word in ("ada", "eve"):
         scene.holds(word, "CAT", 50)
@@ -499,7 +498,7 @@ CLOSING = (close_own, close_for_eve)
 
 
 @pytest.mark.parametrize("signed", [True, False])
-def test_whoever_did_not_pay_has_no_fee_only(signed):
+def test_fee_only_requires_having_paid_it(signed):
     scene = Scene(ada=10**9, eve=10**9).holds("ada", "CAT", 50)
     scene.pay("eve", "eve", 5)
     raw = scene.receipt("eve", *(["ada"] if signed else []))
@@ -510,7 +509,7 @@ def test_whoever_did_not_pay_has_no_fee_only(signed):
     "change, decimals, kind",
     [(1, 0, "nft"), (-1, 0, "nft"), (2, 0, "transfer_in"), (1, 1, "transfer_in")],
 )
-def test_one_of_what_cannot_be_divided_is_a_collectible(change, decimals, kind):
+def test_a_single_indivisible_token_is_a_collectible(change, decimals, kind):
     scene = Scene(ada=10**9, eve=10**9).holds("ada", "CAT", 5).holds("eve", "CAT", 5)
     scene.send("CAT", *(("eve", "ada") if change > 0 else ("ada", "eve")), abs(change))
     raw = scene.receipt("ada", "eve")
@@ -543,7 +542,7 @@ def sell_cat(scene):
     [
         (deposit_one, [LENDING], "lending", "Kamino Lend", "CAT"),
         (deposit_two, [LENDING], "lending", "Kamino Lend", None),
-        # Who trades and mints its shares by one id: of a pool that is a deposit.
+        # Such a program trades and mints its shares under one ID: with a pool that is a deposit.
         (deposit_one, [RAYDIUM], "liquidity", "Raydium v4", "CAT"),
         (deposit_two, [RAYDIUM], "liquidity", "Raydium v4", None),
         (deposit_one, [VENUE], "swap", "pump.fun", "SHARE"),
@@ -560,7 +559,7 @@ def sell_cat(scene):
         (sell_cat, [OTHER_VENUE, OTHER_VENUE], "sell", "Jupiter v6", "CAT"),
     ],
 )
-def test_what_a_known_program_did_is_its_kind_and_it_the_venue(how, programs, kind, venue, mint):
+def test_a_known_program_decides_kind_and_venue(how, programs, kind, venue, mint):
     """`programs`: each calls the next."""
     scene = Scene(ada=10**9, eve=10**9)
     for owner, word in product(("ada", "eve"), ("CAT", "DOG", "SHARE")):

@@ -44,8 +44,8 @@ def order(mint, raw):
     )
 
 
-def test_what_a_transfer_fee_took_on_the_way_back_is_gone():
-    """10 of 10@100 went, 9 come back: 100 * 9 // 10."""
+def test_a_transfer_fee_on_returned_tokens_is_lost():
+    """10 of 10@100 left, 9 return: 100 * 9 // 10."""
     t = (
         Teller()
         .buy("A", 10, 100)
@@ -54,7 +54,7 @@ def test_what_a_transfer_fee_took_on_the_way_back_is_gone():
     assert t.write("order_cancel", changes=[("A", 9)], orders=[("e", "A", -10)]).lots("A") == "9@90"
 
 
-def test_a_fill_after_a_strangers_tokens_gives_the_wallets_own_first():
+def test_a_fill_uses_the_wallets_own_tokens_before_a_strangers():
     t = order("A", 15)
     t.write("order_fill", changes=[("B", 12)], orders=[("e", "A", -12)])
     assert t.lots("B") == "10@100 2@40"
@@ -64,8 +64,8 @@ def test_a_fill_after_a_strangers_tokens_gives_the_wallets_own_first():
     assert t.lots("B") == "10@100 2@40 3@60 87@? 7@?"
 
 
-def test_an_order_whose_escrow_nobody_sees_takes_its_cost_along():
-    """4 of 10@100 are 40. The same of what a fill takes from the wallet beside an escrow."""
+def test_an_order_with_an_unseen_escrow_carries_its_cost():
+    """4 of 10@100 are 40. The same for wallet units that a fill uses next to an escrow."""
     t = Teller().buy("A", 10, 100).write("order_open", changes=[("A", -4)])
     assert (t.last.cost_left, t.lots("A"), t.inventory.escrows) == (40, "6@60", {})
     t = Teller().buy("A", 10, 100)
@@ -73,8 +73,8 @@ def test_an_order_whose_escrow_nobody_sees_takes_its_cost_along():
     assert (t.last.cost_left, t.lots("A"), t.inventory.escrows) == (40, "6@60", {})
 
 
-def test_an_order_lies_where_most_of_it_went():
-    """Of 10, a fee of 1 goes elsewhere; what the other account of that name lost does not count."""
+def test_an_order_is_kept_where_most_of_it_went():
+    """Of 10, a fee of 1 goes elsewhere; losses of the other account of that name don't count."""
     t = Teller().buy("A", 10, 100)
     t.write(
         "order_open",
@@ -84,8 +84,8 @@ def test_an_order_lies_where_most_of_it_went():
     assert set(t.inventory.escrows) == {"e"}
 
 
-def test_an_order_holds_only_what_reached_its_escrow():
-    """Of 10@100, 3 reach it and 5 went elsewhere: they cost 50. The 3 come back at 30."""
+def test_an_order_contains_only_what_reached_its_escrow():
+    """Of 10@100, 3 reach it and 5 go elsewhere: they cost 50. The 3 return at 30."""
     t = Teller().buy("A", 10, 100)
     t.write("order_open", changes=[("A", -8)], orders=[("e", "A", 3)])
     assert (t.last.cost_left, t.lots("A"), t.inventory.count_held().cost) == (50, "2@20", 50)
@@ -95,7 +95,7 @@ def test_an_order_holds_only_what_reached_its_escrow():
 
 
 def test_a_withheld_fee_is_not_held():
-    """Of 10@100 that were sent 9 arrived; once they are sold, nothing is left."""
+    """Of 10@100 sent, 9 arrived; once they are sold, nothing is left."""
     t = Teller().buy("A", 10, 100).write("order_open", changes=[("A", -10)], orders=[("e", "A", 9)])
     assert t.last.cost_left == 10
     t.write("order_fill", changes=[("B", 3)], orders=[("e", "A", -9)])
@@ -104,8 +104,8 @@ def test_a_withheld_fee_is_not_held():
 
 
 # ---- what is told of each transaction ------------------------------------------------------------
-def test_cost_that_left_is_told_by_mint():
-    """4 of 10@100 are 40, all of 5@70 are 70; twice 2 more of A, in two ways, are 20 each."""
+def test_cost_left_is_listed_by_mint():
+    """4 of 10@100 are 40, all of 5@70 are 70; 2 more of A twice, in two ways, are 20 each."""
     t = Teller().buy("A", 10, 100).buy("B", 5, 70)
     t.write("transfer_out", changes=[("A", -4), ("B", -5)])
     assert t.last.left == (("A", 40), ("B", 70)) and t.last.cost_left == 110
@@ -114,15 +114,15 @@ def test_cost_that_left_is_told_by_mint():
     assert t.sell("A", 2, 30).last.left == ()
 
 
-def test_a_known_cost_that_a_swap_lost_is_told_by_mint():
-    """1@5 and 3 of unknown cost become 2 B: 1 alone is too small for a unit."""
+def test_cost_lost_in_a_swap_is_listed_by_mint():
+    """1@5 and 3 of unknown cost become 2 B: 1 by itself is too small for a unit."""
     t = Teller().buy("A", 1, 5).gain("A", 3).swap("A", 4, "B", 2)
     assert (t.last.left, t.last.cost_left) == ((("A", 5),), 5)
     assert (t.last.carried, t.lots("B")) == (0, "2@?")
 
 
-def test_a_sale_after_a_gap_tells_what_was_sold_and_what_came_beyond_its_cost():
-    """4 of 10@100 cost 40 and brought 90: 50 are of no result."""
+def test_a_sale_after_a_gap_shows_sold_units_and_unmatched_proceeds():
+    """4 of 10@100 cost 40 and sold for 90: 50 belong to no result."""
     t = Teller().buy("A", 10, 100).slip("A", 1).sell("A", 4, 90)
     assert t.sale == ("unmatched", None, None, None)
     assert (t.last.sold, t.last.unmatched, t.last.other) == ("A", 4, 90 - 40)
@@ -131,7 +131,7 @@ def test_a_sale_after_a_gap_tells_what_was_sold_and_what_came_beyond_its_cost():
 
 # ---- the oracle's ledgers ------------------------------------------------------------------------
 @pytest.mark.parametrize("encoding", ["json", "jsonParsed"])
-def test_the_recorded_wallets_earned_what_the_oracle_says(history, expected, encoding):
+def test_recorded_wallets_match_the_oracle(history, expected, encoding):
     programs = table([history["venue"]])
     receipts = [
         parse_receipt({**one[encoding], "transactionIndex": one["index"]})
@@ -185,7 +185,7 @@ def test_the_recorded_wallets_earned_what_the_oracle_says(history, expected, enc
 
 
 def read(sums, name):
-    """A sum by the oracle's name for it: `realizedLamports` is text, `matchedSells` a count."""
+    """A sum under the oracle's name: `realizedLamports` is text, `matchedSells` a count."""
     words = re.sub("([A-Z])", r"_\1", name).lower()
     amount = getattr(sums, re.sub("_(lamports|sells|transactions)$", "", words))
     return str(amount) if name.endswith("Lamports") else amount
@@ -224,8 +224,8 @@ def show_sale(b):
 
 
 def origins(sale, booked):
-    """The oracle dates opening inventory by the receipt that revealed it; we say that its origin
-    was not observed.
+    """The oracle dates opening inventory by the receipt that revealed it; our ledger treats its
+    origin as unobserved.
     """
     return [
         None if origin is None else x["signature"]
@@ -243,8 +243,8 @@ class Pile:
 
 
 class Oracle:
-    """The rules of docs/results.md told once more, in fractions rounded where the page
-    rounds; it shares nothing with the ledger.
+    """An independent implementation of docs/results.md, in fractions rounded where the page rounds;
+    it shares no code with the ledger.
     """
 
     def __init__(self):
@@ -295,7 +295,7 @@ class Oracle:
             group = [*group, piece]
             if Fraction(got * sum(n for n, _ in group), amount) >= 1:
                 groups, group = [*groups, group], []
-        # What is left over is too small to stand alone.
+        # The remainder is too small to be separate.
         if group:
             groups = [*groups[:-1], groups[-1] + group] if groups else [group]
         sizes = [sum(n for n, _ in g) for g in groups]
@@ -314,7 +314,7 @@ class Oracle:
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(STEP, max_size=40))
-def test_the_ledger_is_the_oracles(steps):
+def test_the_ledger_matches_the_oracle(steps):
     teller, oracle = Teller(), Oracle()
     for verb in play(steps, teller, oracle):
         assert [teller.lots(mint) for mint in "ABC"] == [oracle.lots(mint) for mint in "ABC"]
@@ -334,9 +334,9 @@ def test_the_ledger_is_the_oracles(steps):
     steps=st.lists(STEP, max_size=30),
     choices=st.lists(st.booleans(), min_size=90),
 )
-def test_whenever_opening_inventory_is_found_the_ledger_is_the_oracles(before, steps, choices):
-    """Two accounts of each mint, some holding from before; the oracle is told of all that was there
-    at once, in the order in which it shows.
+def test_late_opening_inventory_still_matches_the_oracle(before, steps, choices):
+    """Two accounts per mint, some with balances from before; the oracle gets all of those at once,
+    in order of appearance.
     """
     teller, oracle, choices = Teller(lamports=10**12, **before), Oracle(), iter(choices)
     steps = name_accounts(teller, steps, choices)
@@ -357,7 +357,7 @@ def test_whenever_opening_inventory_is_found_the_ledger_is_the_oracles(before, s
 
 
 class Merged:
-    """An oracle of mints, told by accounts."""
+    """An oracle of mints that is fed by accounts."""
 
     def __init__(self, oracle):
         self.oracle = oracle
@@ -370,7 +370,7 @@ class Merged:
 
 # ---- what must always hold, in every money and every view ----------------------------------------
 class Weighed(Inventory):
-    """An Inventory that puts every arrival and departure on a scale."""
+    """An Inventory that weighs every arrival and departure."""
 
     def __init__(self, *values, **named):
         super().__init__(*values, **named)
@@ -407,7 +407,7 @@ class Weighed(Inventory):
     def release(self, address, mint, quantity):
         held = self.escrows[address].amount
         released = super().release(address, mint, quantity)
-        # What a stranger sent there.
+        # Units that a stranger sent there.
         self.came[mint] += max(0, quantity - held)
         self.weigh(mint, released.slices, 1)
         return released
@@ -424,7 +424,7 @@ class Weighed(Inventory):
 
 
 def count_units(inventory):
-    """Raw units by mint, in escrows too."""
+    """Raw units by mint, including escrows."""
     units = Counter()
     for mint, lots in inventory.lots.items():
         units[mint] += sum(lot.left for lot in lots)
@@ -434,8 +434,8 @@ def count_units(inventory):
 
 
 def list_queue(inventory, mint):
-    """(origin, raw units)... of a mint, the oldest first, then what lies in escrow of each order:
-    lots of one transaction as one, for it may bring one lot in one money and several in another.
+    """A mint's (origin, raw units), oldest first, followed by each order's escrow. Lots of one
+    transaction are merged, because they may be one lot in one currency and several in another.
     """
     queues = [[(lot.origin, lot.left) for lot in inventory.lots.get(mint, [])]]
     queues += [
@@ -461,16 +461,16 @@ BEFORE = {"Q": 90, "A": 20, "lamports": 10**12}
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(ANY_STEP, max_size=40))
-def test_quantity_and_cost_are_conserved_in_every_money(drawn):
-    """Acquired = disposed + open, to the unit; cost in = cost out + cost open, to the raw unit;
-    open = what the accounts and the escrows contain.
+def test_quantity_and_cost_are_conserved_in_every_currency(drawn):
+    """Acquired = disposed + open, to the unit; cost in = cost out + open cost, to the raw unit;
+    open = the content of accounts and escrows.
     """
     teller = write_steps(drawn, Teller(Ledger(inventories={SOL: Weighed()}), **BEFORE))
     on_chain = teller.count_units()
     for money, inventory in teller.ledger.inventories.items():
         units = count_units(inventory)
         assert units == {m: n for m, n in on_chain.items() if m != money}
-        # The sum of two Counters would leave out what is below zero: a swap may give SOL back.
+        # Adding two Counters would drop values below zero, and a swap may return SOL.
         units.update(inventory.went)
         units["cost"] += inventory.count_held().cost
         assert inventory.came == units
@@ -481,7 +481,7 @@ def test_quantity_and_cost_are_conserved_in_every_money(drawn):
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(ANY_STEP, max_size=40))
 def test_cost_is_conserved_in_every_view(drawn):
-    """What a view's purchases and swaps cost = cost of what it sold + cost left + cost open."""
+    """The cost of a view's purchases and swaps = cost of its sales + cost left + open cost."""
     spans = Spans((Span(1, 200_000, 300_000), Span(2, 320_000, None)))
     teller, spent = Teller(Ledger(spans=spans), **BEFORE), Counter()
     for step in drawn:
@@ -491,7 +491,7 @@ def test_cost_is_conserved_in_every_view(drawn):
             continue
         for key, booked in teller.made.items():
             if booked.counts and booked.side.kind in ("buy", "swap"):
-                # What left an order was counted as other money when the order was opened.
+                # Units leaving an order were counted as other money when it was opened.
                 other = booked.other - booked.side.returned
                 spent[key] -= booked.side.through - other
     begins = {ALL_HISTORY: -1, 2: 320_000}
@@ -504,7 +504,7 @@ def test_cost_is_conserved_in_every_view(drawn):
 
 @settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(ANY_STEP, max_size=30), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
-def test_books_close_in_every_money(drawn, seed, missing):
+def test_every_currency_reconciles(drawn, seed, missing):
     """After each transaction, some of which are never found."""
     entries = write_steps(drawn, Teller(**BEFORE)).entries
     gone = set(random.Random(seed).sample(range(len(entries)), min(missing, len(entries))))
@@ -543,8 +543,8 @@ def test_all_inventories_of_a_wallet_contain_the_same_units_in_the_same_order(dr
     missing=st.integers(0, 2),
     undated=st.sets(st.integers(0, 24), max_size=2),
 )
-def test_fold_is_refold_in_any_batches_and_order(drawn, seed, missing, undated):
-    """In every money and every view: accounts, inventories, gaps and what each entry made."""
+def test_batches_and_order_do_not_change_the_ledger(drawn, seed, missing, undated):
+    """In every currency and view: accounts, inventories, gaps and each entry's results."""
     dice = random.Random(seed)
     entries = write_steps(drawn, Teller(**BEFORE)).entries
     gone = set(dice.sample(range(len(entries)), min(missing, len(entries))))
@@ -561,7 +561,7 @@ def test_fold_is_refold_in_any_batches_and_order(drawn, seed, missing, undated):
 
 
 def fold(entries, dice, ledger):
-    """(Ledger, what each entry made) of entries that arrive in batches, in any order."""
+    """(Ledger, each entry's results) for entries that arrive in batches in any order."""
     rest, known, made = dice.sample(entries, len(entries)), [], {}
     while rest:
         size = dice.randint(1, len(rest))
@@ -580,7 +580,7 @@ def fold(entries, dice, ledger):
 
 
 def tell(ledger):
-    """All that is told of a ledger; not what it was told about its beginning."""
+    """Everything a ledger reports, except its given beginning."""
     chain = ledger.chain
     return (
         (ledger.accounts, ledger.inventories, ledger.decimals, ledger.spans, ledger._doubted),

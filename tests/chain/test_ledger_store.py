@@ -69,7 +69,7 @@ def empty(db):
 
 
 def entries_of(chain, indexed=True):
-    """As fetching has them, listed at BEGIN."""
+    """Entries as fetched, listed at BEGIN."""
     rows = chain.touching(ADA)
     return [
         read_entry(
@@ -82,7 +82,7 @@ def entries_of(chain, indexed=True):
 
 
 def store(wallet, entries):
-    """As fetching does; one that is stored already stays."""
+    """Store as fetching does; existing rows stay."""
     for e in entries:
         WalletSignature.insert(
             wallet=wallet,
@@ -103,8 +103,8 @@ def rebuild(wallet, entries):
     return ledger_of([ADA])
 
 
-def test_what_could_not_be_written_is_written_the_next_time(empty):
-    """The disk is full at the end of the first transaction, which is taken back whole."""
+def test_failed_writes_are_repeated_next_time(empty):
+    """The disk is full at the end of the first transaction, which is rolled back."""
     entries = entries_of(market(length=20))
     truth, wallet, full = rebuild(empty(), entries), empty(), [False, True]
 
@@ -130,9 +130,9 @@ def test_what_could_not_be_written_is_written_the_next_time(empty):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 10**6), indexed=st.booleans(), data=st.data())
-def test_fold_equals_refold(empty, seed, indexed, data):
-    """Receipts in any order, in any batches, some twice, some lost from memory on the way: byte for
-    byte the ledger of one rebuild.
+def test_incremental_and_full_builds_are_equal(empty, seed, indexed, data):
+    """Receipts in any order and batches, some twice, some lost from memory: byte for byte one
+    rebuild's ledger.
     """
     entries = entries_of(market(seed, length=30), indexed)
     truth, dice = rebuild(empty(), entries), random.Random(data.draw(st.integers(0, 10**6)))
@@ -145,7 +145,7 @@ def test_fold_equals_refold(empty, seed, indexed, data):
         store(wallet, batch + dice.sample(entries, 3 if dice.random() < 0.2 else 0))
         new = [e for e in batch if e.signature not in known]
         if dice.random() < 0.3 or WalletSignature.select().count() != len(known) + len(new):
-            # A restart, or somebody else stored some.
+            # A restart, or another process stored some.
             ledger_store.forget(wallet.id)
         ledger_store.apply(wallet, new)
         if dice.random() < 0.7:
@@ -169,11 +169,9 @@ def test_fold_equals_refold(empty, seed, indexed, data):
     missing=st.sets(st.integers(0, 24), max_size=4),
     seed=st.integers(0, 10**6),
 )
-def test_fold_equals_refold_for_any_order_of_discovery(
-    empty, steps, choices, before, missing, seed
-):
-    """A wallet older than its history, two accounts of each mint, gaps: whichever receipt, account
-    or gap is found first, the ledger is that of one rebuild.
+def test_discovery_order_does_not_matter(empty, steps, choices, before, missing, seed):
+    """A wallet older than its history, two accounts per mint, gaps: whatever is found first, the
+    ledger equals one rebuild's.
     """
     teller, picks, dice = Teller(lamports=10**12, **before), iter(choices), random.Random(seed)
     steps = [
@@ -204,9 +202,9 @@ def test_fold_equals_refold_for_any_order_of_discovery(
     assert ledger_of([ADA]) == truth
 
 
-def test_a_batch_is_ordered_after_what_was_held_before(empty):
-    """Ten lamports go and the same ten come back in one slot that has no order: only what was held
-    before tells, also where that came in an earlier batch.
+def test_a_batch_is_ordered_after_earlier_entries(empty):
+    """Ten lamports leave and return in a slot without indices: only the earlier balance decides,
+    even if it came in an earlier batch.
     """
     story = Story()
     story.fund("ada", 50)
@@ -223,9 +221,9 @@ def test_a_batch_is_ordered_after_what_was_held_before(empty):
     assert ledger_of([ADA]) == truth and b"order_unresolved" not in truth
 
 
-def test_a_refold_writes_only_what_differs(empty):
-    """Followers page by the row's id: a trade keeps it. An older receipt that arrives late changes
-    the sales it touches and no other row.
+def test_a_rebuild_writes_only_differences(empty):
+    """Followers page by row ID, so a trade keeps it. A late older receipt changes only the sales it
+    affects.
     """
     story = Story()
     story.fund("ada", 10**9)
@@ -256,7 +254,7 @@ def test_a_refold_writes_only_what_differs(empty):
 
 
 @pytest.mark.parametrize("slots", [1, 7, 10**6])
-def test_a_rebuild_is_the_same_in_parts_of_any_size(empty, monkeypatch, slots):
+def test_a_rebuild_gives_the_same_result_in_any_slice_size(empty, monkeypatch, slots):
     entries = entries_of(market(length=60), indexed=False)
     truth = rebuild(empty(), entries)
     monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", slots)
@@ -264,8 +262,8 @@ def test_a_rebuild_is_the_same_in_parts_of_any_size(empty, monkeypatch, slots):
 
 
 @pytest.mark.parametrize("slot", [0, 2**40], ids=["before all", "after all"])
-def test_a_trade_whose_stored_slot_is_wrong_is_put_right(empty, monkeypatch, slot):
-    """Stored trades are met where their slots say, before or after they are made."""
+def test_a_wrong_stored_slot_is_corrected(empty, monkeypatch, slot):
+    """Stored trades are matched by slot, before or after the correct one."""
     monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", 2)
     wallet, entries = empty(), entries_of(market(length=12))
     truth = rebuild(wallet, entries)
@@ -276,8 +274,8 @@ def test_a_trade_whose_stored_slot_is_wrong_is_put_right(empty, monkeypatch, slo
     assert dict(Trade.select(Trade.signature, Trade.id).tuples()) == numbers
 
 
-def test_a_digest_is_of_all_that_is_derived_by_name():
-    """Spelled out: another one would have each start write all trades there are."""
+def test_a_digest_covers_all_derived_data_by_name():
+    """The value is pinned, because changing it would rewrite all trades at startup."""
     entry = entries_of(market(length=5))[-1]
     owner = SimpleNamespace(id=3, address=ADA)
     row = make_trade_row(
@@ -296,8 +294,8 @@ def test_a_digest_is_of_all_that_is_derived_by_name():
     assert row["uid"] == trade_uid(ADA, entry.signature) and row["wallet"] == 3
 
 
-def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
-    """A start with many long pasts would take all the memory there is."""
+def test_checking_stored_rows_keeps_none_in_memory(empty):
+    """Starting with many long histories would otherwise exhaust memory."""
     wallet, again = empty(), LedgerStore(update_posts)
     entries = entries_of(market(length=20))
     rebuild(wallet, entries)
@@ -314,9 +312,9 @@ def test_a_fold_of_what_is_stored_holds_none_of_it(empty):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 10**6), data=st.data())
-def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed, data):
-    """Receipts become unreadable and come again, newest ones too, in one life of the ledger: at no
-    publication is a row missing or too many.
+def test_rereading_gives_the_trades_of_a_fresh_build(empty, seed, data):
+    """Receipts become unreadable and return, including the newest, within one ledger's lifetime: no
+    publication has missing or extra rows.
     """
     entries, dice = (
         entries_of(market(seed, length=14)),
@@ -372,7 +370,7 @@ def test_whatever_is_read_again_the_trades_are_those_of_a_fresh_fold(empty, seed
             ledger_store = LedgerStore(update_posts)
 
 
-def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
+def test_rows_that_are_no_longer_trades_are_dropped(empty):
     wallet = empty()
     entries = entries_of(market(length=12))
     rebuild(wallet, entries)
@@ -386,8 +384,8 @@ def test_rows_that_are_no_trade_of_the_wallet_any_more_are_dropped(empty):
     assert not TradeMint.select().where(TradeMint.trade.not_in(Trade.select())).exists()
 
 
-def test_what_differs_is_told_with_what_is_gone(empty):
-    """Posts that name either are judged anew."""
+def test_differences_include_deleted_rows(empty):
+    """Posts that name either are checked again."""
     wallet = empty()
     rebuild(wallet, entries_of(market(length=6)))
     one, other = (dict(row) for row in Trade.select().limit(2).dicts())
@@ -399,8 +397,8 @@ def test_what_differs_is_told_with_what_is_gone(empty):
     assert not Trade.select().where(Trade.signature == other["signature"]).exists()
 
 
-def test_a_trade_row_holds_the_booked_amounts(empty):
-    """Bought 10 for 1,000,000 and a fee of 5,000; sold 4 of them for 600,000 less the fee: 595,000
+def test_a_trade_row_contains_the_ledgers_amounts(empty):
+    """Bought 10 for 1,000,000 and a fee of 5,000; sold 4 of them for 600,000 minus the fee: 595,000
     - 1,005,000 * 4 // 10.
     """
     story = Story()
@@ -453,8 +451,10 @@ def test_a_trade_row_holds_the_booked_amounts(empty):
         ("transfer_in", [], [None] * 5),
     ],
 )
-def test_only_what_passed_through_the_venue_of_a_trade_was_bought_or_sold(kind, flags, sides):
-    """Of 5 C all stood beside; of 5 D that came 6 did, and all of E: one of each was sold."""
+def test_only_venue_amounts_were_bought_or_sold(kind, flags, sides):
+    """All 5 C were outside the venue; so were 6 of the 5 D that arrived, and all of E: one of each
+    was sold.
+    """
     changes = [["A", "1", 6], ["B", "-1", 6], ["C", "5", 6], ["D", "5", 6]]
     row = {
         **{"kind": kind, "flags": to_json(flags), "mint": "A", "slot": 7, "place": 3},
@@ -467,7 +467,7 @@ def test_only_what_passed_through_the_venue_of_a_trade_was_bought_or_sold(kind, 
     ]
 
 
-def test_the_stablecoin_of_a_trade_is_neither_bought_nor_sold():
+def test_the_stablecoin_itself_is_not_bought_or_sold():
     row = {
         **{"kind": "sell", "flags": "[]", "mint": "A", "currency": "USD", "slot": 7, "place": 3},
         "token_changes": to_json([["A", "-1", 6], ["USD", "5", 6]]),
@@ -476,7 +476,7 @@ def test_the_stablecoin_of_a_trade_is_neither_bought_nor_sold():
     assert list_moved(row) == [("A", "sell", 7, 3), ("USD", None, 7, 3)]
 
 
-def test_coverage_is_said_in_the_shape_of_the_interface(empty):
+def test_coverage_has_the_shape_of_the_api(empty):
     chain = market(length=12)
     wallet = empty()
     rebuild(wallet, entries_of(chain))
@@ -496,8 +496,8 @@ def test_coverage_is_said_in_the_shape_of_the_interface(empty):
     }
 
 
-def test_what_is_missing_is_said_by_slots_and_why(empty):
-    """Of a purchase that nobody found its lamports tell, and the account that it opened."""
+def test_missing_parts_are_listed_by_slot_with_reasons(empty):
+    """A purchase that was never found shows in lamports and in the account it opened."""
     wallet, story = empty(), Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 100, 500_000)
@@ -513,15 +513,15 @@ def test_what_is_missing_is_said_by_slots_and_why(empty):
     ]
 
 
-def test_an_entry_comes_back_as_it_was(empty):
+def test_an_entry_survives_storage(empty):
     wallet, entries = empty(), entries_of(market(length=40))
     store(wallet, entries)
     assert sorted(list_entries(wallet.id), key=lambda e: (e.slot, e.tx_index)) == entries
 
 
-def test_a_kind_that_changes_moves_every_post_that_named_it(empty):
-    """The program table changed and seven hundred purchases are none any more: each post that named
-    one is judged again, however many rows changed.
+def test_a_changed_kind_updates_every_post_naming_it(empty):
+    """The program table changed, so seven hundred purchases no longer are: each post naming one is
+    checked again, however many rows changed.
     """
     wallet, story = empty(), Story()
     story.fund("ada", 10**10)
@@ -592,9 +592,9 @@ def told():
     "mint, right",
     [(None, ("verified", None, True)), ("FOX", ("mismatch", "mint_not_in_trade", True))],
 )
-def test_a_verified_post_waits_again_while_its_trade_is_gone(empty, source, mint, right):
-    """The receipt of a judged post becomes unreadable: the post waits again, and its followers hear
-    of it; when the trade is back, so is the word.
+def test_a_verified_post_waits_while_its_trade_is_missing(empty, source, mint, right):
+    """A checked post's receipt becomes unreadable: the post waits again and its followers are
+    notified; when the trade returns, so does the label.
     """
     wallet, story = empty(), Story()
     story.fund("ada", 10**9)
@@ -615,9 +615,9 @@ def test_a_verified_post_waits_again_while_its_trade_is_gone(empty, source, mint
     assert verification_of(post) == right and told() == [post.id] * 3
 
 
-def test_a_trade_that_was_taken_out_of_the_database_leaves_no_verified_post(empty):
-    """Somebody deleted the row by hand while the ledger were in memory: the next publication takes
-    the word back, the next rebuild brings both again.
+def test_a_deleted_trade_leaves_no_verified_post(empty):
+    """The row was deleted by hand while the ledger was in memory: the next publication withdraws
+    the label, and the next rebuild restores both.
     """
     wallet, story, ledger_store = empty(), Story(), LedgerStore(update_posts)
     story.fund("ada", 10**9)
@@ -654,9 +654,9 @@ SUMMED = (
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 10**6), data=st.data())
-def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
-    """Running totals by the hour against adding up all trades: booked at once, in parts, late, and
-    again by a new process.
+def test_a_window_equals_the_sum_of_its_trades(empty, seed, data):
+    """Hourly totals against the sum of all trades: applied at once, in parts, late, and by a new
+    process.
     """
     wallet, begin = empty(), BEGIN // 1000
     entries = [
@@ -678,7 +678,7 @@ def test_a_window_is_the_sum_of_its_trades(empty, seed, data):
     check_windows(begin, len(entries))
 
 
-def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
+def test_wrong_missing_and_extra_totals_are_repaired(empty):
     wallet = empty()
     rebuild(
         wallet,
@@ -699,8 +699,8 @@ def test_running_totals_that_are_wrong_missing_or_too_many_are_put_right(empty):
     assert list(rows.tuples()) == right
 
 
-def test_the_risk_of_a_span_that_is_no_more_is_dropped(empty):
-    """Also of a token that was not sold; what is right stays as it stands."""
+def test_risk_rows_of_a_removed_span_are_dropped(empty):
+    """Also of a token without sales; correct rows stay unchanged."""
     wallet = empty()
     rebuild(wallet, entries_of(market(7)))
     stretches, tokens = RiskTotal.select().tuples(), TokenTotal.select().tuples()
@@ -727,8 +727,8 @@ def check_windows(begin, count):
         assert found == [int(value or 0) for value in summed]
 
 
-def test_what_has_no_block_time_is_of_the_hour_before():
-    """7,200 seconds are two hours; places in a slot are counted where a node tells none."""
+def test_entries_without_a_block_time_count_in_the_hour_before():
+    """7,200 seconds are two hours; without indices, places in a slot are counted."""
     t = Teller().gain("A", 1).gain("A", 1).gain("A", 1)
     times, slots = (7_200, None, 7_199, 10_800), (5, 5, 6, 6)
     pending, told = PendingLedger(Ledger()), []
@@ -746,6 +746,6 @@ def test_what_has_no_block_time_is_of_the_hour_before():
     assert pending.book(entry._replace(slot=7, tx_index=9))[0] == 9
 
 
-def test_a_row_of_what_no_receipt_touched_is_an_opening():
+def test_a_row_for_an_untouched_balance_is_an_opening():
     found = read_untouched(lambda sql: [("an account", "A", "5", 6)], 1)
     assert found == {"an account": Opening((0, 2**63, 0, "an account"), "A", 5, 6)}

@@ -40,7 +40,7 @@ def mint_account(
     owner=TOKEN_2022,
     tail=b"",
 ):
-    """A node's value of a mint made by hand; extensions are (number, state)."""
+    """A node's value of a handmade mint; extensions are (number, state)."""
     raw = (
         _option(mint_authority)
         + struct.pack("<QBB", supply, decimals, 1)
@@ -79,7 +79,7 @@ def recorded(receipts):
         yield row, answer.get("response", answer)["result"]["value"]
 
 
-def test_recorded_mints_read_as_their_summary_says(receipts):
+def test_recorded_mints_match_their_summary(receipts):
     rows = list(recorded(receipts))
     assert len(rows) == 49
     for row, account in rows:
@@ -105,7 +105,7 @@ def test_recorded_mints_read_as_their_summary_says(receipts):
             ] == points
 
 
-def test_recorded_mints_are_checked_as_their_summary_says(receipts):
+def test_checks_of_recorded_mints_match_their_summary(receipts):
     for row, account in recorded(receipts):
         said, extensions = status_of(account), row["extensions"].lower()
         fee = max(
@@ -116,7 +116,7 @@ def test_recorded_mints_are_checked_as_their_summary_says(receipts):
             "freeze_authority": "warn" if row["freezeAuthority"] else "pass",
             "supply": "warn" if row["supply"] in ("0", "1") else "pass",
             "decimals": "warn" if row["decimals"] == "0" else "pass",
-            # the fees of 0 recorded here can all be raised by an authority
+            # an authority can raise every recorded fee of 0
             "transfer_fee": "pass"
             if "transferfeeconfig" not in extensions
             else "warn"
@@ -134,7 +134,7 @@ def test_recorded_mints_are_checked_as_their_summary_says(receipts):
 def test_both_encodings_of_a_mint_give_the_same_checks(receipts):
     accounts = {row["file"]: account for row, account in recorded(receipts)}
     as_json = accounts["pyusd_mint.json"]
-    # The same mint, read at another time.
+    # The same mint at another time.
     as_bytes = next(account for name, account in accounts.items() if name.startswith("2b1kV6"))
     assert status_of(as_json) == status_of(as_bytes)
     assert parse_mint(as_json).metadata == parse_mint(as_bytes).metadata == ("PYUSD", "PayPal USD")
@@ -169,7 +169,7 @@ def test_both_encodings_of_a_mint_give_the_same_checks(receipts):
         (999, b"later than this program", "non_transferable", "pass"),
     ],
 )
-def test_extensions_decide_their_check_and_no_other(number, state, key, status):
+def test_each_extension_affects_only_its_own_check(number, state, key, status):
     said, plain = status_of(mint_account((number, state))), status_of(mint_account())
     assert said.pop(key) == status
     plain.pop(key)
@@ -206,7 +206,7 @@ def fee_state(older, newer, authority=None):
     return {**dict(zip(names, fees, strict=True)), "transferFeeConfigAuthority": authority}
 
 
-def test_a_mint_without_powers_is_told_so_in_words():
+def test_a_mint_without_powers_says_so():
     assert told_of(Mint(1_234_567_500_000, 6, None, None)) == NO_POWERS
 
 
@@ -240,7 +240,7 @@ def test_who_holds_a_power_over_a_mint_is_named(change, key, told):
         (13, ("warn", "13 decimals")),
     ],
 )
-def test_how_far_a_token_is_divided_is_told(decimals, told):
+def test_the_multiplier_of_a_token_is_shown(decimals, told):
     assert told_of(Mint(5, decimals, None, None))["decimals"] == told
 
 
@@ -322,19 +322,19 @@ def test_how_far_a_token_is_divided_is_told(decimals, told):
         ),
     ],
 )
-def test_what_an_extension_allows_is_told_in_words(name, state, key, told):
+def test_extensions_are_explained(name, state, key, told):
     mint = Mint(1_234_567_500_000, 6, None, None, {name: state})
     assert told_of(mint) == {**NO_POWERS, key: told}
 
 
-def test_of_extensions_that_cannot_be_read_nothing_is_told():
+def test_unreadable_extensions_are_not_described():
     plain = ("mint_authority", "freeze_authority", "supply", "decimals")
     told = {key: NO_POWERS[key] if key in plain else UNTOLD for key in NO_POWERS}
     assert told_of(Mint(1_234_567_500_000, 6, None, None, None)) == told
 
 
-def test_a_mint_of_token_2022_is_read_from_its_bytes():
-    """Each extension whose state matters here, and one that was unknown when this was written."""
+def test_a_token_2022_mint_is_read_from_its_bytes():
+    """Each extension whose state matters here, and one unknown when this was written."""
     text = struct.pack("<I5sI3s", 5, b"A cat", 3, b"CAT") + struct.pack("<II", 0, 0)
     account = mint_account(
         (1, fees(100, 250, OTHER)),
@@ -378,7 +378,7 @@ def test_a_mint_of_token_2022_is_read_from_its_bytes():
     assert mint.metadata == ("CAT", "A cat") and mint.transfer_fee_bps == 250
 
 
-def test_details_name_who_holds_a_power():
+def test_details_name_the_holder_of_a_power():
     account = mint_account((1, fees(100, 250, OTHER)), mint_authority=KEY)
     assert detail_of(account, "mint_authority") == f"{address(7)} can create more tokens"
     assert (
@@ -387,8 +387,8 @@ def test_details_name_who_holds_a_power():
     )
 
 
-def test_the_fee_of_a_transfer_is_the_higher_of_two():
-    """The older one holds until an epoch nobody here knows, the newer one from then on."""
+def test_the_higher_of_two_transfer_fees_counts():
+    """The older one applies until an unknown epoch, the newer one afterwards."""
     for older, newer, fee in ((100, 250, 250), (300, 250, 300), (0, 0, 0)):
         assert parse_mint(mint_account((1, fees(older, newer)))).transfer_fee_bps == fee
     assert parse_mint(mint_account()).transfer_fee_bps == 0
@@ -406,12 +406,12 @@ def test_the_fee_of_a_transfer_is_the_higher_of_two():
         (10**18, 18, ("pass", "warn")),
     ],
 )
-def test_odd_supplies_and_decimals_are_warned_of(supply, decimals, expected):
+def test_unusual_supplies_and_decimals_are_warned_about(supply, decimals, expected):
     said = status_of(mint_account(supply=supply, decimals=decimals, owner=TOKEN))
     assert (said["supply"], said["decimals"]) == expected
 
 
-def test_extensions_cut_short_leave_the_rest_of_the_account_known():
+def test_truncated_extensions_keep_the_rest_of_the_account():
     for broken in (
         struct.pack("<HH", 12, 32) + bytes(5),
         struct.pack("<HH", 12, 5) + bytes(5),
@@ -435,7 +435,7 @@ def test_padding_ends_the_extensions():
     assert status_of(mint_account((9, b""), tail=bytes(40)))["non_transferable"] == "fail"
 
 
-def test_json_of_a_node_that_is_not_as_documented_is_unknown():
+def test_undocumented_node_json_is_unknown():
     info = {
         "isInitialized": True,
         "supply": "5",
@@ -458,7 +458,7 @@ GONE = "the node has no account at this address"
 FOREIGN = "the account is not owned by a token program"
 NO_MINT = "the account is not an initialized mint"
 UNREADABLE = "the account data couldn't be read"
-# Of Token-2022, with its type where a mint has one.
+# A Token-2022 account, with its type at the same offset as in a mint.
 TOKEN_ACCOUNT_2022 = base64.b64encode(bytes(45) + b"\1" + bytes(119) + b"\2" + bytes(20)).decode()
 NEVER_INITIALIZED = base64.b64encode(bytes(MINT_BYTES)).decode()
 
@@ -483,7 +483,7 @@ NEVER_INITIALIZED = base64.b64encode(bytes(MINT_BYTES)).decode()
         ),
     ],
 )
-def test_every_check_of_an_account_that_is_no_mint_is_unknown(account, why):
+def test_every_check_of_a_non_mint_account_is_unknown(account, why):
     checks = check_mint(account, NOW)
     assert [check["key"] for check in checks] == list(CHECKS)
     told = {(check["status"], check["detail"], check["checkedAt"]) for check in checks}
@@ -513,7 +513,7 @@ def test_any_bytes_are_judged_or_unknown(owner, raw):
     ) == len(CHECKS)
 
 
-def test_what_a_mint_displays_is_stored_and_kept_while_it_cannot_be_read(service):
+def test_display_settings_stay_stored_while_unreadable(service):
     token = Token.create(mint=address(9))
     scaled = bytes(32) + struct.pack("<dqd", 1.5, 7, 3.0)
 

@@ -75,14 +75,14 @@ def test_wallets_that_trade_alike_keep_their_prices(one, other):
     assert mark_own(one, [other]) is one and mark_own(other, [one]) is other
 
 
-def test_what_passed_beside_the_venue_is_no_exchange_of_the_trade():
+def test_moves_outside_the_venue_are_not_exchanges():
     """Eve pays ada in the same transaction, and ada buys with it."""
     paid = make("native_transfer", -SOL)
     bought = make("buy", 0, CAT=100)._replace(beside_sol=SOL)
     assert mark_own(bought, [paid]) is bought
 
 
-def test_one_of_several_others_is_enough():
+def test_one_of_several_own_wallets_is_enough():
     one, alike = make("buy", -SOL, CAT=100), make("buy", -SOL, CAT=5)
     assert "own_wallets" in flags_of(one, alike, make("sell", SOL, CAT=-100))
     assert mark_own(one, []) is one
@@ -96,5 +96,5 @@ def test_one_of_several_others_is_enough():
     ],
     ids=["token", "SOL"],
 )
-def test_what_moved_without_a_trade_is_flagged_on_both_sides(one, other):
+def test_a_plain_transfer_between_own_wallets_is_flagged_on_both_sides(one, other):
     assert flags_of(one, other) == flags_of(other, one) == {"own_transfer"}

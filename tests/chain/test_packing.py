@@ -25,14 +25,14 @@ RAW = read_history()["transactions"][0]["jsonParsed"]
 (SIGNATURE,) = RAW["transaction"]["signatures"]
 
 
-def test_what_was_packed_comes_back_smaller():
+def test_packed_transactions_unpack_unchanged_and_are_smaller():
     body = pack(RAW)
     assert unpack(body, SIGNATURE) == RAW
     assert zstandard.get_frame_parameters(body).has_checksum
     assert len(body) < len(zlib.compress(orjson.dumps(RAW), 6)) * 3 / 4
 
 
-def test_whatever_is_damaged_is_told():
+def test_damage_is_detected():
     body = pack(RAW)
     for place in range(len(body)):
         damaged = bytearray(body)
@@ -44,7 +44,7 @@ def test_whatever_is_damaged_is_told():
             unpack(body[:length], SIGNATURE)
 
 
-def test_a_stored_transaction_is_itself_or_nothing():
+def test_a_damaged_transaction_is_rejected():
     assert read_stored(pack(RAW), SIGNATURE) == parse_receipt(RAW)
     assert read_stored(pack(RAW), "5" * 88) is None
     assert read_stored(b"no frame", SIGNATURE) is None
@@ -56,8 +56,8 @@ def naming(signature):
     return {"transaction": {"signatures": [signature]}}
 
 
-def test_a_transaction_is_packed_without_the_signature_that_its_row_has():
-    """But for its beginning, and those of others who signed; what was handed in stays as it was."""
+def test_a_transaction_is_packed_without_its_stored_signature():
+    """Only its beginning stays, and the other signatures; the input isn't modified."""
     raw = naming(SIGNATURE) | {"slot": 7}
     raw["transaction"]["signatures"].append("another")
     frame = zstandard.ZstdDecompressor(read_dictionary()).decompress(pack(raw))
@@ -66,9 +66,9 @@ def test_a_transaction_is_packed_without_the_signature_that_its_row_has():
     assert unpack(pack(raw), SIGNATURE) == raw
 
 
-def test_what_claims_to_be_huge_is_not_unpacked():
-    """A frame of Zstandard (RFC 8878, 3.1.1): its number, a descriptor of one segment whose size
-    has eight bytes, the size, and one empty block, the last.
+def test_a_claimed_huge_size_is_not_unpacked():
+    """A Zstandard frame (RFC 8878, 3.1.1): magic number, a single-segment descriptor with an
+    eight-byte size, the size, and one empty last block.
     """
     frame = bytes.fromhex("28b52ffde0") + (MAX_BYTES + 1).to_bytes(8, "little") + bytes([1, 0, 0])
     assert zstandard.get_frame_parameters(frame).content_size == MAX_BYTES + 1
@@ -76,17 +76,15 @@ def test_what_claims_to_be_huge_is_not_unpacked():
         unpack(frame, SIGNATURE)
 
 
-def test_a_damaged_entry_is_told():
+def test_a_damaged_entry_is_detected():
     body = pack_text("[1,2]")
     assert unpack_text(body) == "[1,2]"
     with pytest.raises(ValueError, match="^a damaged entry$"):
         unpack_text(body[:-1])
 
 
-def test_an_entry_is_stored_as_all_that_its_row_does_not_say():
-    """Its signature, slot and place, and when it was seen, are columns; lists are read as tuples,
-    balances as such.
-    """
+def test_an_entry_is_stored_without_what_its_row_contains():
+    """Signature, slot, index and time seen are columns; lists are read as tuples, balances as such."""
     balance = Balance("A", "M", 6, 9, 0, 2, 3)
     entry = Entry(
         *("one", 7, 4, 60, "order_fill", "V", "M", ("f",), ("R",), -5, 5, 1, 2),
@@ -100,7 +98,7 @@ def test_an_entry_is_stored_as_all_that_its_row_does_not_say():
     )
     assert entry.show() == text and unpack_text(entry.dump()) == text
     assert Entry.load("one", 7, 4, entry.dump(), 1_234) == entry
-    # More than a machine's integer holds: what left of a mint of the largest supply there is.
+    # More than 64 bits: a departure of the largest possible supply.
     left = entry._replace(tokens=(("M", 1 - 2**64, 6),), sol=2**70)
     assert Entry.load("one", 7, 4, left.dump(), 1_234) == left
     again = Entry.load("two", 8, None, entry.dump())
@@ -108,7 +106,7 @@ def test_an_entry_is_stored_as_all_that_its_row_does_not_say():
     assert type(again.balances[0]) is Balance and type(again.tokens[0]) is tuple
 
 
-def test_a_mint_is_held_once_however_many_entries_name_it():
+def test_a_mint_is_kept_in_memory_once():
     mint = "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263"
     balance = Balance("account", mint, 5, 0, 7, 0, 2_039_280)
     entry = Entry(
@@ -124,14 +122,14 @@ def test_a_mint_is_held_once_however_many_entries_name_it():
     "block_time, seen_at, happened_at",
     [(None, None, None), (None, 5, None), (60, None, 60_000), (60, 60_001, 60_000), (60, 7, 7)],
 )
-def test_nothing_happened_after_it_was_seen(block_time, seen_at, happened_at):
+def test_nothing_can_happen_after_it_was_seen(block_time, seen_at, happened_at):
     nothing = ("transfer_in", None, None, (), (), 0, 0, 0, 0, (), ())
     entry = Entry("one", 7, 4, block_time, *nothing, seen_at=seen_at)
     assert entry.happened_at == happened_at
 
 
-def test_threads_pack_beside_each_other():
-    """Each with tools of its own, and with a checksum too."""
+def test_threads_can_pack_concurrently():
+    """Each thread has its own tools and a checksum."""
     read = []
 
     def work():

@@ -27,10 +27,10 @@ UNREAD = {
     "5vBFfT": "venue_unreadable",
     "5acNq9": "route",
     "62osuR": "route",
-    # It created the token and bought it in one transaction.
+    # It created and bought the token in one transaction.
     "2RoRJx": "own_token",
 }
-# A curve begins with 30 SOL and 1,073,000,000 tokens, and keeps this many of each.
+# A curve begins with 30 SOL and 1,073,000,000 tokens, and retains this many of each.
 CURVE, CURVE_SOL, CURVE_RAW = 30 * 10**9 * 1_073 * 10**12, 30 * 10**9, 279_900_000 * 10**6
 
 
@@ -47,13 +47,13 @@ def list_amounts(raw, side):
     return {int(one["uiTokenAmount"]["amount"]) for one in raw["meta"][f"{side}TokenBalances"]}
 
 
-def test_every_purchase_and_sale_of_the_corpus_is_read_or_has_its_reason(receipts):
+def test_every_corpus_trade_has_a_pool_reading_or_a_reason(receipts):
     found = [(sign, unpack_pool(entry.pool)) for sign, _, entry in read_corpus(receipts)]
     assert {sign: one for sign, one in found if isinstance(one, str)} == UNREAD
     assert sum(isinstance(one, PoolReading) for _, one in found) == 21
 
 
-def test_vaults_are_as_the_transaction_shows_them(receipts):
+def test_vaults_match_the_transaction(receipts):
     checked = 0
     for _, raw, entry in read_corpus(receipts):
         pool = unpack_pool(entry.pool)
@@ -65,7 +65,7 @@ def test_vaults_are_as_the_transaction_shows_them(receipts):
     assert checked == 11
 
 
-def test_curves_are_on_the_curve_that_all_tokens_share(receipts):
+def test_curve_readings_lie_on_the_shared_curve(receipts):
     """In 3S2vFs five wallets buy: each sees the pool before and after the whole transaction."""
     checked = 0
     for sign, _, entry in read_corpus(receipts):
@@ -81,15 +81,15 @@ def test_curves_are_on_the_curve_that_all_tokens_share(receipts):
     assert checked == 9
 
 
-def test_readings_are_stored_with_the_entry(receipts):
+def test_readings_are_stored_with_their_entry(receipts):
     for _, _, entry in read_corpus(receipts):
         assert Entry.load(entry.signature, entry.slot, entry.tx_index, entry.dump()) == entry
         pool = unpack_pool(entry.pool)
         assert (pool.pack() if isinstance(pool, PoolReading) else (pool,)) == entry.pool
 
 
-def test_a_pool_that_does_not_reproduce_the_fill_is_not_read(receipts):
-    """One vault held five times as much as its pool prices: the formula promises another fill."""
+def test_a_pool_that_does_not_reproduce_the_fill_is_not_used(receipts):
+    """One vault had five times what its pool prices, so the formula predicts another fill."""
     for row in read_truth(receipts):
         if row["signature"].startswith("ofdtgS"):
             raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
@@ -116,8 +116,8 @@ def u64(data, at):
 
 
 def swap(sample, withheld=0, creator=None, forge=bytes):
-    """The transaction around an event: the user trades with the two vaults and nothing else.
-    `forge` changes the recorded event, not what was sent.
+    """The transaction around an event: the user trades only with the two vaults. `forge` changes
+    the recorded event, not the transfers.
     """
     data = base64.b64decode(sample["event"])
     if creator:
@@ -180,8 +180,8 @@ def october():
     return json.loads((DATA / "october.json").read_text())
 
 
-def test_pumpswap_is_priced_on_its_virtual_reserves(october):
-    """In both events the vault holds less SOL than the pool prices; without the difference the
+def test_pumpswap_uses_virtual_reserves(october):
+    """In both events, the vault has less SOL than the pool prices; without the virtual reserves the
     formula would miss the fill by more than 100 basis points.
     """
     for sample in october:
@@ -192,7 +192,7 @@ def test_pumpswap_is_priced_on_its_virtual_reserves(october):
         assert (pool.before.payable, pool.before.raw) == tuple(sample["vault_before"])
         assert pool.before.sol > pool.before.payable
         assert (pool.after.sol > pool.before.sol) == is_buy
-        # The vaults end where the event says, but for fees that wait in them.
+        # The vaults match the event, except for fees waiting in them.
         assert pool.after.raw == sample["vault_after"][1]
         assert abs(pool.after.payable - sample["vault_after"][0]) * 10_000 < pool.after.payable
         sol, raw = sample["vault_before"]
@@ -201,27 +201,27 @@ def test_pumpswap_is_priced_on_its_virtual_reserves(october):
         assert abs(naive - (got if is_buy else given)) * 100 > (got if is_buy else given)
 
 
-def test_a_token_whose_transfers_keep_a_part_is_not_read(october):
+def test_a_token_with_a_transfer_fee_is_not_used(october):
     sample = next(one for one in october if one["label"].startswith("buy"))
     assert swap(sample, withheld=1).pool == ("transfer_fee",)
 
 
-def test_a_token_that_the_wallet_created_is_not_read(october):
+def test_a_token_the_wallet_created_is_not_used(october):
     sample = october[0]
     user = base64.b64decode(sample["event"])[152:184]
     assert swap(sample, creator=user).pool == ("own_token",)
 
 
 @pytest.mark.parametrize("virtual", [-(10**8), 2**62])
-def test_an_event_with_impossible_reserves_is_not_read(october, virtual):
+def test_an_event_with_impossible_reserves_is_not_used(october, virtual):
     """An event that exchanges nothing agrees with every formula, and virtual reserves are signed.
-    With -0.1 SOL, the first 0.1 SOL of a follower would be divided by zero.
+    With -0.1 SOL, a follower's first 0.1 SOL would be divided by zero.
     """
     sample = next(one for one in october if one["label"].startswith("buy"))
 
     def forge(data):
         vault = u64(data, 56)
-        # Nothing for nothing, and no fee that stays in the pool.
+        # Nothing for nothing, without a fee that stays in the pool.
         nothing = data[:16] + bytes(8) + data[24:64] + bytes(8) + data[72:80] + bytes(8) + data[88:]
         reserves = (virtual - vault).to_bytes(16, "little", signed=True)
         named = int.from_bytes(nothing[401:405], "little")

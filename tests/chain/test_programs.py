@@ -25,7 +25,7 @@ HEADER, NEW = "id,name,family,source\n", address("a venue of tomorrow")
 
 # ---- the built-in tables -------------------------------------------------------------------------
 def test_every_row_is_a_program_of_a_known_family_with_source_and_date():
-    """The date is one that has been: nobody looked tomorrow."""
+    """The date is in the past."""
     assert len({one.id for one in BUILT_IN}) == len(BUILT_IN) > 300
     for one in BUILT_IN:
         assert is_base58(one.id, 32), one
@@ -34,7 +34,7 @@ def test_every_row_is_a_program_of_a_known_family_with_source_and_date():
         assert one.family == "swap" or not one.pool, one
 
 
-def test_every_tip_account_is_an_address_with_service_source_and_date():
+def test_every_tip_account_has_a_service_source_and_date():
     with open(FOLDER / "tip_accounts.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len({row["address"] for row in rows}) == len(rows) > 100
@@ -45,8 +45,8 @@ def test_every_tip_account_is_an_address_with_service_source_and_date():
 
 
 # ---- markers -------------------------------------------------------------------------------------
-def test_the_operators_swap_programs_are_markers():
-    """A venue of the table is none, unless it is configured."""
+def test_configured_swap_programs_are_markers():
+    """A venue of the table is not a marker unless it is configured."""
     marker = address("venue")
     programs = table((marker,))
     assert marker in programs.markers and programs.family(marker) == "swap"
@@ -56,7 +56,7 @@ def test_the_operators_swap_programs_are_markers():
 
 
 # ---- DATA_DIR/programs.csv -----------------------------------------------------------------------
-def test_the_file_adds_programs_that_are_no_markers():
+def test_programs_from_the_file_are_not_markers():
     text = f'{HEADER}{NEW},"Tomorrow, the venue",swap,https://tomorrow.example/docs\n'
     programs = table((), text)
     assert programs.family(NEW) == "swap" and programs.name(NEW) == "Tomorrow, the venue"
@@ -64,8 +64,8 @@ def test_the_file_adds_programs_that_are_no_markers():
     assert table().family(NEW) is None
 
 
-def test_a_row_that_is_known_alike_adds_nothing():
-    """Neither one of the built-in table nor the same one twice; the built-in name stays."""
+def test_a_known_row_adds_nothing():
+    """Neither a built-in row nor a repeated one; the built-in name stays."""
     text = f"{HEADER}{RAYDIUM},Mine,swap,x\n\n{NEW},A,,x\r\n{NEW},B,,x\n"
     programs = table((), text)
     assert programs.name(RAYDIUM) == "Raydium v4" and RAYDIUM in programs.pools
@@ -115,20 +115,20 @@ KNOWN = "{}: the file can only add programs, not change them"
         (f'{NEW},"A,swap,x', 2, "quotes", "a quoted cell must be closed"),
     ],
 )
-def test_a_wrong_row_is_refused_by_line_and_field(row, line, field, allowed):
+def test_an_invalid_row_is_refused_by_line_and_field(row, line, field, allowed):
     with pytest.raises(BadTable) as refused:
         table((), f"{HEADER}{row}\n")
     assert str(refused.value) == f"DATA_DIR/programs.csv, line {line}, {field}: {allowed}"
 
 
-def test_names_and_sources_go_as_far_as_they_are_said_to():
+def test_names_and_sources_have_documented_limits():
     row = f" {NEW} , {'n' * 60} , swap , {'s' * 300} \n"
     one = next(one for one in table((), HEADER + row).rows if one.id == NEW)
     assert (one.name, one.family, one.source) == ("n" * 60, "swap", "s" * 300)
 
 
 @pytest.mark.parametrize("header", ["", "id,name,family\n", "id;name;family;source\n"])
-def test_the_file_begins_with_its_header(header):
+def test_the_file_must_begin_with_its_header(header):
     with pytest.raises(BadTable, match="line 1, header: must be id,name,family,source$"):
         table((), f"{header}{NEW},A,swap,x\n")
 
@@ -143,32 +143,32 @@ def load(folder):
 
 
 def test_the_file_is_read_at_start(tmp_path):
-    """A byte order mark, as spreadsheets write one, does no harm."""
+    """A byte order mark, as written by spreadsheets, does no harm."""
     assert load(tmp_path).added_programs == ""
     (tmp_path / "programs.csv").write_bytes(b"\xef\xbb\xbf" + HEADER.encode())
     assert load(tmp_path).added_programs == HEADER
 
 
-def test_a_file_that_is_no_text_is_refused_by_line(tmp_path):
+def test_a_binary_file_is_refused_by_line(tmp_path):
     (tmp_path / "programs.csv").write_bytes(HEADER.encode() + b"caf\xe9\n")
     with pytest.raises(config.BadSetting, match=r"programs\.csv, line 2: must be UTF-8"):
         load(tmp_path)
 
 
-def test_a_huge_file_is_refused(tmp_path):
+def test_an_oversized_file_is_refused(tmp_path):
     (tmp_path / "programs.csv").write_bytes(b"x" * (config.MAX_TABLE_BYTES + 1))
     with pytest.raises(config.BadSetting, match="at most 256000 bytes"):
         load(tmp_path)
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path):
+def test_an_unreadable_file_is_refused(tmp_path):
     (tmp_path / "programs.csv").mkdir()
     with pytest.raises(config.BadSetting, match="cannot be read: Is a directory"):
         load(tmp_path)
 
 
 # ---- the rules that entries were read by ---------------------------------------------------------
-def test_the_rules_are_named_alike_in_whatever_order_the_programs_come():
+def test_program_order_does_not_change_the_rules_id():
     one, other = address("one"), address("other")
     rows = [f"{one},A,swap,x\n", f"{other},B,nft,x\n"]
     assert name_rules(table((one, other)), ()) == name_rules(table((other, one)), ())
@@ -176,8 +176,8 @@ def test_the_rules_are_named_alike_in_whatever_order_the_programs_come():
     assert name_rules(forward, ()) == name_rules(back, ())
 
 
-def test_only_what_decides_a_kind_changes_the_name_of_the_rules():
-    """Not where a row comes from."""
+def test_only_what_decides_a_kind_changes_the_rules_id():
+    """The source doesn't matter."""
     added = f"{HEADER}{NEW},A,%s,%s\n"
     tables = [
         table(),
@@ -191,7 +191,7 @@ def test_only_what_decides_a_kind_changes_the_name_of_the_rules():
 
 
 # ---- what is told of them ------------------------------------------------------------------------
-def test_the_status_page_tells_what_the_operator_set(tmp_path):
+def test_the_status_page_shows_added_programs(tmp_path):
     rows = f"{HEADER}{NEW},A,swap,x\n{address('another')},B,nft,x\n"
     service = Service(tmp_path / "data", extra_swap_programs=(RAYDIUM,), added_programs=rows)
     try:
@@ -202,12 +202,12 @@ def test_the_status_page_tells_what_the_operator_set(tmp_path):
     assert "The operator added 2 programs" in page
 
 
-def test_without_any_nothing_is_said(service):
+def test_without_added_programs_the_status_page_says_nothing(service):
     page = service.get("/status").text
     assert "EXTRA_SWAP_PROGRAMS" not in page and "The operator added" not in page
 
 
-def test_the_doctor_tells_of_markers_and_of_rows_that_cannot_be_used(service):
+def test_doctor_reports_markers_and_unusable_rows(service):
     rows = f"{HEADER}{NEW},A,swap,x\n"
     set_up = service.config.model_copy(
         update={"extra_swap_programs": (RAYDIUM,), "added_programs": rows}
@@ -216,7 +216,7 @@ def test_the_doctor_tells_of_markers_and_of_rows_that_cannot_be_used(service):
     findings = [(one.level, one.text) for one in doctor.examine(set_up, 0)]
     assert ("fine", "DATA_DIR/programs.csv adds 1 to the table of programs") in findings
     assert any(level == "look" and RAYDIUM in text for level, text in findings)
-    # A deep look reads receipts by the table, so it has to wait.
+    # A deep check reads receipts with the table, so it has to wait.
     wrong = [one.text for one in doctor.examine(broken, 0, deep=True) if one.level == "wrong"]
     assert any("programs.csv, line 2, family" in text for text in wrong)
     assert not any(
@@ -224,7 +224,7 @@ def test_the_doctor_tells_of_markers_and_of_rows_that_cannot_be_used(service):
     )
 
 
-def test_nothing_starts_with_a_wrong_row(service):
+def test_nothing_starts_with_an_invalid_row(service):
     broken = service.config.model_copy(update={"added_programs": f"{HEADER}{NEW},A,casino,x\n"})
     with pytest.raises(BadTable, match="line 2, family"):
         create_app(broken)
@@ -278,8 +278,8 @@ def test_the_command_prints_json(run, tmp_path):
 
 
 @pytest.mark.parametrize("command", [("programs",), ("observe",), ("run",), ("rebuild",)])
-def test_a_command_refuses_a_wrong_row_in_a_sentence(run, tmp_path, command):
-    """A migrated database, or `observe` would stop before it looks."""
+def test_commands_refuse_an_invalid_row_in_one_sentence(run, tmp_path, command):
+    """The database is migrated, because `observe` would otherwise stop earlier."""
     run("migrate")
     (tmp_path / "programs.csv").write_text(f"{HEADER}{NEW},Tomorrow,casino,x\n")
     code, _, err = run(*command)

@@ -31,7 +31,7 @@ PROGRAMS = table()
 
 @pytest.fixture(scope="module")
 def real(receipts):
-    """signature -> the bare result of getTransaction, 102 of mainnet."""
+    """signature -> the plain result of getTransaction, 102 from mainnet."""
     return {path.stem: json.loads(path.read_text()) for path in (receipts / "json").glob("*.json")}
 
 
@@ -64,7 +64,7 @@ def wanted(row):
 
 
 # ---- real receipts -------------------------------------------------------------------------------
-def test_every_number_of_every_row_of_the_truth(receipts, real):
+def test_every_recorded_receipt_has_its_expected_numbers(receipts, real):
     rows = read_truth(receipts)
     assert len(rows) == 143
     assert [(r["signature"], numbers(real[r["signature"]], r["wallet"])) for r in rows] == [
@@ -73,8 +73,8 @@ def test_every_number_of_every_row_of_the_truth(receipts, real):
 
 
 def test_owners_and_sponsors_are_told_apart(receipts, real):
-    """The flags of truth.csv that are facts of the receipt: an owner had to be inferred, the wallet
-    is not among the keys, somebody else paid rent.
+    """Flags of truth.csv that are facts of the receipt: an inferred owner, a wallet that isn't
+    among the keys, rent paid by somebody else.
     """
     for row in read_truth(receipts):
         receipt = parse_receipt(real[row["signature"]])
@@ -86,8 +86,8 @@ def test_owners_and_sponsors_are_told_apart(receipts, real):
         assert touches(receipt, row["wallet"])
 
 
-def test_json_receipts_say_the_same_as_jsonParsed(receipts, real, history):
-    """The recorded history has both encodings of each receipt from the runtime itself."""
+def test_json_and_jsonparsed_receipts_read_the_same(receipts, real, history):
+    """The recorded history has both encodings of each receipt from the runtime."""
     for one in history["transactions"]:
         plain, parsed = parse_receipt(one["json"]), parse_receipt(one["jsonParsed"])
         assert (plain.keys, plain.signers, plain.tokens, plain.before, plain.after) == (
@@ -101,9 +101,9 @@ def test_json_receipts_say_the_same_as_jsonParsed(receipts, real, history):
             assert read_entry(plain, wallet, PROGRAMS) == read_entry(parsed, wallet, PROGRAMS)
 
 
-def test_the_parsed_message_is_the_one_that_was_signed(real):
-    """The 43 receipts in encoding json prove themselves: the message put together again from what
-    was read is what all their signers signed.
+def test_the_parsed_message_matches_the_signed_one(real):
+    """The 43 receipts in json encoding are self-checking: the message reassembled from our reading
+    is the one all signers signed.
     """
     plain = [
         raw
@@ -123,8 +123,8 @@ def test_the_parsed_message_is_the_one_that_was_signed(real):
 
 
 def write_message(raw, receipt):
-    """The signed bytes of a legacy, v0 or v1 message: keys, instructions and their data as they
-    were read; header, blockhash and look-ups as they stand in the JSON.
+    """The signed bytes of a legacy, v0 or v1 message: keys, instructions and data as we read them;
+    header, blockhash and look-ups from the JSON.
     """
     message, version = raw["transaction"]["message"], raw.get("version", "legacy")
     header = bytes(
@@ -193,16 +193,16 @@ def write_message(raw, receipt):
 
 
 def compact(parts):
-    """Parts, or bytes, with their number in front: seven bits a byte, the lowest first."""
+    """Parts or bytes with a length prefix: seven bits per byte, lowest first."""
     number, size = len(parts), b""
     while number > 127:
         number, size = number >> 7, size + bytes([number & 127 | 128])
     return size + bytes([number]) + (parts if isinstance(parts, bytes) else b"".join(parts))
 
 
-def test_inner_instructions_hang_under_their_callers(real):
-    """Order and number of all instructions stay; each one's height is its caller's plus one where
-    the node tells heights.
+def test_inner_instructions_belong_to_their_callers(real):
+    """All instructions keep their order and number; each one's height is its caller's plus one, if
+    the node gives heights.
     """
     for raw in real.values():
         groups = {g["index"]: g["instructions"] for g in raw["meta"].get("innerInstructions") or []}
@@ -219,7 +219,7 @@ def depths(instruction, depth):
         yield from depths(one, depth + 1)
 
 
-def test_versions_are_all_read(real):
+def test_every_transaction_version_is_read(real):
     versions = {str(raw.get("version", "absent")) for raw in real.values()}
     assert versions == {"absent", "legacy", "0", "1"}
     assert all(
@@ -227,9 +227,9 @@ def test_versions_are_all_read(real):
     )
 
 
-def test_an_unknown_owner_is_known_once_the_account_is(real):
-    """A receipt of 2021 names no owners. An account that is neither associated nor named counts
-    only when other receipts told whose it is.
+def test_an_unknown_owner_is_filled_in_once_the_account_is_known(real):
+    """A receipt from 2021 names no owners. An account that is neither associated nor named counts
+    only once other receipts show its owner.
     """
     story = Story()
     story.fund("ada", 10**9)
@@ -249,8 +249,8 @@ def test_an_unknown_owner_is_known_once_the_account_is(real):
     assert read_entry(receipt, wallet, PROGRAMS).flags == ("owner_inferred",)
 
 
-def test_whom_a_receipt_touches():
-    """Ada's account of CAT, which has an owner, is hers; the venue it names is nobody's."""
+def test_a_receipt_lists_the_wallets_it_touches():
+    """Ada's account of CAT has an owner, so it is hers; the venue is nobody's."""
     story = Story()
     story.fund("ada", 10**9)
     signature = story.receive("ada", "CAT", 700)
@@ -262,9 +262,9 @@ def test_whom_a_receipt_touches():
     assert touches(receipt, address("maker"))
 
 
-def test_associated_addresses():
-    """Two addresses anybody can look up: the USDC and wrapped-SOL accounts derived for the address
-    of all ones (System program).
+def test_associated_token_addresses_are_derived():
+    """Two well-known addresses: the USDC and wrapped SOL accounts of the all-ones address (System
+    program).
     """
     real_pair = (
         "7T8ckKtdc5DH7ACS5AnCny7rVXYJPEsaAbdBri1FhPxY",
@@ -273,8 +273,8 @@ def test_associated_addresses():
     assert associated_address(*real_pair) == "BeWvKX4GCSzfQdWgvzH1nzNFujCAktbV2wYrUMGpQz3"
 
 
-def test_the_digest_of_a_receipt_is_that_of_its_named_fields(chain):
-    """Worked out here from the node's JSON, without the code that reads receipts."""
+def test_a_receipt_digest_covers_its_named_fields(chain):
+    """Computed here from the node's JSON, without the code that reads receipts."""
     row = chain.rows[5]
     meta, slot = row.receipt["meta"], row.slot
     sides = {}
@@ -300,7 +300,7 @@ def test_the_digest_of_a_receipt_is_that_of_its_named_fields(chain):
     assert digest_receipt(parse_receipt(row.receipt)) == hashlib.sha256(text).hexdigest()
 
 
-def test_both_encodings_of_a_receipt_have_one_digest(history):
+def test_both_encodings_have_one_digest(history):
     pairs = [
         {digest_receipt(parse_receipt(one[encoding])) for encoding in ("json", "jsonParsed")}
         for one in history["transactions"]
@@ -378,7 +378,7 @@ REFUSED = [
     REFUSED,
     ids=[f"{'.'.join(map(str, path))}={str(value)[:12]}" for _, path, value in REFUSED],
 )
-def test_a_receipt_with_a_wrong_part_is_refused(whole, why, path, value):
+def test_a_receipt_with_an_invalid_part_is_refused(whole, why, path, value):
     raw = copy.deepcopy(whole)
     place, last = at(raw, path)
     place[last] = value
@@ -400,7 +400,7 @@ def test_a_receipt_with_a_wrong_part_is_refused(whole, why, path, value):
         ),
     ],
 )
-def test_numbers_go_as_far_as_they_are_stored(whole, why, path, largest):
+def test_numbers_may_be_as_large_as_storage_allows(whole, why, path, largest):
     raw = copy.deepcopy(whole)
     place, last = at(raw, path)
     place[last] = largest
@@ -410,8 +410,8 @@ def test_numbers_go_as_far_as_they_are_stored(whole, why, path, largest):
         parse_receipt(raw)
 
 
-def test_no_receipt_has_four_times_all_the_lamports_there_are(whole):
-    """All its accounts hold 2**61 - 1 lamports together, or one more."""
+def test_lamports_beyond_four_times_the_supply_are_refused(whole):
+    """All its accounts have 2**61 - 1 lamports together, or one more."""
     raw = copy.deepcopy(whole)
     rest = 2**61 - 1 - sum(raw["meta"]["preBalances"][1:])
     raw["meta"]["postBalances"][0] += rest - raw["meta"]["preBalances"][0]
@@ -423,8 +423,8 @@ def test_no_receipt_has_four_times_all_the_lamports_there_are(whole):
         parse_receipt(raw)
 
 
-def test_a_failed_transaction_may_have_tried_to_send_any_amount(whole):
-    """Transfers of 2**63 lamports together; whoever fails with that moved nothing."""
+def test_a_failed_transaction_may_name_any_amount(whole):
+    """Transfers of 2**63 lamports together; the failed transaction moved nothing."""
     raw = copy.deepcopy(whole)
     told = [row["parsed"]["info"] for row in raw["meta"]["innerInstructions"][0]["instructions"]]
     paid, *others = [info for info in told if "lamports" in info]
@@ -452,7 +452,7 @@ def test_a_failed_transaction_may_have_tried_to_send_any_amount(whole):
     ],
     ids=".".join,
 )
-def test_a_receipt_that_lacks_a_part_is_refused(whole, path):
+def test_a_receipt_missing_a_part_is_refused(whole, path):
     raw = copy.deepcopy(whole)
     place, last = at(raw, path)
     del place[last]
@@ -461,17 +461,17 @@ def test_a_receipt_that_lacks_a_part_is_refused(whole, path):
 
 
 @pytest.mark.parametrize("raw", [None, [], "receipt", 5, {}, {"meta": {}}])
-def test_what_is_no_receipt_is_refused(raw):
+def test_a_non_receipt_is_refused(raw):
     with pytest.raises(BadReceipt):
         parse_receipt(raw)
 
 
-def test_anothers_receipt_is_refused(whole):
+def test_another_transactions_receipt_is_refused(whole):
     with pytest.raises(BadReceipt, match="^another transaction's receipt$"):
         parse_receipt(whole, "5" * 88)
 
 
-def test_a_receipt_of_nobody_is_refused(whole):
+def test_a_receipt_without_accounts_is_refused(whole):
     raw = copy.deepcopy(whole)
     raw["transaction"]["message"].update(accountKeys=[], instructions=[])
     raw["meta"].update(
@@ -482,9 +482,7 @@ def test_a_receipt_of_nobody_is_refused(whole):
 
 
 def test_more_wrapped_sol_than_lamports_is_refused():
-    """An account cannot hold more wrapped SOL than it holds lamports: such a receipt would make SOL
-    out of nothing.
-    """
+    """An account can't have more wrapped SOL than lamports: such a receipt would create SOL."""
     story = Story()
     story.fund("ada", 10**9)
     story.receive("ada", "CAT", 5)
@@ -500,8 +498,8 @@ def test_more_wrapped_sol_than_lamports_is_refused():
             parse_receipt(raw)
 
 
-def test_bottomless_nesting_is_refused(whole):
-    """64 calls within each other are read, which no chain allows; one more is not."""
+def test_excessive_nesting_is_refused(whole):
+    """64 nested calls are read, more than any chain allows; one more is refused."""
     raw = copy.deepcopy(whole)
     inner = [
         {"programId": address("p"), "accounts": [], "data": "", "stackHeight": height}
@@ -514,8 +512,8 @@ def test_bottomless_nesting_is_refused(whole):
         parse_receipt(raw)
 
 
-def test_what_the_token_program_bundles_is_called_by_it(whole):
-    """Two transfers (kind 3) of 7 and 8 in one instruction (kind 255), then a call of its own."""
+def test_bundled_token_instructions_are_named_after_the_token_program(whole):
+    """Two transfers (kind 3) of 7 and 8 in one instruction (kind 255), then a separate call."""
     raw, words = copy.deepcopy(whole), "ABC"
     send = [b"\x03" + amount.to_bytes(8, "little") for amount in (7, 8)]
     data = b"\xff" + b"".join(bytes([3, len(one)]) + one for one in send)
@@ -539,7 +537,7 @@ def test_what_the_token_program_bundles_is_called_by_it(whole):
     assert top.inner[0].accounts == (source, target, authority)
 
 
-def test_data_is_read_as_far_as_programs_may_hand_it_on(whole):
+def test_instruction_data_is_read_up_to_the_programs_limit(whole):
     """10 KiB are 14,100 letters at most. Each `1` is a zero byte."""
     raw = copy.deepcopy(whole)
     last = raw["transaction"]["message"]["instructions"][-1]
@@ -552,10 +550,8 @@ def test_data_is_read_as_far_as_programs_may_hand_it_on(whole):
 
 @settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
-def test_whatever_a_node_makes_up_is_read_or_refused(data):
-    """Any part of a receipt replaced by anything: either BadReceipt, or books of amounts that fit
-    where they are stored.
-    """
+def test_made_up_receipts_are_read_or_refused(data):
+    """Any part of a receipt is replaced by anything: BadReceipt, or amounts that fit their columns."""
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 1_000, 250_000)
@@ -583,8 +579,8 @@ def test_whatever_a_node_makes_up_is_read_or_refused(data):
     assert all(type(amount) is int and -(2**63) <= amount < 2**63 for amount in amounts)
 
 
-def test_the_story_is_of_the_real_shape(whole):
-    """What the made-up receipts of these tests have is what real ones have."""
+def test_the_story_has_the_real_format(whole):
+    """The made-up receipts of these tests have the members of real ones."""
     receipt = parse_receipt(whole)
     assert (
         receipt.slot == BEGIN + 2
@@ -594,8 +590,10 @@ def test_the_story_is_of_the_real_shape(whole):
     )
 
 
-def test_what_passed_through_the_venue_is_the_whole_less_what_stood_beside_it():
-    """900 CAT of 1,000 were bought and 100 given; 7 DOG came beside and were sold."""
+def test_venue_amounts_are_the_total_minus_outside_amounts():
+    """900 of 1,000 CAT were bought and 100 given; 7 DOG arrived from outside the venue and were
+    sold.
+    """
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 1_000, 250_000)
@@ -607,9 +605,10 @@ def test_what_passed_through_the_venue_is_the_whole_less_what_stood_beside_it():
     assert sorted(split.venue_tokens) == sorted(((cat, 900, 6), (dog, -7, 0)))
 
 
-def test_what_a_wallet_mints_into_is_not_its_own_by_that():
-    """A receipt without owners: who spends from an account owns it, who mints into one need not.
-    One of Token-2022 is found by the call that opened it: its associated address is not looked for.
+def test_minting_to_an_account_does_not_make_it_own():
+    """In a receipt without owners, spending from an account proves ownership, minting into one
+    doesn't. A Token-2022 account is found by the call that opened it: its associated address isn't
+    derived.
     """
     told = [
         Operation("mint", target="theirs", authority="W"),
@@ -631,7 +630,7 @@ def test_what_a_wallet_mints_into_is_not_its_own_by_that():
 
 # ---- rent that older runtimes collected ----------------------------------------------------------
 def collect(raw, account, lamports, told=None):
-    """Charge rent to an account inside a transaction, and list it (`told` lamports) as nodes do."""
+    """Charge rent to an account within a transaction, and list it (`told` lamports) as nodes do."""
     keys = [key["pubkey"] for key in raw["transaction"]["message"]["accountKeys"]]
     place = keys.index(account)
     raw["meta"]["postBalances"][place] -= lamports
@@ -646,7 +645,7 @@ def collect(raw, account, lamports, told=None):
     return raw
 
 
-def test_collected_rent_is_a_cost_and_changes_no_kind(whole):
+def test_collected_rent_is_a_cost_and_keeps_the_kind(whole):
     """A purchase for 250,000 lamports while 59 of rent are charged to the wallet, and 7 to its
     token account.
     """
@@ -661,7 +660,7 @@ def test_collected_rent_is_a_cost_and_changes_no_kind(whole):
     assert same[0] == same[1] and after.kind == "buy"
 
 
-def test_rent_of_a_stranger_is_no_cost(whole):
+def test_a_strangers_rent_is_not_a_cost(whole):
     keys = [key["pubkey"] for key in whole["transaction"]["message"]["accountKeys"]]
     ada = address("ada")
     plain = parse_receipt(whole)
@@ -671,7 +670,7 @@ def test_rent_of_a_stranger_is_no_cost(whole):
     assert numbers(raw, ada) == numbers(whole, ada)
 
 
-def test_collected_rent_is_no_transfer_and_closes_no_account():
+def test_collected_rent_is_neither_a_transfer_nor_a_closing():
     story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 1_000, 250_000)
@@ -683,18 +682,18 @@ def test_collected_rent_is_no_transfer_and_closes_no_account():
 
 
 @pytest.mark.parametrize("told", [-58, -60, 0])
-def test_rent_that_does_not_explain_the_difference_is_refused(whole, told):
+def test_rent_that_does_not_match_the_difference_is_refused(whole, told):
     raw = collect(copy.deepcopy(whole), address("ada"), 59, told)
     with pytest.raises(BadReceipt, match="^lamports are not conserved$"):
         parse_receipt(raw)
 
 
-def test_rent_never_adds_lamports(whole):
+def test_rent_never_increases_a_balance(whole):
     with pytest.raises(BadReceipt, match=f"^{UNSIGNED}$"):
         parse_receipt(collect(copy.deepcopy(whole), address("ada"), -59))
 
 
-def test_rent_of_an_account_that_is_not_named_is_refused(whole):
+def test_rent_of_an_unnamed_account_is_refused(whole):
     raw = collect(copy.deepcopy(whole), address("ada"), 59)
     raw["meta"]["rewards"][0]["pubkey"] = address("nobody here")
     with pytest.raises(BadReceipt, match=f"^{MALFORMED}$"):
@@ -702,8 +701,8 @@ def test_rent_of_an_account_that_is_not_named_is_refused(whole):
 
 
 @pytest.mark.parametrize("kept, taken", [(0, True), (59, True), (66, True), (67, False)])
-def test_a_failed_transaction_stores_the_rent_of_some_accounts(whole, kept, taken):
-    """59 and 7 lamports are listed, of which accounts lost `kept`."""
+def test_a_failed_transaction_stores_some_accounts_rent(whole, kept, taken):
+    """59 and 7 lamports are listed, `kept` of which accounts lost."""
     ada, cat = address("ada"), address(account_of("ada", "CAT"))
     raw = collect(collect(copy.deepcopy(whole), ada, 59), cat, 7)
     raw["meta"]["err"] = {"InstructionError": [0, "Custom"]}

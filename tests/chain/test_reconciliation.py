@@ -38,7 +38,7 @@ BEGIN = 10**12
 
 
 def items(teller):
-    """What is not zero of a reconciliation, without the balances."""
+    """A reconciliation's nonzero lines, without the balances."""
     told = teller.ledger.reconcile()._asdict()
     return {name: n for name, n in told.items() if n and name not in ("opening", "closing")}
 
@@ -59,12 +59,12 @@ INCOMPLETE = ("incomplete_history",)
         ("transfer_out", {"sol": -100}, {}, {"overhead": 7, "sent": 93}),
         ("native_transfer", {"sol": 50}, {}, {"overhead": 7, "received": 57}),
         ("account_open", {"sol": -7}, {}, {"overhead": 7}),
-        # Fee and tip stand apart from what a deposit or an order took.
+        # Fee and tip are separate from deposits and orders.
         ("liquidity", {"sol": -100}, {}, {"overhead": 7, "other": -93}),
         ("order_fill", {"sol": -7}, {"carried": 3}, {"overhead": 7, "carried": 3}),
-        # 4 lamports more than its fee are nobody's.
+        # 4 lamports beyond its fee are unaccounted for.
         ("failed", {"sol": -9, "tip": 0}, {}, {"failed": 1, "failed_cost": 5, "other": -4}),
-        # Of 50 that went, 30 stood beside, and others put in 6.
+        # Of the 50 that left, 30 were outside the venue, and others contributed 6.
         (
             *("buy", {"sol": -50, "beside_sol": -30, "sponsored": 6}, {}),
             {"trades": 1, "volume": 20, "sent": 30, "received": 6},
@@ -88,7 +88,7 @@ INCOMPLETE = ("incomplete_history",)
             *("sell", {"sol": 50}, {"status": "unmatched", "unmatched_proceeds": 50}),
             {"trades": 1, "volume": 50, "unmatched": 1, "unmatched_proceeds": 50},
         ),
-        # After a gap it has no result, whatever was worked out.
+        # After a gap it has no result, even if one was computed.
         (
             "sell",
             {"sol": 50},
@@ -112,7 +112,7 @@ INCOMPLETE = ("incomplete_history",)
         ),
     ],
 )
-def test_what_one_transaction_adds_to_the_sums(kind, told, booked, counted):
+def test_each_transaction_adds_to_the_expected_sums(kind, told, booked, counted):
     entry = ONE._replace(kind=kind, **told)
     totals, twice = Totals(), Totals()
     side = see_side(entry, SOL)
@@ -124,27 +124,27 @@ def test_what_one_transaction_adds_to_the_sums(kind, told, booked, counted):
 
 
 # ---- small ledgers -------------------------------------------------------------------------------
-def test_balances_before_the_first_and_after_the_last_transaction():
+def test_opening_and_closing_balances_are_known():
     told = Teller(lamports=500).buy("A", 10, 100).ledger.reconcile()
-    # A's account is opened with rent that the wallet pays: it stays the wallet's own
+    # The wallet pays the rent of A's account, which stays the wallet's own
     assert (told.opening, told.closing, told.open_cost, told.difference) == (500, 400, 100, 0)
 
 
-def test_known_cost_that_a_lot_of_unknown_cost_swallows_is_cost_left():
+def test_known_cost_merged_into_an_unknown_lot_is_cost_left():
     t = Teller().gain("A", 1).buy("A", 9, 90).swap("A", 10, "B", 5)
     want = {"cost_left": 90, "cost_left_receipts": 1}
     assert t.lots("B") == "5@?" and closes(t) == {"received": BEGIN, **want}
 
 
-def test_sent_received_and_other_each_have_their_own_rule():
+def test_sent_received_and_other_have_separate_rules():
     t = Teller().write("native_transfer", -70, FEE).write("lending", -300, FEE)
     t.write("stake", 40, FEE).write("account_open", -10, FEE)
     want = {"sent": 65 + 5, "other": -295 + 45, "overhead": 4 * FEE}
     assert closes(t) == {"received": BEGIN, **want}
 
 
-def test_a_round_trip_has_its_result_by_itself():
-    """It counts as a matched sale and a trade, moves no lot and adds nothing to the volume."""
+def test_a_round_trip_has_its_own_result():
+    """It counts as a matched sale and a trade, moves no lot and adds no volume."""
     t = Teller().buy("A", 10, 100).write("round_trip", 7, FEE, [("B", 1)], "A", residues=["B"])
     assert t.sale == ("matched", 7, None, None) and (t.last.matched, t.last.lots) == (0, ())
     assert (t.lots("A"), t.lots("B")) == ("10@100", "1@?")
@@ -156,13 +156,13 @@ def test_a_round_trip_has_its_result_by_itself():
     assert (totals.winning, t.inventory.average.realized) == (1, -2)
 
 
-def test_a_round_trip_has_its_result_after_a_gap_too():
+def test_a_round_trip_has_a_result_after_a_gap_too():
     t = Teller().buy("A", 10, 100).slip(lamports=-33).write("round_trip", 7, FEE, mint="A")
     assert t.sale == ("matched", 7, None, None) and t.ledger.reconcile().imbalance == 0
 
 
 def order_of_four():
-    """4 of 10@100 lie in escrow, and a rent of 9 in the order's account."""
+    """4 of 10@100 are in escrow, and the order's account has a rent of 9."""
     opened = [("e", "A", 4), ("order", "SOL", 9)]
     return Teller().buy("A", 10, 100).write("order_open", -9, 0, [("A", -4)], None, opened)
 
@@ -177,7 +177,7 @@ def order_of_four():
         (("A", -4), ("B", -1), (WRAPPED_SOL, 70)),
     ],
 )
-def test_an_order_that_no_market_filled_for_lamports_has_no_result(market):
+def test_an_order_without_a_market_fill_has_no_result(market):
     t = order_of_four()
     t.write("order_fill", 79, orders=[("e", "A", -4), ("order", "SOL", -9)], market=market)
     assert t.last.result is None and not t.ledger.totals.matched
@@ -185,23 +185,23 @@ def test_an_order_that_no_market_filled_for_lamports_has_no_result(market):
     assert closes(t) == {"received": BEGIN, **want}
 
 
-def test_the_rent_of_an_order_that_nobody_saw_open_leaves_no_result():
+def test_an_order_whose_opening_was_not_seen_has_no_result():
     t = order_of_four()
     t.escrow["another"] = 9
     t.write("order_fill", 79, orders=[("e", "A", -4), ("another", "SOL", -9)])
     assert t.last.result is None and closes(t)["cost_left"] == 40
 
 
-def test_the_difference_is_what_a_gap_moved():
+def test_the_imbalance_equals_what_moved_in_a_gap():
     t = Teller().buy("A", 10, 100).slip(lamports=-33).sell("A", 4, 60)
     told = t.ledger.reconcile()
     assert (told.difference, told.gaps, told.imbalance) == (-33, -33, 0)
-    # a sale after a gap has no result: its SOL less the cost that went with it
+    # a sale after a gap has no result: its SOL minus the cost of the sold units
     assert items(t) == {"received": BEGIN, "open_cost": 60, "other": 60 - 40, "gaps": -33}
 
 
-def test_an_account_that_is_seen_late_opens_with_what_it_held():
-    """Its rent was there before; its tokens have an unknown cost."""
+def test_an_account_seen_late_opens_with_its_balance():
+    """Its rent was paid before; its tokens have an unknown cost."""
     t = Teller(lamports=500, A=7).buy("B", 1, 100).sell("A", 7, 60)
     told = t.ledger.reconcile()
     assert (told.opening, told.unmatched_proceeds, told.difference) == (500 + 2_000, 60, 0)
@@ -209,7 +209,7 @@ def test_an_account_that_is_seen_late_opens_with_what_it_held():
 
 # ---- an oracle written apart ---------------------------------------------------------------------
 class Purse:
-    """The same rules told once more, one pile after another, in fractions."""
+    """An independent implementation of the same rules in fractions."""
 
     def __init__(self):
         self.piles, self.money = [], Counter()
@@ -304,9 +304,9 @@ class Purse:
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(SOL_STEP, max_size=40))
-def test_every_item_is_the_oracles_and_the_books_close(drawn):
-    """Gifts beside trades, payments for a second wallet, rent of strangers, failed and unexplained
-    ones: after each.
+def test_every_line_matches_the_oracle_and_reconciles(drawn):
+    """With gifts during trades, payments for a second wallet, strangers' rent, failed and
+    unexplained ones: after each transaction.
     """
     teller, purse = Teller(lamports=10**15), Purse()
     for one in drawn:
@@ -319,10 +319,8 @@ def test_every_item_is_the_oracles_and_the_books_close(drawn):
 
 @settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(SOL_STEP, max_size=30), seed=st.integers(0, 10**6), missing=st.integers(0, 3))
-def test_in_any_order_the_same_and_the_difference_is_what_is_missing(drawn, seed, missing):
-    """Some transactions are never found: what the balances moved there, and nothing else, is the
-    difference.
-    """
+def test_any_order_reconciles_to_the_missing_part(drawn, seed, missing):
+    """Some transactions are never found: the imbalance is exactly what the balances moved there."""
     entries = write_sol_steps(drawn).entries
     dice = random.Random(seed)
     inside = entries[1:-1]
@@ -336,7 +334,7 @@ def test_in_any_order_the_same_and_the_difference_is_what_is_missing(drawn, seed
 
 
 # ---- what really happened ------------------------------------------------------------------------
-def test_the_books_of_the_recorded_wallets_close(history):
+def test_recorded_wallets_reconcile(history):
     programs = table([history["venue"]])
     for encoding in ("json", "jsonParsed"):
         receipts = [
@@ -353,7 +351,7 @@ def test_the_books_of_the_recorded_wallets_close(history):
             assert (told.difference, told.gaps, told.imbalance) == (0, 0, 0)
 
 
-def test_every_real_receipt_closes_by_itself(receipts):
+def test_every_real_receipt_reconciles(receipts):
     programs, closed = table(), 0
     for row in read_truth(receipts):
         raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())

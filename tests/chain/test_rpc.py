@@ -30,7 +30,7 @@ def good(handler, query):
 
 
 class Wire(BaseHTTPRequestHandler):
-    """One scripted node: each request takes the next of `answers`, the last one for ever."""
+    """A scripted node: each request gets the next of `answers`, the last one repeatedly."""
 
     protocol_version, answers, asked = "HTTP/1.1", (good,), None
 
@@ -56,13 +56,13 @@ class Quiet(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        # The client went away: that is what is tested.
+        # The client disconnected, which is what the test does.
         pass
 
 
 @pytest.fixture
 def node():
-    """node(*answers) -> (url with a secret in it, list of what was asked)."""
+    """node(*answers) -> (URL with a secret, list of requests)."""
     servers = []
 
     def start(*answers):
@@ -124,7 +124,7 @@ def cut_short(handler, query):
 
 
 def drip(raw):
-    """`raw` a byte at a time, for ever: no read ever waits long."""
+    """Send `raw` a byte at a time, endlessly: no single read waits long."""
 
     def handle(handler, query):
         handler.close_connection = True
@@ -139,7 +139,7 @@ def drip(raw):
 
 
 # ---- what is an answer ---------------------------------------------------------------------------
-def test_an_answer_and_where_it_came_from(node, clock):
+def test_a_response_names_its_endpoint(node, clock):
     url, asked = node()
     assert (
         line_to(clock, url).call("getSlot", []) == ({"asked": "getSlot"}, "endpoint 1")
@@ -147,15 +147,15 @@ def test_an_answer_and_where_it_came_from(node, clock):
     )
 
 
-def test_one_connection_is_kept(node, clock):
+def test_the_connection_is_reused(node, clock):
     url, asked = node()
     line = line_to(clock, url)
     [line.call("getSlot", []) for _ in range(5)]
     assert len({peer for _, _, peer in asked}) == 1
 
 
-def test_a_request_is_the_settings_and_nothing_else(node, clock):
-    """The address with its key, the credentials in it, and JSON-RPC with numbers that count up."""
+def test_a_request_contains_only_configured_headers(node, clock):
+    """The address with its key and credentials, and JSON-RPC with increasing IDs."""
     said = []
 
     def hear(handler, query):
@@ -176,7 +176,7 @@ def test_a_request_is_the_settings_and_nothing_else(node, clock):
     assert told["authorization"] == "Basic " + base64.b64encode(b"ada:p@ss").decode()
 
 
-def test_a_node_behind_tls_shows_a_certificate_that_is_checked():
+def test_a_tls_nodes_certificate_is_checked():
     endpoint = rpc.Endpoint("https://node.example:8899/key", "endpoint 1", 1, FakeClock())
     pool = endpoint._pool
     assert (pool.scheme, pool.host, pool.port) == ("https", "node.example", 8899)
@@ -214,13 +214,13 @@ NO_ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_an_unusable_answer_is_asked_again(node, clock, answer):
+def test_an_unusable_response_is_retried(node, clock, answer):
     url, asked = node(answer, good)
     assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"} and len(asked) == 2
 
 
 @pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_in_the_end_the_caller_is_told_without_the_address(node, clock, answer, caplog):
+def test_the_final_error_does_not_contain_the_address(node, clock, answer, caplog):
     caplog.set_level(logging.INFO)
     url, asked = node(answer)
     with (
@@ -245,27 +245,27 @@ def test_in_the_end_the_caller_is_told_without_the_address(node, clock, answer, 
         ("-32016", "error -32016"),
     ],
 )
-def test_health_is_told_why_there_was_no_answer(node, clock, answer, why):
+def test_health_gets_the_reason_for_the_failure(node, clock, answer, why):
     url, _ = node(NO_ANSWERS[answer])
     with pytest.raises(Unavailable) as told:
         line_to(clock, url).call("getSlot", [])
     assert str(told.value) == f"getSlot: endpoint 1: {why}"
 
 
-def test_a_node_that_is_not_there(clock):
+def test_an_unreachable_node_is_reported(clock):
     with pytest.raises(Unavailable, match="endpoint 1: NewConnectionError"):
         line_to(clock, f"http://127.0.0.1:9/{SECRET}").call("getSlot", [])
 
 
 @pytest.mark.parametrize("code", [-32602, -32015, -32600])
-def test_our_own_fault_is_not_asked_again(node, clock, code):
+def test_an_error_of_ours_is_not_retried(node, clock, code):
     url, asked = node(error(code))
     with pytest.raises(Refused, match=str(code)):
         line_to(clock, url).call("getSlot", [])
     assert len(asked) == 1
 
 
-def test_a_method_one_endpoint_lacks_is_asked_of_the_next(node, clock):
+def test_a_method_missing_at_one_endpoint_is_sent_to_the_next(node, clock):
     (first, asked), (second, _) = node(error(-32601)), node()
     assert line_to(clock, first, second).call("getBlock", [])[1] == "endpoint 2"
     with pytest.raises(Refused):
@@ -273,7 +273,7 @@ def test_a_method_one_endpoint_lacks_is_asked_of_the_next(node, clock):
     assert len(asked) == 2
 
 
-def test_an_answer_the_caller_cannot_use_is_asked_of_another(node, clock):
+def test_a_response_the_caller_rejects_is_requested_elsewhere(node, clock):
     def check(value):
         if value != "right":
             raise ValueError("it is wrong")
@@ -286,9 +286,9 @@ def test_an_answer_the_caller_cannot_use_is_asked_of_another(node, clock):
 
 
 @pytest.mark.parametrize("code", [-32001, -32004, -32007, -32009, -32014, -32020])
-def test_what_no_node_has_is_told_apart_from_a_node_that_is_down(node, clock, code):
-    """Asked of all, and told apart from a node that is down: an unknown `before` means that a walk
-    begins again, waiting would not help.
+def test_missing_everywhere_differs_from_nodes_being_down(node, clock, code):
+    """All nodes are asked, and the error differs from a node that is down: an unknown `before`
+    restarts a walk, and waiting wouldn't help.
     """
     url, _ = node(error(code))
     with pytest.raises(BadAnswer, match=str(code)):
@@ -296,12 +296,12 @@ def test_what_no_node_has_is_told_apart_from_a_node_that_is_down(node, clock, co
 
 
 # ---- size and time -------------------------------------------------------------------------------
-def test_an_answer_of_30_mb_is_broken_off(node, clock):
+def test_a_response_over_30_mb_is_aborted(node, clock):
     url, asked = node(say('{"result":"' + "A" * 30_000_000 + '"}'), good)
     assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"} and len(asked) == 2
 
 
-def test_a_bomb_is_measured_unpacked(node, clock):
+def test_a_compressed_bomb_is_measured_unpacked(node, clock):
     url, _ = node(
         say(gzip.compress(b'{"result":"' + b"A" * 30_000_000 + b'"}'), Content_Encoding="gzip")
     )
@@ -318,22 +318,22 @@ def test_a_bomb_is_measured_unpacked(node, clock):
     ],
     ids=["body", "headers", "chunks"],
 )
-def test_a_drip_ends_at_the_deadline(node, clock, monkeypatch, raw):
-    """Every byte comes in time, the whole never: the deadline is of the whole answer, headers
-    included.
+def test_a_slow_trickle_ends_at_the_deadline(node, clock, monkeypatch, raw):
+    """Every byte comes in time, but the response never ends: the deadline covers the whole response
+    with headers.
     """
     monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 1)
     url, asked = node(drip(raw), good)
     begun = time.monotonic()
     assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"}
-    # The whole drip takes 25 seconds.
+    # The full response would take 25 seconds.
     assert 0.9 < time.monotonic() - begun < 20 and len(asked) == 2
 
 
 def test_silence_ends_at_the_deadline(node, clock, monkeypatch):
     monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 1)
     answered = threading.Event()
-    # Who waited for an answer would wait until the test ends it.
+    # Waiting for a response would last until the test ends.
     url, asked = node(lambda handler, query: answered.wait(60), good)
     line_to(clock, url).call("getSlot", [])
     assert not answered.is_set() and len(asked) == 2
@@ -341,9 +341,9 @@ def test_silence_ends_at_the_deadline(node, clock, monkeypatch):
 
 
 # ---- pace, preference, rests ---------------------------------------------------------------------
-def test_each_method_has_its_own_pace(node, clock):
-    """2 a second: five calls of one method take two seconds, those of another beside them nothing
-    more.
+def test_each_method_has_its_own_rate(node, clock):
+    """At 2 a second, five calls of one method take two seconds; concurrent calls of another add
+    nothing.
     """
     url, _ = node()
     line, begun = line_to(clock, url, per_second=2), clock()
@@ -353,7 +353,7 @@ def test_each_method_has_its_own_pace(node, clock):
     assert clock() - begun == 2.0
 
 
-def test_a_slow_pace_is_waited_for(node, clock):
+def test_a_slow_rate_is_waited_for(node, clock):
     url, _ = node()
     line, begun = line_to(clock, url, per_second=0.1), clock()
     line.call("getSlot", []), line.call("getSlot", [])
@@ -361,7 +361,7 @@ def test_a_slow_pace_is_waited_for(node, clock):
 
 
 def test_the_first_endpoint_is_preferred(node, clock):
-    """Even at its pace: the second may be the one that costs money."""
+    """Even at its rate limit: the second may cost money."""
     (first, a), (second, b) = node(), node()
     line = line_to(clock, first, second, per_second=2)
     assert {line.call("getSlot", [])[1] for _ in range(6)} == {"endpoint 1"} and (
@@ -370,7 +370,7 @@ def test_the_first_endpoint_is_preferred(node, clock):
     ) == (6, 0)
 
 
-def test_the_second_stands_in_and_the_first_comes_back(node, clock):
+def test_a_second_endpoint_takes_over_until_the_first_returns(node, clock):
     (first, _a), (second, _b) = node(say("", 500), good), node()
     line = line_to(clock, first, second)
     assert [line.call("getSlot", [])[1] for _ in range(3)] == [
@@ -380,7 +380,7 @@ def test_the_second_stands_in_and_the_first_comes_back(node, clock):
     ]
 
 
-def test_an_endpoint_to_avoid_is_asked_last(node, clock):
+def test_an_endpoint_to_avoid_is_used_last(node, clock):
     (first, _), (second, _) = node(), node()
     line = line_to(clock, first, second)
     assert line.call("getSlot", [], avoid="endpoint 1")[1] == "endpoint 2"
@@ -412,8 +412,8 @@ def test_an_endpoint_to_avoid_is_asked_last(node, clock):
         "403",
     ],
 )
-def test_a_throttled_endpoint_rests_as_a_whole(node, clock, answer, rest):
-    """Not the one request, nor the one method. Then it is tried again."""
+def test_a_throttled_endpoint_pauses_all_methods(node, clock, answer, rest):
+    """Not just one request or method. Afterwards it is tried again."""
     url, asked = node(answer, good)
     line = line_to(clock, url)
     with pytest.raises(Unavailable, match="^getSlot: every endpoint is paused$") as told:
@@ -429,9 +429,9 @@ def test_a_throttled_endpoint_rests_as_a_whole(node, clock, answer, rest):
     assert line.call("getBlock", [])[0] == {"asked": "getBlock"} and line.report()["resting"] == {}
 
 
-def test_failures_in_a_row_rest_ever_longer_with_one_try_between(node, clock):
-    """After three failures 1 s, then one try is let through (half open); failing again doubles the
-    rest, up to five minutes. One success ends it.
+def test_repeated_failures_pause_longer_with_one_try_between(node, clock):
+    """After three failures it pauses 1 s, then one try is let through (half open); each further
+    failure doubles the pause, up to five minutes. One success ends it.
     """
     url, asked = node(*[say("", 500)] * 14, good)
     line, tried = line_to(clock, url), []
@@ -448,7 +448,7 @@ def test_failures_in_a_row_rest_ever_longer_with_one_try_between(node, clock):
     assert line.endpoints[0].rest(clock()) == 0 and 300 <= clock() - 1_000 < 4_000
 
 
-def test_requests_of_the_last_minute_are_told(node, clock):
+def test_requests_in_the_last_minute_are_counted(node, clock):
     url, _ = node()
     line = line_to(clock, url)
     line.call("getSlot", []), clock.sleep(50), line.call("getSlot", [])
@@ -461,7 +461,7 @@ def test_every_node_failure_is_an_rpc_error():
     assert all(issubclass(kind, RpcError) for kind in (Unavailable, Refused, BadAnswer))
 
 
-def test_silence_is_counted_from_the_first_question_and_ends_with_any_answer(clock):
+def test_silence_is_counted_from_the_first_request_until_any_response(clock):
     line = rpc.Rpc(["http://127.0.0.1:9"], 1e9, clock=clock, sleep=clock.sleep)
     assert line.silent_for() == 0
     for _ in range(2):
@@ -475,7 +475,7 @@ def test_silence_is_counted_from_the_first_question_and_ends_with_any_answer(clo
     assert line.silent_for() == 0 and line.answers == 1
 
 
-def test_a_call_begins_no_further_try_once_it_took_long(clock):
+def test_no_retry_starts_after_a_long_call(clock):
     line = rpc.Rpc(["http://127.0.0.1:9"] * 2, 1e9, clock=clock, sleep=clock.sleep)
     tries = []
 
@@ -493,14 +493,14 @@ def test_a_call_begins_no_further_try_once_it_took_long(clock):
     )
 
 
-def test_a_check_that_breaks_found_a_malformed_answer(clock):
+def test_a_crash_in_the_check_means_a_malformed_response(clock):
     line = rpc.Rpc(["http://127.0.0.1:9"], 1e9, clock=clock, sleep=clock.sleep)
     line.endpoints[0].ask = lambda *_: []
     with pytest.raises(BadAnswer, match=r"endpoint 1: a malformed response \(TypeError\)$"):
         line.call("getSlot", [], check=lambda result: result["value"])
 
 
-def test_nodes_are_reachable_where_any_answers_a_cheap_question(clock):
+def test_nodes_are_reachable_if_any_answers_a_cheap_request(clock):
     line = rpc.Rpc(["http://127.0.0.1:9"] * 2, 1e9, clock=clock, sleep=clock.sleep)
     asked = []
 
@@ -520,7 +520,7 @@ def test_nodes_are_reachable_where_any_answers_a_cheap_question(clock):
     assert asked == [("getSlot", [])]
 
 
-def test_nothing_is_read_any_more_once_the_deadline_has_passed(monkeypatch):
+def test_nothing_is_read_after_the_deadline(monkeypatch):
     ours, theirs = socket.socketpair()
     theirs.send(b"ab")
     timed, late = rpc._TimedReader(ours), bytearray(1)
@@ -546,7 +546,7 @@ def test_nothing_is_read_any_more_once_the_deadline_has_passed(monkeypatch):
     ],
     ids="unknown invalid forbidden internal broken nonsense huge".split(),
 )
-def test_a_failure_leaves_the_endpoint_to_the_other_methods(node, clock, answer, seconds):
+def test_other_methods_still_use_the_endpoint_after_a_failure(node, clock, answer, seconds):
     url, asked = node(answer, good)
     line = line_to(clock, url)
     assert line.call_optional("inBulk", [], lambda result: result) is None

@@ -11,7 +11,7 @@ from chain.mints import parse_mint
 
 
 def scaled(before, changes_at, after):
-    """A mint whose authority is nobody."""
+    """A mint without an authority."""
     state = bytes(32) + struct.pack("<dqd", before, changes_at, after)
     return mint_account((25, state))
 
@@ -35,28 +35,28 @@ def test_a_multiplier_is_read_from_both_encodings():
     assert load_scale(want.dump()) == want
 
 
-def test_a_mint_without_the_extension_shows_raw_units():
+def test_a_mint_without_the_extension_uses_raw_units():
     assert scale_of(mint_account()) is None
 
 
-def test_a_new_multiplier_is_in_effect_from_its_second_on():
+def test_a_new_multiplier_applies_from_its_second_on():
     scale = Scale("1.5", 1_800_000_000, "3.0")
     assert scale.find(1_799_999_999) == Fraction(3, 2)
     assert scale.find(1_800_000_000) == 3
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf"), 1e300])
-def test_a_multiplier_that_cannot_be_is_unknown(bad):
+def test_an_invalid_multiplier_is_unknown(bad):
     scale = scale_of(scaled(bad, 1_800_000_000, 2.0))
     assert scale.find(0) is None and scale.find(1_800_000_000) == 2
 
 
 @pytest.mark.parametrize("state", [{}, {"multiplier": "1", "newMultiplier": "1"}])
-def test_a_state_that_is_not_as_documented_is_unknown(state):
+def test_an_undocumented_state_is_unknown(state):
     assert scale_of(json_mint(**state)) == UNKNOWN
 
 
-def test_extensions_that_cannot_be_read_leave_it_unknown():
+def test_unreadable_extensions_leave_it_unknown():
     assert scale_of(mint_account(tail=b"\x19\x00\xff\x00")) == UNKNOWN
 
 
@@ -66,16 +66,16 @@ def test_extensions_that_cannot_be_read_leave_it_unknown():
         (1_500_000, ONE, "1.5"),
         (1_500_000, Fraction(2), "3"),
         (-1_500_000, Fraction(2), "-3"),
-        # 1 * 1.0375 = 1.0375, cut off at six places: 0.000001; and below zero the same
+        # 1 * 1.0375 = 1.0375, cut at six decimals: 0.000001; the same below zero
         (1, Fraction("1.0375"), "0.000001"),
         (-1, Fraction("1.0375"), "-0.000001"),
-        # a tenth of a unit is nothing
+        # a tenth of a unit is zero
         (1, Fraction("0.1"), "0"),
         (10**20, Fraction("1.0375"), "103750000000000"),
         (7, None, None),
     ],
 )
-def test_an_amount_is_multiplied_and_cut_off(raw, multiplier, text):
+def test_an_amount_is_multiplied_and_truncated(raw, multiplier, text):
     assert show_amount(raw, 6, multiplier) == text
 
 

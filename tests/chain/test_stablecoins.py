@@ -46,14 +46,14 @@ from chain.reading.receipts import parse_receipt
 
 
 def book(entries, money=USDC, **how):
-    """(Ledger, what each entry made in the money) from the first that holds some of it on."""
+    """(Ledger, each entry's results in the currency), starting with the first entry that has some."""
     ledger, made = rebuild(entries, **how)
     key = (money, ALL_HISTORY)
     return ledger, [one[key] for one in made if key in one]
 
 
 def sums(ledger, money=USDC):
-    """Running totals in a money: raw units and counts, but for `fee_lamports`."""
+    """Running totals in a currency: raw units and counts, and `fee_lamports`."""
     account = ledger.accounts[money, ALL_HISTORY]
     names = (
         "realized volume matched partial unmatched winning cost_left cost_left_receipts trades"
@@ -63,7 +63,7 @@ def sums(ledger, money=USDC):
 
 
 def told(entries, quote="Q"):
-    """What is not zero of the running totals and of the books, which close."""
+    """The nonzero running totals and reconciliation lines; the sums reconcile."""
     money = mint_of(quote)
     ledger, _ = book(entries, money)
     books = ledger.reconcile(money)
@@ -73,7 +73,7 @@ def told(entries, quote="Q"):
 
 
 def held(entries, money):
-    """What the accounts of a mint hold in the end, by the entries alone."""
+    """Final balances of a mint's accounts, from the entries alone."""
     after = {b.address: b.after for e in entries for b in e.balances if b.mint == money}
     return sum(after.values())
 
@@ -99,10 +99,10 @@ PLAIN = Entry(
 @pytest.mark.parametrize(
     "told, seen",
     [
-        # One unit of the money is enough to be bought or sold for.
+        # One unit of the currency is enough for a purchase or sale.
         ({"tokens": (("A", 5, 0), (USDC, -1, 6))}, ("buy", -1, 0)),
         ({"tokens": (("A", -5, 0), (USDC, 1, 6)), "mint": USDC}, ("sell", 1, 0)),
-        # Of 7 that came 3 were beside it.
+        # 3 of the 7 that arrived were outside the venue.
         (
             {
                 "tokens": (("A", -4, 0), ("B", -2, 0), (USDC, 7, 6)),
@@ -111,7 +111,7 @@ PLAIN = Entry(
             },
             ("sell", 4, 3),
         ),
-        # All that came was beside it, or is what was left of it: no trade against the money.
+        # All of it arrived outside the venue, or is a residue: not a trade against the currency.
         (
             {
                 "tokens": (("A", -5, 0), ("B", 1, 0), (USDC, 2, 6)),
@@ -124,15 +124,15 @@ PLAIN = Entry(
             ("swap", 0, 2),
         ),
         ({"tokens": (("A", -5, 0), ("B", 1, 0))}, ("swap", 0, 0)),
-        # One stablecoin for another is no trade in either.
+        # Exchanging stablecoins is a trade in neither.
         ({"tokens": ((USDC, -5, 6), (USDT, 4, 6))}, ("swap", -5, 0)),
         ({"tokens": ((USDC, 5, 6), (USDT, -4, 6))}, ("swap", 5, 0)),
-        # What is left of another one does not matter.
+        # A residue of another one doesn't matter.
         (
             {"tokens": (("A", -5, 0), (USDC, 5, 6), (USDT, 1, 6)), "residues": (USDT,)},
             ("sell", 5, 0),
         ),
-        # What was traded for SOL was not traded for the money.
+        # A trade for SOL isn't one for the currency.
         ({"kind": "buy"}, ("other", 0, 0)),
         ({"kind": "sell"}, ("other", 0, 0)),
         ({"kind": "buy", "tokens": ((USDC, 9, 6),)}, ("other", 9, 0)),
@@ -141,15 +141,15 @@ PLAIN = Entry(
         ({"kind": "failed"}, ("failed", 0, 0)),
     ],
 )
-def test_how_a_transaction_looks_with_a_stablecoin_as_money(told, seen):
-    """Fee, tip, rent and what was sponsored are SOL, and no part of it."""
+def test_receipts_read_correctly_in_a_stablecoin(told, seen):
+    """Fee, tip, rent and sponsored amounts are SOL and not part of it."""
     entry = PLAIN._replace(**told)
     assert see_side(entry, USDC) == Side(*seen, fee=0, tip=0, sponsored=0)
     beside = entry.beside_sol
     assert see_side(entry, SOL) == Side(entry.kind, -90 - beside, beside, 5, 4, 6)
 
 
-def test_what_was_traded_for_sol_needs_no_explained_value_in_a_stablecoin():
+def test_sol_trades_need_no_explained_value_in_a_stablecoin():
     for kind, n in (("buy", 1), ("sell", -1)):
         t = Teller().gain("Q", 5).gain("A", 3)
         t.write(kind, 9, FEE, [("A", n)], "A", flags=("f", *UNEXPLAINED))
@@ -159,8 +159,8 @@ def test_what_was_traded_for_sol_needs_no_explained_value_in_a_stablecoin():
     assert t.made[USDC, ALL_HISTORY].flags == UNEXPLAINED
 
 
-def test_a_gift_that_is_sold_for_the_quote_is_unmatched_and_not_paid_elsewhere():
-    """Nor is what it was swapped for on the way."""
+def test_a_gift_sold_for_the_stablecoin_is_unmatched_but_not_paid_elsewhere():
+    """The same for a token it was swapped for on the way."""
     gift = Teller().gain("Q", 5).gain("A", 10)
     for sold in (gift.swap("A", 4, "Q", 60), gift.swap("A", 6, "B", 3).swap("B", 3, "Q", 60)):
         shown = told(sold.entries)
@@ -170,14 +170,14 @@ def test_a_gift_that_is_sold_for_the_quote_is_unmatched_and_not_paid_elsewhere()
         )
 
 
-def test_units_whose_cost_is_known_in_no_money_were_not_paid_elsewhere():
-    """5 A were a gift, and 5 cost 50 Q, which were bought for SOL: all ten bring 60 Q."""
+def test_units_without_a_cost_in_any_currency_were_not_paid_elsewhere():
+    """5 A were a gift, and 5 cost 50 Q, which were bought for SOL: all ten sell for 60 Q."""
     t = Teller().buy("Q", 100, 7).gain("A", 5).swap("Q", 50, "A", 5).swap("A", 10, "Q", 60)
     shown = told(t.entries)
     assert (shown["partial"], shown["realized"]) == (1, 30 - 50) and "cross_sells" not in shown
 
 
-def test_paid_elsewhere_is_followed_over_swaps():
+def test_paid_elsewhere_survives_swaps():
     t = Teller().gain("Q", 5).buy("A", 10, 100).swap("A", 10, "B", 7).swap("B", 7, "Q", 60)
     assert told(t.entries)["cross_sells"] == 1
     t = Teller().gain("K", 100).swap("K", 100, "A", 10).swap("A", 10, "Q", 60)
@@ -185,10 +185,10 @@ def test_paid_elsewhere_is_followed_over_swaps():
 
 
 # ---- what is no trade ----------------------------------------------------------------------------
-def test_what_lies_in_escrow_when_the_quote_is_first_held_was_paid_elsewhere():
-    """10 A for 100 lamports lie in escrow, and 4 B that somebody gave; then some Q comes. Both are
-    taken back and sold for 70 and 20 Q: in Q the cost of neither is known, and only A was paid for
-    in something else.
+def test_escrowed_units_from_before_the_stablecoin_were_paid_elsewhere():
+    """10 A for 100 lamports and 4 gifted B are in escrow; then some Q arrives. Both are returned
+    and sold for 70 and 20 Q: in Q neither cost is known, and only A was paid for in another
+    currency.
     """
     t = Teller().buy("A", 10, 100).gain("B", 4)
     t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
@@ -203,7 +203,7 @@ def test_what_lies_in_escrow_when_the_quote_is_first_held_was_paid_elsewhere():
 
 # ---- what did not come from the venue ------------------------------------------------------------
 # ---- what was there before, and gaps -------------------------------------------------------------
-def test_a_gap_of_the_quote_that_shows_late_reaches_back_to_its_beginning():
+def test_a_late_stablecoin_gap_affects_everything_since_it_began():
     t = Teller().gain("Q", 100).gain("Q/2", 5).swap("Q", 50, "A", 10).slip("Q/2", -5)
     t.swap("A", 10, "Q", 60).gain("Q/2", 1)
     ledger, booked = book(t.entries)
@@ -211,7 +211,7 @@ def test_a_gap_of_the_quote_that_shows_late_reaches_back_to_its_beginning():
     assert [b.flags for b in booked if b.side.kind == "sell"] == [("incomplete_history",)]
 
 
-def test_a_late_gap_of_the_quote_reaches_back_to_sales_of_other_tokens():
+def test_a_late_stablecoin_gap_affects_sales_of_other_tokens():
     """No Q left after the gap began, but A was sold for it."""
     t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).gain("Q/2", 5).slip("Q/2", -5)
     t.swap("A", 10, "Q", 60).gain("Q/2", 1)
@@ -219,27 +219,27 @@ def test_a_late_gap_of_the_quote_reaches_back_to_sales_of_other_tokens():
     assert book(t.entries)[1][-2].flags == ("incomplete_history",)
 
 
-def test_a_doubtful_cost_stays_doubtful_over_swaps_in_each_money():
-    """3 A came unobserved, and all were swapped for B: no sale of B has a result in Q."""
+def test_a_doubtful_cost_stays_doubtful_through_swaps_in_every_currency():
+    """3 A arrived unobserved, and all were swapped for B: no sale of B has a result in Q."""
     t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).slip("A", 3).swap("A", 10, "B", 10)
     t.swap("B", 10, "Q", 500)
     booked = t.made[USDC, ALL_HISTORY]
     assert booked.flags == ("incomplete_history",) and booked.result is None
-    # The gap is in no history but that of A.
+    # Only A's history has the gap.
     assert t.ledger.chain.broken == {"A"}
 
 
-def test_a_stablecoin_that_is_first_held_later_knows_the_doubt_too():
-    """3 A came unobserved, and 10 A were swapped for B before any Q came."""
+def test_a_stablecoin_held_later_inherits_the_doubt():
+    """3 A arrived unobserved, and 10 A were swapped for B before any Q arrived."""
     t = Teller().buy("A", 10, 100).slip("A", 3).swap("A", 10, "B", 10).gain("Q", 100)
     t.swap("B", 10, "Q", 500)
     assert t.made[USDC, ALL_HISTORY].flags == ("incomplete_history",)
-    # Once Q took over what B cost, it is in doubt in SOL, and in Q itself nothing is.
+    # Once Q takes over B's cost, it is in doubt in SOL, but not in Q itself.
     assert t.sell("Q", 600, 90).last.flags == ("incomplete_history",)
     assert t.ledger._doubted == {SOL: {"B", USDC}, USDC: {"B"}}
 
 
-def test_a_wallet_that_never_holds_a_quote_has_no_such_ledger():
+def test_a_wallet_without_the_stablecoin_has_no_such_ledger():
     t = Teller().buy("A", 10, 100).gain("B", 1)
     ledger, booked = book(t.entries)
     assert (list(ledger.inventories), list(ledger.accounts), booked) == ([SOL], [WHOLE], [])
@@ -247,7 +247,7 @@ def test_a_wallet_that_never_holds_a_quote_has_no_such_ledger():
 
 # ---- an oracle written apart ---------------------------------------------------------------------
 class Till:
-    """The same rules told once more, over entries, in fractions."""
+    """An independent implementation of the same rules over entries, in fractions."""
 
     def __init__(self, quote):
         self.quote, self.piles, self.sums = quote, [], Counter()
@@ -343,7 +343,7 @@ class Till:
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(MONEY_STEP, max_size=30))
-def test_every_sum_is_the_oracles_and_the_books_close(drawn):
+def test_every_sum_matches_the_oracle_and_reconciles(drawn):
     entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries
     for money, other in ((USDC, USDT), (USDT, USDC)):
         ledger, _ = book(entries, money)
@@ -361,7 +361,7 @@ def test_every_sum_is_the_oracles_and_the_books_close(drawn):
 
 
 def opening_of(entries, mint):
-    """What was there when its accounts were first seen."""
+    """Balances when its accounts were first seen."""
     first = {}
     for entry in entries:
         for one in entry.balances:
@@ -372,7 +372,7 @@ def opening_of(entries, mint):
 
 @settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(MONEY_STEP, max_size=25))
-def test_begun_late_it_is_as_if_it_had_been_there_from_the_first_transaction_on(drawn):
+def test_starting_a_stablecoin_ledger_late_gives_the_same_result(drawn):
     entries = write_steps(drawn, Teller()).entries
     late, _ = book(entries)
     early = Ledger()
@@ -390,7 +390,7 @@ def test_begun_late_it_is_as_if_it_had_been_there_from_the_first_transaction_on(
 
 @settings(max_examples=examples(60), deadline=None)
 @given(drawn=st.lists(MONEY_STEP, max_size=20))
-def test_no_figure_in_sol_is_changed_by_it(drawn):
+def test_sol_results_are_unaffected(drawn):
     entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries
     with mock.patch.object(ledgers, "MINTS", frozenset()):
         alone, made = rebuild(entries)
@@ -406,7 +406,7 @@ def test_no_figure_in_sol_is_changed_by_it(drawn):
 
 # ---- real receipts -------------------------------------------------------------------------------
 def read_real(receipts, signature, wallet):
-    """The entry of a receipt whose signature begins so, for a wallet that does."""
+    """The entry of a receipt whose signature begins like this, for a wallet that has one."""
     (row,) = [
         row
         for row in read_truth(receipts)
@@ -416,12 +416,12 @@ def read_real(receipts, signature, wallet):
     return read_entry(parse_receipt(raw), row["wallet"], table())
 
 
-# Of each swap against USDC or USDT in the corpus, by the token balances of its receipt: what it was
-# in the quote, and the quote's raw units on all own accounts before and after.
+# For each corpus swap against USDC or USDT, from the receipt's token balances: its kind in the
+# stablecoin, and raw units in all own accounts before and after.
 SWAPS = [
     # 4.458287 USDC of 14.198095 for half a SRM
     ("44YLQFH1", "D7XYER", USDC, "buy", 14_198_095, 9_739_808),
-    # 1984.30989 KMNO for 171.305536 USDC, into an account that was empty
+    # 1984.30989 KMNO for 171.305536 USDC, into an empty account
     ("5yFvtkWX", "AV6Vwq", USDC, "sell", 0, 171_305_536),
     # all 500 USDC for a token
     ("4G1gvudg", "FvTqiy", USDC, "buy", 500_000_000, 0),
@@ -435,8 +435,12 @@ SWAPS = [
 
 
 @pytest.mark.parametrize(("signature", "wallet", "quote", "kind", "before", "after"), SWAPS)
-def test_a_real_swap_against_a_stablecoin(receipts, signature, wallet, quote, kind, before, after):
-    """What was given is the cost; what was got for a lot of unknown cost is unmatched proceeds."""
+def test_real_stablecoin_swaps_have_their_expected_lines(
+    receipts, signature, wallet, quote, kind, before, after
+):
+    """The amount given is the cost; the amount received for a lot of unknown cost is unmatched
+    proceeds.
+    """
     ledger, (booked,) = book([read_real(receipts, signature, wallet)], quote)
     books, shown = ledger.reconcile(quote), sums(ledger, quote)
     assert (booked.side.kind, books.opening, books.closing) == (kind, before, after)
@@ -450,7 +454,7 @@ def test_a_real_swap_against_a_stablecoin(receipts, signature, wallet, quote, ki
     ("quote", "before", "after"),
     [(USDT, 12_219_639, 10_219_639), (USDC, 28_383_321, 30_376_925)],
 )
-def test_a_real_swap_of_one_stablecoin_for_another(receipts, quote, before, after):
+def test_a_real_stablecoin_exchange_has_no_result(receipts, quote, before, after):
     """2 USDT for 1.993604 USDC have a result in neither."""
     ledger, (booked,) = book([read_real(receipts, "31s3Dt5j", "G8PrkE")], quote)
     books = ledger.reconcile(quote)
@@ -459,7 +463,7 @@ def test_a_real_swap_of_one_stablecoin_for_another(receipts, quote, before, afte
     assert books.other == after - before and not any(sums(ledger, quote).values())
 
 
-def test_every_real_swap_against_a_stablecoin_has_its_line(receipts):
+def test_every_real_stablecoin_swap_has_a_line(receipts):
     found = set()
     for row in read_truth(receipts):
         entry = read_real(receipts, row["signature"], row["wallet"])
@@ -470,8 +474,8 @@ def test_every_real_swap_against_a_stablecoin_has_its_line(receipts):
     assert found == {(signature, wallet, quote) for signature, wallet, quote, *_ in SWAPS}
 
 
-def test_real_receipts_of_one_wallet_in_usdc(receipts):
-    """14.198095 USDC for SOL are no trade in USDC; 4.458287 of them buy 500000 raw SRM."""
+def test_real_usdc_receipts_of_one_wallet_have_their_expected_results(receipts):
+    """14.198095 USDC for SOL are not a trade in USDC; 4.458287 of them buy 500000 raw SRM."""
     steps = [read_real(receipts, "3j1Z9Hqn", "D7XYER"), read_real(receipts, "44YLQFH1", "D7XYER")]
     assert told(steps, USDC) == {
         **{"volume": 4_458_287, "trades": 1, "fee_lamports": steps[1].fee},
@@ -482,7 +486,7 @@ def test_real_receipts_of_one_wallet_in_usdc(receipts):
     assert lots(steps, held_mint, USDC) == "500000@4458287"
 
 
-def test_every_real_receipt_closes_in_every_quote(receipts):
+def test_every_real_receipt_reconciles_in_every_stablecoin(receipts):
     closed = named = 0
     for row in read_truth(receipts):
         named += sum(quote in row["tokenChangesRaw"] for quote in MINTS)
@@ -493,12 +497,12 @@ def test_every_real_receipt_closes_in_every_quote(receipts):
             books = ledger.reconcile(quote)
             assert (books.difference, books.closing - books.opening) == (0, change)
             closed += 1
-    # some hold what did not change
+    # some contain unchanged amounts
     assert closed >= named > len(SWAPS)
 
 
-def test_the_recorded_history_closes_with_any_of_its_tokens_as_money(history, monkeypatch):
-    """It has no stablecoin, so each of its tokens has its turn."""
+def test_the_recorded_history_reconciles_with_any_token_as_currency(history, monkeypatch):
+    """It has no stablecoin, so each of its tokens is used in turn."""
     programs, closed = table([history["venue"]]), 0
     receipts = [
         parse_receipt({**one["json"], "transactionIndex": one["index"]})

@@ -63,8 +63,8 @@ def ada(service):
 
 
 def make_crowd(service, dice, now, count=12):
-    """Bots with one or two spans, changes anywhere in the last forty days, some retired, some with
-    a gap in their history, some that gave up a wallet with something in it.
+    """Bots with one or two spans and changes anywhere in the last forty days, some retired, some
+    with a gap in their history, some that disconnected a wallet with holdings.
     """
     for n in range(count):
         made = service.make_bot(f"Bot {n}", address(f"first {n}"))
@@ -92,13 +92,13 @@ def spend(service, dice, wallet, begin, end):
 
 
 def find_provable(name):
-    """An address that a key can sign for."""
+    """An address with a key."""
     return next(a for a in (address(f"{name} {n}") for n in range(99)) if is_provable(a))
 
 
 def make_observed(service, dice, now, count=6):
-    """Bots whose wallets traded anywhere in the last forty days; of some the wallet is claimed by
-    another since, some are retired.
+    """Bots whose wallets traded anywhere in the last forty days; some wallets have since been
+    claimed by another bot, some bots are retired.
     """
     for n in range(count):
         wallet = find_provable(f"traded {n}")
@@ -114,7 +114,7 @@ def make_observed(service, dice, now, count=6):
             attach(service, service.make_bot(f"Claimant {n}"), wallet, now * 1000)
         elif n % 4 == 2:
             influencers.retire_bot(bot, (now - dice.randint(0, 10 * DAY)) * 1000)
-    # Kept, given to another by force, and still its prover's up to then.
+    # Its prover keeps the history up to the forced move.
     lost = find_provable("lost")
     loser = service.make_bot("Loser", lost)
     attach(service, loser, lost, now * 1000, "proven")
@@ -140,8 +140,8 @@ def list_boards(record, now):
 
 @pytest.mark.parametrize("seed", sample(range(4), 1))
 @pytest.mark.parametrize(("record", "make"), [(FORWARD, make_crowd), (ALL, make_observed)])
-def test_stored_or_not_the_board_is_the_same(service, seed, record, make):
-    """Now, and at later moments, when something has left a window and nothing was stored anew."""
+def test_stored_and_computed_boards_are_equal(service, seed, record, make):
+    """Now and later, when trades have left a window and nothing was stored again."""
     dice, now = random.Random(seed), int(time.time())
     make(service, dice, now)
     moments = [now, now + 1, now + dice.randint(1, 8 * DAY), now + 31 * DAY]
@@ -163,9 +163,9 @@ WHERE w.address = ? AND t.block_time >= ? AND t.block_time < ?"""
 
 
 @pytest.mark.parametrize("seed", sample(range(3), 1))
-def test_all_that_is_known_is_the_sum_of_the_trades(service, seed):
-    """By adding them up from the full hour on that a window begins with: for the bot that holds the
-    wallet, for the one that proved it up to the hour it was retired in, and nothing for a claimant.
+def test_all_time_results_are_sums_of_trades(service, seed):
+    """Summed from the full hour that begins the window: for the bot that has the wallet, for the
+    one that proved it until the hour it retired, and nothing for a claimant.
     """
     dice, now = random.Random(seed), int(time.time())
     make_observed(service, dice, now)
@@ -192,10 +192,9 @@ def rank(made, seconds, now, record=FORWARD):
 
 
 @pytest.mark.parametrize("seconds", [one for one in WINDOWS.values() if one])
-def test_a_window_ends_when_its_first_hour_leaves_it(service, ada, seconds):
-    """It is 12:34:56. 1 lamport in the last second before the full hour that the window begins
-    with, 2 in the first second of that hour, 4 half an hour ago: 2 + 4, until that hour has passed
-    at 13:00.
+def test_a_window_drops_its_first_hour_when_it_leaves(service, ada, seconds):
+    """It is 12:34:56. 1 lamport in the last second before the window's first hour, 2 in that hour's
+    first second, 4 half an hour ago: 2 + 4, until that hour has passed at 13:00.
     """
     now = NOW // 1000 + 34 * 60 + 56
     begins = NOW // 1000 - seconds
@@ -209,7 +208,7 @@ def test_a_window_ends_when_its_first_hour_leaves_it(service, ada, seconds):
     assert (rank(ada, 0, now).realized, rank(ada, 0, now).ends) == (7, NEVER)
 
 
-def test_a_window_of_90_days_is_asked_for_by_name(service, ada):
+def test_the_90_day_window_is_available_by_name(service, ada):
     """3 sales 89 days ago, and 3 more 91 days ago."""
     now = int(time.time())
     for days, count in ((91, 3), (89, 6)):
@@ -219,8 +218,8 @@ def test_a_window_of_90_days_is_asked_for_by_name(service, ada):
     assert [row["rank"] for row in rows] == [None, 1, 1]
 
 
-def test_several_wallets_of_a_bot_are_added_up(service, ada):
-    """Two open attachments: since connected 5 - 30, and all that is known of them 100 + 1."""
+def test_a_bots_wallets_are_summed(service, ada):
+    """Two open attachments: 5 - 30 since connecting, and 100 + 1 in all."""
     Attachment.update(ownership="proven").execute()
     service.observe_results(W, 100)
     service.observe_span(W, realized=5, cost_left=2)
@@ -234,32 +233,32 @@ def test_several_wallets_of_a_bot_are_added_up(service, ada):
         found = rank(ada, 0, now)
         assert (found.realized, found.cost_left, found.worst_case) == (-25, 6, -31)
         found = rank(ada, 0, now, ALL)
-        # Three sales each make a rank: observe_results has three of each wallet.
+        # A rank needs three sales: observe_results has three per wallet.
         assert (found.realized, found.matched, found.result_tier) == (101, 6, 0)
 
 
 @contextlib.contextmanager
 def several_open():
-    """Without the index by which a bot has one open attachment."""
+    """Drop the index that allows one open attachment per bot."""
     storage.database.execute_sql("DROP INDEX IF EXISTS attachment_open_bot")
     yield
 
 
-def test_what_a_wallet_held_when_it_was_given_up_is_cost_left(service, ada):
-    """It held 9 lamports' worth when it was disconnected two days ago: in the window of a week, not
-    in that of a day.
+def test_holdings_at_disconnection_are_cost_left(service, ada):
+    """It had holdings of 9 lamports when it was disconnected two days ago: cost left in the 7-day
+    window, not in 24 hours.
     """
     now = NOW // 1000
     service.observe_span(W, at=now - 3 * DAY, open_cost=9, realized=5)
     Attachment.update(detached_at=NOW - 2 * DAY * 1000).execute()
     found = [rank(ada, seconds, now) for seconds in (DAY, 7 * DAY, 0)]
     assert [(one.realized, one.worst_case) for one in found] == [(0, 0), (5, -4), (5, -4)]
-    # What happened in the hour of three days ago leaves first.
+    # The hour of three days ago leaves the window first.
     assert [one.ends for one in found] == [NEVER, now + 4 * DAY + HOUR, NEVER]
 
 
 # ---- who forgets ---------------------------------------------------------------------------------
-def test_what_a_standing_is_made_of_makes_it_forgotten(service, ada):
+def test_a_changed_input_invalidates_a_standing(service, ada):
     service.make_bot("Ben", OTHER)
     assert forgotten() == ["Ada", "Ben"]
     bot = Bot.get_by_id(ada.bot.id)
@@ -279,8 +278,8 @@ def test_what_a_standing_is_made_of_makes_it_forgotten(service, ada):
 
 
 @ground.sqlite_only
-def test_a_pass_that_finds_none_forgotten_reads_twice_and_never_locks(service, ada, monkeypatch):
-    """Unless a window's first hour ended, which an index tells."""
+def test_an_idle_pass_reads_twice_and_never_locks(service, ada, monkeypatch):
+    """Except when a window's first hour ended, which an index shows."""
     observe(W, from_now(lucky().entries, NOW // 1000), NOW)
     refresh_standings(NOW)
     asked, run = [], storage.database.execute_sql
@@ -299,7 +298,7 @@ def test_a_pass_that_finds_none_forgotten_reads_twice_and_never_locks(service, a
     assert refresh_standings(NOW + 91 * DAY * 1000) == 1
 
 
-def test_only_a_publication_that_moves_something_forgets(service, ada):
+def test_only_a_publication_that_moves_something_invalidates(service, ada):
     service.make_bot("Ben", OTHER)
     observe(W, from_now(lucky().entries, NOW // 1000), NOW)
     refresh_standings(NOW)
@@ -310,7 +309,7 @@ def test_only_a_publication_that_moves_something_forgets(service, ada):
     assert forgotten() == ["Ada"]
 
 
-def test_a_gap_that_opens_or_heals_forgets(service, ada):
+def test_opening_or_closing_a_gap_invalidates(service, ada):
     observe(W, from_now(lucky().entries, NOW // 1000), NOW)
     wallet, ledger_store = Wallet.get(Wallet.address == W), LedgerStore()
     ledger_store.apply(wallet)
@@ -322,8 +321,8 @@ def test_a_gap_that_opens_or_heals_forgets(service, ada):
         assert board(service, ada)[0]["unrankedReason"] == reason
 
 
-def test_a_history_that_is_loaded_forgets_though_nothing_else_moved(service, ada):
-    """Its last transactions changed nothing, so only the state of its coverage did."""
+def test_a_finished_history_invalidates_without_new_trades(service, ada):
+    """Its last transactions changed nothing, so only the coverage state changed."""
     observe(W, from_now(lucky().entries, NOW // 1000), NOW)
     wallet, ledger_store = Wallet.get(Wallet.address == W), LedgerStore()
     ledger_store.apply(wallet)
@@ -334,7 +333,7 @@ def test_a_history_that_is_loaded_forgets_though_nothing_else_moved(service, ada
 
 
 # ---- rules, doctor, index ------------------------------------------------------------------------
-def test_three_sales_with_a_result_make_a_rank():
+def test_a_rank_needs_three_sales_with_a_result():
     few, enough = Sums(matched=MIN_SELLS - 1), Sums(matched=1, partial=2)
     assert find_reason(few, True, False, by=RESULT) == "too_few_sells"
     assert find_reason(few, True, True, by=COUNT) is None
@@ -382,14 +381,14 @@ SEEN = Ranked(
         (SEEN._replace(is_retired=True, sums=None), 8, 8, 8),
     ],
 )
-def test_where_a_bot_is_listed_by_each_order(one, by_result, by_return, by_count):
+def test_each_order_lists_a_bot_at_its_place(one, by_result, by_return, by_count):
     made = make_standing(7, Board(ALL, SOL, DAY), 123, one)
     assert made[:8] == (7, ALL, SOL, DAY, 123, by_result, by_return, by_count)
     assert made.sums == (one.sums or NOTHING)
 
 
-def test_what_a_bot_is_ranked_by():
-    """Of 50 lamports 20 left and 7 are held. 1 of 2 SOL is 50%. 2 of 4 positions were won."""
+def test_each_rule_ranks_by_its_number():
+    """Of 50 lamports, 20 left and 7 are held. 1 of 2 SOL is 50%. 2 of 4 positions were won."""
     made = make_standing(7, Board(ALL, SOL, DAY), 123, SEEN)
     assert (made.worst_case, made.return_points, made.win_points) == (23, 5_000, 5_000)
     unknown = make_standing(7, Board(ALL, SOL, DAY), 123, SEEN._replace(sums=Sums(cost=5)))
@@ -397,7 +396,7 @@ def test_what_a_bot_is_ranked_by():
 
 
 @pytest.mark.parametrize("quote", STABLECOINS)
-def test_a_return_in_a_stablecoin_is_ranked_from_a_hundred_on(quote):
+def test_a_stablecoin_return_needs_a_cost_basis_of_one_hundred(quote):
     enough = DID._replace(cost=100 * 10**quote.decimals)
     assert find_reason(enough, True, False, RETURN, quote.mint) is None
     few = enough._replace(cost=enough.cost - 1)
@@ -414,7 +413,7 @@ def list_differences(service):
         reader.close()
 
 
-def test_the_doctor_finds_a_wrong_standing(service, ada):
+def test_doctor_finds_a_wrong_standing(service, ada):
     service.observe_span(W, **GOOD)
     service.observe_results(W, 1)
     refresh_standings(NOW)
@@ -430,7 +429,7 @@ def test_the_doctor_finds_a_wrong_standing(service, ada):
 
 
 @ground.sqlite_only
-def test_the_best_are_read_in_the_order_of_an_index(db):
+def test_top_bots_are_read_by_index(db):
     for order in leaderboard.ORDERS.values():
         sql = leaderboard.LISTED.format(tier=order.tier, column=order.column)
         rows = db.execute_sql(f"EXPLAIN QUERY PLAN {sql}", (ALL, SOL, 0, 0, 5))
@@ -440,8 +439,8 @@ def test_the_best_are_read_in_the_order_of_an_index(db):
 
 @ground.sqlite_only
 @pytest.mark.parametrize("record", [FORWARD, ALL])
-def test_running_totals_are_found_by_their_key(db, record):
-    """However long the past of a wallet is: each step names the whole key up to the hour."""
+def test_running_totals_are_found_by_key(db, record):
+    """However long a wallet's past is, each step uses the whole key up to the hour."""
     plans = []
 
     def rows(sql):

@@ -5,10 +5,10 @@ from teller import FEE, Teller
 from chain.stored.summary import show_positions, show_reconciliation, show_results
 
 
-def test_readers_see_each_sum_under_its_name():
+def test_every_sum_has_its_documented_name():
     """10@100 A: 4 sold for 60 (20), 2 lost (20 of cost), 4 become 2 D (40). 3 B of unknown cost
-    sold for 30. 5@? and 5@50 C sold for 200: half of it less 50 (50), the other half unmatched.
-    In the worst case 70 - 20 - 40. 40 and 50 brought 60 and 100: 70 on 90. The position in A lost,
+    sold for 30. 5@? and 5@50 C sold for 200: half of it minus 50 (50), the other half unmatched.
+    The worst case is 70 - 20 - 40. 40 and 50 sold for 60 and 100: 70 on 90. The position in A lost,
     that in C won, and that in D is open.
     """
     t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2).swap("A", 4, "D", 2)

@@ -40,9 +40,7 @@ def opened(settings):
 
 @pytest.fixture
 def story(settings):
-    """(settings, chain, what a quiet observation of it makes): the database is empty and closed
-    again.
-    """
+    """(settings, chain, the undisturbed result), with an empty, closed database."""
     chain = market(5, ("ada", "eve"), 60)
     storage.migrate(storage.connect(settings))
     with opened(settings):
@@ -53,8 +51,8 @@ def story(settings):
 
 
 def fork(settings, chain, prepare=lambda: None):
-    """A process that observes until nothing changes any more; its id. It leaves with 0 when done, 3
-    when the database failed it.
+    """Start a process that observes until nothing changes; return its ID. It exits with 0 when done
+    and 3 after a database error.
     """
     pid = os.fork()
     if pid:
@@ -72,12 +70,12 @@ def fork(settings, chain, prepare=lambda: None):
 
 
 def wait_for(pid):
-    """The exit code of a process, negative for the signal that ended it."""
+    """A process's exit code, negative for a fatal signal."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def undisturbed(settings, chain):
-    """Seconds that one process left alone needs; the database is as empty afterwards as before."""
+    """Seconds that an undisturbed process needs; the database is empty again afterwards."""
     began = time.monotonic()
     assert wait_for(fork(settings, chain)) == 0
     span = time.monotonic() - began
@@ -97,15 +95,15 @@ def check(settings, truth):
 
 
 # ---- kill -9 -------------------------------------------------------------------------------------
-def test_killed_at_any_moment(story, full):
-    """SIGKILL from outside after a random time, again and again, each new process going on with
-    what is there; some kills hit nothing but the start.
+def test_kills_at_random_moments_lose_nothing(story, full):
+    """SIGKILL after random times, with each new process continuing; some kills only hit the
+    startup.
     """
     settings, chain, truth = story
     dice, kills, span = random.Random(11), 0, undisturbed(settings, chain)
     while kills < (25 if full else 8):
         pid = fork(settings, chain)
-        # Of this machine: a fast one is done before a fixed time is over.
+        # Measured on this machine: a fast one finishes before any fixed time.
         time.sleep(dice.uniform(0, span / 10))
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -113,11 +111,11 @@ def test_killed_at_any_moment(story, full):
         if code == 0 and kills >= 5:
             break
         if code == 0:
-            # The machine was busier while it was measured: sooner, and from the beginning.
+            # The machine was busier during the measurement, so start over with shorter times.
             span /= 2
             begin_anew(settings)
             continue
-        # A fault of the process itself is no kill.
+        # A process's own error isn't a kill.
         assert code == -signal.SIGKILL
         kills += 1
         with opened(settings):
@@ -126,9 +124,9 @@ def test_killed_at_any_moment(story, full):
     check(settings, truth)
 
 
-def test_killed_between_any_two_writes(story):
-    """The process ends itself before its nth statement, n growing: every place between two writes
-    is hit once.
+def test_kills_between_any_two_writes_lose_nothing(story):
+    """The process ends itself before its nth statement, for increasing n, so that every point
+    between two writes is hit once.
     """
     settings, chain, truth = story
 
@@ -155,9 +153,9 @@ def test_killed_between_any_two_writes(story):
     check(settings, truth)
 
 
-def test_the_command_killed_in_the_middle(tmp_path, history, expected):
-    """`app.py observe --once` against the replay node, killed three times, then let through: as the
-    oracle has it.
+def test_killing_the_command_loses_nothing(tmp_path, history, expected):
+    """`app.py observe --once` against the replay node, killed three times, then left to finish: it
+    matches the oracle.
     """
     with ReplayNode(tmp_path) as node:
         environ = {
@@ -193,7 +191,7 @@ def test_the_command_killed_in_the_middle(tmp_path, history, expected):
             json.loads(said)[wallet]["state"] == "complete"
             and json.loads(said)[wallet]["receipts"] == 240
         )
-        # Each kill loses a slice at most.
+        # Each kill loses at most one slice.
         assert node.stats()["calls"]["getTransaction"] <= 240 + 3 * SLICE
         settings = ground.settings_of(tmp_path / "data")
         with opened(settings):
@@ -204,10 +202,8 @@ def test_the_command_killed_in_the_middle(tmp_path, history, expected):
 
 
 # ---- no lock, no disk ----------------------------------------------------------------------------
-def test_locked_out_for_a_while(story):
-    """Somebody else holds the write lock in the middle of everything: passes fail, nothing is
-    lost.
-    """
+def test_a_locked_database_loses_nothing(story):
+    """Another process has the write lock during the run: passes fail, nothing is lost."""
     settings, chain, truth = story
     with opened(settings):
         seen = Lookout(settings, FakeNode(chain))
@@ -229,8 +225,8 @@ def test_locked_out_for_a_while(story):
 
 @ground.sqlite_only
 @pytest.mark.parametrize("pages", [0, 1, 3, 8])
-def test_the_database_may_not_grow(story, pages):
-    """So many pages more and the disk is full; once there is room again everything goes on."""
+def test_a_full_database_recovers_once_there_is_room(story, pages):
+    """The disk is full after this many pages; once there is room, everything continues."""
     settings, chain, truth = story
     with opened(settings):
         seen = Lookout(settings, FakeNode(chain))
@@ -245,9 +241,9 @@ def test_the_database_may_not_grow(story, pages):
 
 
 @ground.sqlite_only
-def test_the_file_may_not_grow(story, full):
-    """The same by the operating system, at sizes where the write-ahead log and the file itself hit
-    the limit: the process fails or ends, the file stays sound.
+def test_a_full_disk_recovers_once_there_is_room(story, full):
+    """The same enforced by the operating system, at sizes where the write-ahead log or the file
+    reaches the limit: the process fails, but the file stays intact.
     """
     settings, chain, truth = story
     codes = set()
@@ -264,8 +260,8 @@ def test_the_file_may_not_grow(story, full):
     check(settings, truth)
 
 
-def test_a_receipt_damaged_on_disk_is_fetched_again(story):
-    """Its bytes are gone: rebuild says so, and the next poll asks a node for it."""
+def test_a_damaged_receipt_is_fetched_again(story):
+    """Its bytes are gone: rebuild reports it, and the next poll fetches it again."""
     settings, chain, truth = story
     assert wait_for(fork(settings, chain)) == 0
     with opened(settings):
@@ -282,7 +278,7 @@ def test_a_receipt_damaged_on_disk_is_fetched_again(story):
 
 # ---- two workers ---------------------------------------------------------------------------------
 def holder_of(path):
-    """The process that holds the lock on a file, by what the kernel says; None without one."""
+    """The process that holds a file's lock according to the kernel, or None."""
     if not path.exists():
         return None
     inode = f":{path.stat().st_ino} "
@@ -295,8 +291,8 @@ def holder_of(path):
 
 
 @ground.sqlite_only
-def test_two_workers_one_of_them_at_work_and_its_successor(tmp_path):
-    """Real gunicorn. The leader is killed with -9: another process takes the lock."""
+def test_one_of_two_workers_observes_and_is_replaced(tmp_path):
+    """Real gunicorn. The leader is killed with -9 and another process takes the lock."""
     server = Server(tmp_path, WEB_CONCURRENCY="2", OBSERVER_INTERVAL_SECONDS="1")
     try:
         lock, end = tmp_path / "data" / "jobs.lock", time.monotonic() + 60
@@ -327,7 +323,7 @@ def rebuild(settings):
     return json.loads(done.stdout)
 
 
-def test_rebuild_finds_nothing_to_change_and_restores_what_was_changed(story):
+def test_rebuild_changes_nothing_or_restores_edited_rows(story):
     settings, chain, truth = story
     assert wait_for(fork(settings, chain)) == 0
     assert rebuild(settings)["changed"] is False

@@ -69,7 +69,9 @@ def scene_of(*extra, **lamports):
 
 
 def sell(scene, raw, lamports, wallet="ada", names=()):
-    """A sale on a bonding curve: tokens go in, the program moves lamports out by itself."""
+    """A sale on a bonding curve: tokens go in, and the program moves lamports out without an
+    instruction.
+    """
     with scene.call(PUMP, wallet, account_of(wallet, "CAT"), "curve", *names):
         scene.send("CAT", wallet, "curve", raw)
         scene.shift("curve", wallet, lamports)
@@ -81,8 +83,8 @@ def buy(scene, raw, lamports, payer="ada", to="ada"):
         scene.send("CAT", "curve", to, raw)
 
 
-def test_a_no_op_of_a_router_makes_no_swap_of_what_another_program_does():
-    """Stake that is withdrawn stays that: nothing of it can verify a post."""
+def test_an_empty_router_call_does_not_turn_another_transaction_into_a_swap():
+    """Withdrawn stake stays that and can't verify a post."""
     scene = scene_of()
     scene.noop(JUPITER, account_of("ada", "CAT"), "ada")
     scene.withdraw("stake", "friend", "ada", SOL)
@@ -91,7 +93,7 @@ def test_a_no_op_of_a_router_makes_no_swap_of_what_another_program_does():
 
 
 # ---- honest ones -------------------------------------------------------------------------------
-def test_a_sale_and_a_purchase():
+def test_a_sale_and_a_purchase_have_their_market_value():
     scene = scene_of()
     sell(scene, 100, 3 * SOL)
     found = entry(scene, "ada")
@@ -104,9 +106,9 @@ def test_a_sale_and_a_purchase():
     assert found.counterparties == (address(account_of("curve", "CAT")),)
 
 
-def test_a_sale_whose_account_is_opened_again_for_another_mint():
-    """All 1,000 CAT are sold for 3 SOL less the fee. 700 DOG that a friend sends into the account,
-    which is DOG's by then, came beside; its rent came back and was paid again.
+def test_a_sale_survives_reopening_its_account_for_another_mint():
+    """All 1,000 CAT are sold for 3 SOL minus the fee. A friend sends 700 DOG into the account,
+    which is DOG's by then, from outside the venue; its rent was returned and paid again.
     """
     scene = scene_of()
     sell(scene, 1_000, 3 * SOL)
@@ -123,12 +125,12 @@ def test_a_sale_whose_account_is_opened_again_for_another_mint():
 
 @pytest.mark.parametrize(
     "theirs, percent",
-    # Of 1,000 that were sold ada gave 960 or 1: 96 % and 0.1 %, rounded down.
+    # Of 1,000 sold, ada gave 960 or 1: 96% and 0.1%, rounded down.
     [(40, 96), (999, 0)],
 )
 @pytest.mark.parametrize("authority", ["friend", "ada"])
-def test_what_a_friend_gave_into_a_sale_is_not_the_wallets(theirs, percent, authority):
-    """Whether he signed, or let ada spend from his account (`approve`, in another transaction)."""
+def test_a_friends_part_of_a_sale_is_not_the_wallets(theirs, percent, authority):
+    """Whether he signed or let ada spend from his account (`approve`, in another transaction)."""
     scene = scene_of()
     with (
         scene.call(JUPITER, "ada", account_of("ada", "CAT"), account_of("friend", "CAT"), "curve"),
@@ -141,8 +143,8 @@ def test_what_a_friend_gave_into_a_sale_is_not_the_wallets(theirs, percent, auth
     assert (found.kind, found.explained_percent, found.flags) == ("sell", percent, FED)
 
 
-def test_an_unknown_wrapper_that_holds_the_pool_writable_keeps_the_price():
-    """The curve lost 3 SOL, of which its fee account gained 0.03: 2.97 are explained, and got."""
+def test_an_unknown_wrapper_with_a_writable_pool_keeps_the_price():
+    """The curve lost 3 SOL, and its fee account gained 0.03: 2.97 are explained and received."""
     scene = scene_of(cashier=SOL)
     with scene.call(WRAPPER, "ada", account_of("ada", "CAT"), "curve", "cashier"):
         sell(scene, 100, 297 * SOL // 100, names=("cashier",))
@@ -152,9 +154,9 @@ def test_an_unknown_wrapper_that_holds_the_pool_writable_keeps_the_price():
     assert (found.venue_sol, found.beside_sol) == (297 * SOL // 100 - FEE, 0)
 
 
-def test_a_relayers_rent_given_away_is_taken_off_once():
-    """The relayer opens ada's account for FOX and keeps no claim: its rent is sponsored, which is
-    no part of the trade already, and no gift beside it too.
+def test_rent_a_relayer_gives_away_is_subtracted_once():
+    """The relayer opens ada's account for FOX and keeps no claim: its rent is sponsored, so it is
+    neither part of the trade nor also a gift.
     """
     scene = scene_of(relayer=SOL)
     scene.open("relayer", "ada", "FOX")
@@ -165,8 +167,8 @@ def test_a_relayers_rent_given_away_is_taken_off_once():
     assert found.flags == ("sponsored_rent",)
 
 
-def test_what_a_pool_pays_into_an_account_opened_here_is_no_rent():
-    """Ada opens her account of wrapped SOL, sells 100 CAT for 3 SOL into it, and keeps it open."""
+def test_a_payout_into_a_new_account_is_not_rent():
+    """Ada opens her wrapped SOL account, sells 100 CAT for 3 SOL into it, and keeps it open."""
     scene = scene_of().holds("pool", "CAT", 0).holds("pool", "SOL", 9 * SOL)
     scene.open("ada", "ada", "SOL")
     with scene.call(RAYDIUM, "ada", "pool"):
@@ -177,8 +179,8 @@ def test_what_a_pool_pays_into_an_account_opened_here_is_no_rent():
     assert (found.rent, found.explained_percent) == (RENT, 100)
 
 
-def test_who_owns_the_tokens_sold_need_not_be_named():
-    """The vault of the tokens is the curve's, its owner on paper no account of the receipt."""
+def test_the_seller_need_not_be_named():
+    """The token vault is the curve's; its nominal owner isn't an account of the receipt."""
     scene = scene_of().holds("nobody named", "CAT", 0, word="vault")
     with scene.call(PUMP, "ada", "curve", "vault"):
         scene.send("CAT", "ada", "vault", 100)
@@ -187,7 +189,7 @@ def test_who_owns_the_tokens_sold_need_not_be_named():
     assert (found.kind, found.venue_sol, found.counterparties) == ("sell", 3 * SOL - FEE, ())
 
 
-def test_moves_between_own_accounts_are_no_arrivals():
+def test_moves_between_own_accounts_are_not_arrivals():
     """Ada wraps 5 SOL, moves CAT to a second account of hers and sells: 3 SOL for 100."""
     scene = scene_of().holds("ada", "SOL", 0).holds("ada", "CAT", 7, word="ada's other CAT")
     scene.wrap("ada", 5 * SOL)
@@ -199,7 +201,7 @@ def test_moves_between_own_accounts_are_no_arrivals():
 
 
 def test_without_heights_the_whole_instruction_is_the_call():
-    """An unknown wrapper of early days: its rows say not who called whom. 100 CAT for 3 SOL."""
+    """An early unknown wrapper whose rows don't show the callers. 100 CAT for 3 SOL."""
     scene = scene_of().holds("ada", "SOL", 0).holds("pool", "SOL", 50 * SOL).holds("pool", "CAT", 9)
     with scene.call(WRAPPER, "ada"), scene.call(RAYDIUM, "ada", "pool"):
         scene.send("CAT", "ada", "pool", 100)
@@ -219,8 +221,8 @@ def test_a_request_for_quote_names_its_maker():
     assert found.counterparties == (address(account_of("friend", "SOL")),)
 
 
-def test_rent_that_a_maker_gives_away_is_no_part_of_what_it_pays():
-    """The maker pays 1 SOL for 100 CAT, and opens ada's account of FOX: that rent is sponsored."""
+def test_rent_a_maker_gives_away_is_not_part_of_its_payment():
+    """The maker pays 1 SOL for 100 CAT and opens ada's account of FOX: that rent is sponsored."""
     scene = scene_of()
     with scene.call(RFQ, "ada", "friend"):
         scene.send("CAT", "ada", "friend", 100)
@@ -231,8 +233,10 @@ def test_rent_that_a_maker_gives_away_is_no_part_of_what_it_pays():
     assert (found.venue_sol, found.explained_percent) == (SOL, 100)
 
 
-def test_a_round_trip_that_brings_one_lamport_back():
-    """2 SOL buy 100 CAT, for which the curve moves one lamport by itself: all but that is lost."""
+def test_a_round_trip_may_return_one_lamport():
+    """2 SOL buy 100 CAT, for which the curve moves one lamport without an instruction: the rest is
+    lost.
+    """
     scene = scene_of()
     buy(scene, 100, 2 * SOL)
     sell(scene, 100, 1)
@@ -244,7 +248,7 @@ def test_a_round_trip_that_brings_one_lamport_back():
     )
 
 
-def test_a_marker_makes_a_trade_of_the_whole_transaction():
+def test_a_marker_turns_the_whole_transaction_into_a_trade():
     """Two plain transfers: with the marker a sale, without it an unknown exchange."""
     scene = scene_of()
     scene.send("CAT", "ada", "friend", 100)
@@ -263,7 +267,7 @@ def test_a_marker_makes_a_trade_of_the_whole_transaction():
     ],
     ids=("nothing", "opens", "closes"),
 )
-def test_a_marker_that_moves_nothing_is_what_stands_beside_it(beside, kind, flags):
+def test_an_empty_marker_is_outside_the_venue(beside, kind, flags):
     scene = scene_of()
     scene.noop(MARKER)
     if beside:
@@ -273,9 +277,9 @@ def test_a_marker_that_moves_nothing_is_what_stands_beside_it(beside, kind, flag
 
 
 # ---- what passed beside the venue ----------------------------------------------------------------
-def test_what_another_took_from_the_pool_explains_nothing():
-    """The curve pays 10 SOL to a friend who sells beside ada; a program gives ada 10 SOL. The
-    curve's loss is the friend's gain.
+def test_what_others_take_from_the_pool_explains_nothing():
+    """The curve pays 10 SOL to a friend who sells in the same transaction; a program gives ada 10
+    SOL. The curve's loss is the friend's gain.
     """
     scene = scene_of(vault=50 * SOL)
     sell(scene, 1, 1_000)
@@ -286,8 +290,8 @@ def test_what_another_took_from_the_pool_explains_nothing():
     assert found.explained_percent == 0 and "value_unexplained" in found.flags
 
 
-def test_a_gift_of_as_much_as_is_sold_leaves_the_sale():
-    """100 CAT go and 100 come: the balance is as before, and 100 were sold for 3 SOL."""
+def test_a_gift_as_large_as_the_sale_keeps_the_sale():
+    """100 CAT leave and 100 arrive: the balance is unchanged, and 100 were sold for 3 SOL."""
     scene = scene_of()
     sell(scene, 100, 3 * SOL)
     scene.send("CAT", "friend", "ada", 100)
@@ -296,8 +300,8 @@ def test_a_gift_of_as_much_as_is_sold_leaves_the_sale():
     assert (found.venue_tokens, found.explained_percent) == (((address("CAT"), -100, 6),), 100)
 
 
-def test_a_token_gift_beside_a_sale_of_another_leaves_the_sale():
-    """Without the split it has the shape of a swap with SOL: never priced."""
+def test_a_token_gift_during_another_sale_keeps_the_sale():
+    """Without the split it looks like a swap with SOL, which is never priced."""
     scene = scene_of()
     sell(scene, 100, 3 * SOL)
     scene.send("DOG", "friend", "ada", 70)
@@ -306,7 +310,7 @@ def test_a_token_gift_beside_a_sale_of_another_leaves_the_sale():
     assert beside_tokens(found) == {address("DOG"): 70}
 
 
-def test_tokens_sent_away_beside_a_sale_are_not_sold():
+def test_tokens_sent_away_during_a_sale_are_not_sold():
     """100 go into the call and 50 to a friend: two thirds of 150 are explained."""
     scene = scene_of()
     sell(scene, 100, 3 * SOL)
@@ -317,7 +321,7 @@ def test_tokens_sent_away_beside_a_sale_are_not_sold():
 
 
 @pytest.mark.parametrize("sold, flags", [(95, ()), (94, ("value_unexplained",))])
-def test_ninety_five_of_a_hundred_have_to_be_explained(sold, flags):
+def test_ninety_five_percent_must_be_explained(sold, flags):
     """100 left ada's account, the rest of them for a friend."""
     scene = scene_of()
     sell(scene, sold, 3 * SOL)
@@ -327,9 +331,9 @@ def test_ninety_five_of_a_hundred_have_to_be_explained(sold, flags):
 
 
 @pytest.mark.parametrize("given, beside, flags", [(5, 5, ()), (6, 0, ("value_unexplained",))])
-def test_what_is_not_explained_of_a_sale_is_received_where_the_rest_is_enough(given, beside, flags):
-    """The curve pays 95 of 100 million lamports, or 94; an unknown program gives the rest unshown,
-    which without a price is nobody's gift.
+def test_unexplained_value_is_received_if_the_rest_suffices(given, beside, flags):
+    """The curve pays 95 of 100 million lamports, or 94; an unknown program gives the rest without
+    an instruction, which without a price isn't a gift.
     """
     scene, million = scene_of(vault=SOL), 10**6
     sell(scene, 100, (100 - given) * million)
@@ -340,9 +344,9 @@ def test_what_is_not_explained_of_a_sale_is_received_where_the_rest_is_enough(gi
     assert found.beside_sol == beside * million
 
 
-def test_what_a_stranger_gives_beside_an_unexplained_purchase_is_received():
-    """As above a second wallet paid for the CAT; of the 500 lamports that an unknown program gave
-    beside, no price is asked.
+def test_a_strangers_gift_during_an_unexplained_purchase_is_received():
+    """As above, a second wallet paid for the CAT; the 500 lamports from an unknown program need no
+    price.
     """
     scene = scene_of(vault=SOL)
     with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve", "friend"):
@@ -360,9 +364,9 @@ LIMIT = "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X"
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_a_fill_is_explained_by_known_calls_only(inside):
-    """A keeper fills ada's order with 70 DOG: out of its own account, inside the order program's
-    call or beside it.
+def test_only_known_calls_explain_a_fill(inside):
+    """A keeper fills ada's order with 70 DOG: from its own account, inside the order program's call
+    or outside it.
     """
     (fill,) = discriminators("flash_fill_order")
     scene = scene_of()
@@ -378,7 +382,7 @@ def test_a_fill_is_explained_by_known_calls_only(inside):
     assert beside_tokens(found) == ({} if inside else {address("DOG"): 70})
 
 
-def test_of_a_fill_that_came_beside_one_unit_is_as_unexplained_as_many():
+def test_one_outside_unit_makes_a_fill_as_unexplained_as_many():
     (fill,) = discriminators("flash_fill_order")
     scene = scene_of()
     scene.noop(LIMIT, "ada", "friend", data=b58encode(fill))
@@ -388,9 +392,10 @@ def test_of_a_fill_that_came_beside_one_unit_is_as_unexplained_as_many():
     assert found.beside_tokens == ((address("DOG"), 1, 6),)
 
 
-def test_a_sale_into_which_more_sol_went_than_came_out_is_not_explained():
-    """A marker makes one call of all: a curve pays a million lamports for 100 CAT, and rent of two
-    million goes into a friend's new account, which is no price; but nothing came out either.
+def test_a_sale_that_paid_in_more_sol_than_it_returned_is_unexplained():
+    """A marker turns everything into one call: a curve pays a million lamports for 100 CAT, and two
+    million go into a friend's new account as rent, which isn't a price; but nothing came out
+    either.
     """
     scene = scene_of()
     scene.noop(MARKER)
@@ -412,9 +417,9 @@ def test_a_sale_into_which_more_sol_went_than_came_out_is_not_explained():
         ("nothing", None, 0, ()),
     ],
 )
-def test_a_fill_in_lamports_is_explained_by_known_calls_too(how, percent, beside, flags):
-    """A keeper pays 2 SOL inside the order program's call, or beside it, or nothing yet: then there
-    is nothing to explain.
+def test_only_known_calls_explain_a_fill_in_lamports(how, percent, beside, flags):
+    """A keeper pays 2 SOL inside the order program's call, outside it, or not yet: then there is
+    nothing to explain.
     """
     (fill,) = discriminators("flash_fill_order")
     scene = scene_of()
@@ -431,8 +436,8 @@ def test_a_fill_in_lamports_is_explained_by_known_calls_too(how, percent, beside
 
 
 @pytest.mark.parametrize("name", ["create_order", "cancel_order", "fill_order", "unknown"])
-def test_an_order_call_that_does_nothing_hides_no_sale(name):
-    """100 CAT are sold for 3 SOL less the fee; the call of the order program moves nothing."""
+def test_an_empty_order_call_hides_no_sale(name):
+    """100 CAT are sold for 3 SOL minus the fee; the order program's call moves nothing."""
     (step,) = discriminators(name)
     scene = scene_of()
     scene.noop(LIMIT, "ada", account_of("ada", "CAT"), data=b58encode(step))
@@ -443,9 +448,9 @@ def test_an_order_call_that_does_nothing_hides_no_sale(name):
 
 
 @pytest.mark.parametrize("does", ["sends", "closes", "unknown"])
-def test_an_order_call_that_does_something_stays_an_order_beside_a_sale(does):
-    """It sends DOG of the friend's on, or closes his account; or the node did not record what
-    instructions called. Order before swap, as the rules have it.
+def test_an_active_order_call_next_to_a_sale_stays_an_order(does):
+    """It passes on the friend's DOG or closes his account, or the node didn't record inner calls.
+    By the rules, an order precedes a swap.
     """
     (fill,) = discriminators("fill_order")
     scene = scene_of().holds("order", "DOG", 0).holds("friend", "FOX", 0)
@@ -461,7 +466,7 @@ def test_an_order_call_that_does_something_stays_an_order_beside_a_sale(does):
     assert read_entry(parse_receipt(raw), address("ada"), PROGRAMS).kind == "order_fill"
 
 
-def test_an_order_call_that_does_nothing_hides_no_lending_either():
+def test_an_empty_order_call_hides_no_lending():
     scene = scene_of()
     scene.noop(LIMIT, "ada", data=b58encode(bytes(8)))
     with scene.call(KAMINO, "ada"):
@@ -484,8 +489,8 @@ KAMINO = "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD"
         ("flash_take_order_end", "order_fill"),
     ],
 )
-def test_kaminos_instructions_name_the_step_of_an_order(name, kind):
-    """All move the same: the wallet, which signs, gives 70 CAT."""
+def test_kamino_instructions_name_the_order_step(name, kind):
+    """All move the same: the signing wallet gives 70 CAT."""
     (step,) = discriminators(name)
     scene = scene_of()
     with scene.call(LIMO, "ada", "friend", data=b58encode(step)):
@@ -493,8 +498,8 @@ def test_kaminos_instructions_name_the_step_of_an_order(name, kind):
     assert entry(scene, "ada").kind == kind
 
 
-def test_what_an_order_holds_is_told_from_nothing_to_nothing():
-    """70 CAT go into an account that is opened for them, and come back when it is closed."""
+def test_order_holdings_are_tracked_from_open_to_close():
+    """70 CAT go into an account opened for them and return when it is closed."""
     (opens,), (closes,) = map(discriminators, ("create_order", "close_order_and_claim_tip"))
     scene = scene_of(order=SOL)
     with scene.call(LIMO, "ada", "order", data=b58encode(opens)):
@@ -511,9 +516,9 @@ def test_what_an_order_holds_is_told_from_nothing_to_nothing():
     assert told == {(escrow, address("CAT"), 70, 0), (escrow, WRAPPED_SOL, RENT, 0)}
 
 
-def test_an_escrow_is_paid_by_the_wallet_in_the_orders_call():
-    """Ada puts 7 CAT into her order and gives a friend 70; he puts 600 into an order of his own.
-    Of others' accounts those are kept that lost something, and her escrow.
+def test_the_wallet_pays_its_escrow_in_the_order_call():
+    """Ada puts 7 CAT into her order and gives a friend 70; he puts 600 into his own order. Others'
+    accounts are kept if they lost something, and so is her escrow.
     """
     (opens,) = discriminators("create_order")
     scene = scene_of(order=SOL, other=SOL).holds("order", "CAT", 0).holds("other", "CAT", 0)
@@ -531,9 +536,9 @@ def test_an_escrow_is_paid_by_the_wallet_in_the_orders_call():
 
 
 @pytest.mark.parametrize("heights, told", [(True, True), (False, True), (True, False)])
-def test_an_escrow_is_found_whatever_the_node_tells_of_inner_calls(heights, told):
+def test_an_escrow_is_found_with_or_without_inner_calls(heights, told):
     """In a wrapper's call; without heights, its whole instruction is the order's; without inner
-    calls, every account that got something may be it.
+    calls, any account that received something may be it.
     """
     (opens,) = discriminators("create_order")
     scene = scene_of(order=SOL).holds("order", "CAT", 0)
@@ -548,8 +553,8 @@ def test_an_escrow_is_found_whatever_the_node_tells_of_inner_calls(heights, told
 
 
 @pytest.mark.parametrize("opens, kind", [(True, "other"), (False, "buy")])
-def test_a_bridge_that_takes_lamports_for_an_account_stands_beside_a_swap(opens, kind):
-    """A call of it that moves nothing of ada's does not."""
+def test_a_bridge_that_takes_lamports_is_kept_apart_from_a_swap(opens, kind):
+    """A call that moves nothing of ada's doesn't count."""
     scene = scene_of()
     buy(scene, 100, SOL)
     with scene.call(BRIDGE, "ada", "message"):
@@ -562,7 +567,7 @@ def test_a_bridge_that_takes_lamports_for_an_account_stands_beside_a_swap(opens,
 @pytest.mark.parametrize(
     "swaps, flags", [(False, ("ambiguous", "no_swap")), (True, ("ambiguous",))]
 )
-def test_two_programs_next_to_each_other_verify_nothing(swaps, flags):
+def test_two_adjacent_programs_verify_nothing(swaps, flags):
     """70 CAT go into lending and a bridge takes lamports; ada signs."""
     scene = scene_of()
     with scene.call(KAMINO, "ada"):
@@ -576,9 +581,9 @@ def test_two_programs_next_to_each_other_verify_nothing(swaps, flags):
     assert judge_alone(found, {address("CAT")}, None) == ("none", "ambiguous")
 
 
-def test_an_order_beside_a_call_that_only_records_is_told_by_what_was_given():
-    """A deposit of nothing into lending comes first; the order's name is none that is known, and
-    ada, who signs, gives 70 CAT.
+def test_an_order_next_to_a_recording_call_is_read_by_what_was_given():
+    """An empty lending deposit comes first; the order's name is unknown, and the signer ada gives
+    70 CAT.
     """
     scene = scene_of()
     scene.noop(KAMINO, "ada")
@@ -587,9 +592,9 @@ def test_an_order_beside_a_call_that_only_records_is_told_by_what_was_given():
     assert entry(scene, "ada").kind == "order_open"
 
 
-def test_a_venue_names_what_was_called_and_what_stood_beside():
-    """The router calls itself too, to tell of events, and one venue twice; two sales on pump.fun
-    beside it are one name.
+def test_a_venue_names_its_calls_and_the_outside_moves():
+    """The router also calls itself to emit events, and calls one venue twice; two pump.fun sales
+    next to it are one name.
     """
     scene = scene_of().holds("pool", "CAT", 0).holds("pool", "SOL", 9 * SOL).holds("ada", "SOL", 0)
     with scene.call(JUPITER, "ada"):
@@ -605,9 +610,9 @@ def test_a_venue_names_what_was_called_and_what_stood_beside():
 
 
 @pytest.mark.parametrize("got", [1, 0])
-def test_what_came_beside_an_unpriced_trade_is_no_part_of_it(got):
-    """One outlay buys CAT and DOG, or CAT comes and goes whole for lamports that go but never come
-    back: neither has a price. A friend sends 50 FOX and 2 SOL in the same transaction.
+def test_outside_value_is_not_part_of_an_unpriced_trade(got):
+    """One payment buys CAT and DOG, or CAT arrives and leaves completely for lamports that are
+    never returned: neither has a price. A friend sends 50 FOX and 2 SOL in the same transaction.
     """
     scene = (
         scene_of().holds("curve", "DOG", 10**9).holds("ada", "FOX", 0).holds("friend", "FOX", 50)
@@ -630,8 +635,8 @@ def test_what_came_beside_an_unpriced_trade_is_no_part_of_it(got):
 
 
 # ---- call by call --------------------------------------------------------------------------------
-def test_what_such_a_call_puts_into_an_account_that_it_opens_is_no_price():
-    """As above, and 5 lamports go into a ticket that the call opens; 7 into one that was there."""
+def test_funding_an_account_the_call_opens_is_not_a_price():
+    """As above, and 5 lamports go into a ticket that the call opens; 7 into an existing one."""
     scene = scene_of(kept=1)
     buy(scene, 100, SOL)
     with scene.call(PUMP, "ada", account_of("friend", "CAT"), "curve", "ticket"):
@@ -645,9 +650,9 @@ def test_what_such_a_call_puts_into_an_account_that_it_opens_is_no_price():
     assert found.venue_sol == -SOL - 1_000 - 5 - FEE
 
 
-def test_what_others_sent_passed_through_nobody_elses_hands():
-    """99 FOX came with the sale of 100 CAT, while 10,000 went from the curve to a friend: they are
-    bought, and no rest of what ada passed on.
+def test_others_transfers_pass_through_no_third_hands():
+    """99 FOX arrived with the sale of 100 CAT, while 10,000 went from the curve to a friend: they
+    are a purchase, not a residue.
     """
     scene = scene_of().holds("curve", "FOX", 20_000).holds("friend", "FOX", 0)
     with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve"):
@@ -659,14 +664,14 @@ def test_what_others_sent_passed_through_nobody_elses_hands():
     assert (found.kind, found.mint, found.residues) == ("swap", address("FOX"), ())
 
 
-def test_a_purchase_for_somebody_else_alone_is_no_trade():
+def test_a_purchase_entirely_for_somebody_else_is_not_a_trade():
     scene = scene_of()
     buy(scene, 300, 2 * SOL, payer="ada", to="friend")
     assert entry(scene, "ada").kind == "native_transfer"
 
 
-def test_a_creators_fee_collected_beside_a_sale_is_received():
-    """3 SOL of the curve; 4 of the creator's vault."""
+def test_creator_fees_collected_during_a_sale_are_received():
+    """3 SOL from the curve; 4 from the creator's vault."""
     scene = scene_of(vault=9 * SOL)
     sell(scene, 100, 3 * SOL)
     with scene.call(PUMP, "ada", "vault"):
@@ -676,7 +681,7 @@ def test_a_creators_fee_collected_beside_a_sale_is_received():
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_a_fee_out_of_somebody_elses_trade_is_fee_income(shown):
+def test_a_fee_from_another_trade_is_fee_income(shown):
     """The friend sells for 2.97 SOL; ada, who did nothing, gets 0.03."""
     scene = scene_of()
     with scene.call(PUMP, "friend", "curve", "ada"):
@@ -689,8 +694,8 @@ def test_a_fee_out_of_somebody_elses_trade_is_fee_income(shown):
 
 
 @pytest.mark.parametrize("got, kind", [(99, "other"), (100, "transfer_in")])
-def test_a_fee_in_tokens_is_less_than_half_of_what_came_out(got, kind):
-    """The friend buys; ada, who did nothing, gets 99 CAT of 199, or 100 of 200, which is half,
+def test_a_token_fee_is_less_than_half_of_the_output(got, kind):
+    """The friend buys; ada, who did nothing, gets 99 of 199 CAT, or 100 of 200, which is half,
     however many DOG the curve gets.
     """
     scene = scene_of().holds("curve", "DOG", 0)
@@ -704,8 +709,8 @@ def test_a_fee_in_tokens_is_less_than_half_of_what_came_out(got, kind):
 
 
 @pytest.mark.parametrize("inside", [None, WRAPPER, JUPITER])
-def test_a_rebalanced_position_is_liquidity_and_no_sale(inside):
-    """100 CAT go in and 4 SOL come out: by its name no swap, whoever called it."""
+def test_rebalancing_a_position_is_not_a_sale(inside):
+    """100 CAT go in and 4 SOL come out: by its name it isn't a swap, whoever called it."""
     scene = scene_of().holds("pair", "CAT", 0).holds("pair", "SOL", 9 * SOL).holds("ada", "SOL", 0)
     (name,) = discriminators("rebalance_liquidity")
 
@@ -730,7 +735,7 @@ ORCA, CLMM, DAMM, BYREAL, PANCAKE = (
     "REALQqNEomY6cQGZJUGwywTBD2UmDT32rZcNnfxQ5N2",
     "HpNfyc2Saw7RKkQd8nEL4khUcuPhQ7WwY1B2qjx8jxFq",
 )
-# The first 8 bytes of sha256("global:<name>"), as the programs' clients list them.
+# The first 8 bytes of sha256("global:<name>"), as listed by the programs' clients.
 INCREASE, DECREASE = bytes.fromhex("2e9cf3760dcdfbb2"), bytes.fromhex("a026d06f685b2c01")
 ADDED = [
     *((one, INCREASE) for one in (ORCA, CLMM, BYREAL, PANCAKE)),
@@ -773,8 +778,8 @@ def position_call(scene, program, name):
     "program, name, sign",
     [(*one, -1) for one in ADDED] + [(*one, 1) for one in REMOVED + COLLECTED],
 )
-def test_a_change_of_an_existing_position_is_liquidity(program, name, sign, sides, inside):
-    """Nothing is minted or burned; one or both sides move into the pool, or out of it."""
+def test_changing_a_position_is_liquidity(program, name, sign, sides, inside):
+    """Nothing is minted or burned; one or both sides move into or out of the pool."""
     scene = position_scene()
     people = ("ada", "pair")[::-sign]
     outer = scene.call(inside, "ada", "pair") if inside else contextlib.nullcontext()
@@ -797,8 +802,8 @@ def test_a_change_of_an_existing_position_is_liquidity(program, name, sign, side
     ],
 )
 @pytest.mark.parametrize("given, got", [("CAT", "SOL"), ("SOL", "CAT")])
-def test_a_rebalance_in_one_transaction_is_liquidity_and_no_trade(program, out, back, given, got):
-    """Its balances look like a sale, or like a purchase."""
+def test_rebalancing_in_one_transaction_is_not_a_trade(program, out, back, given, got):
+    """Its balances look like a sale or a purchase."""
     scene = position_scene()
     with position_call(scene, program, out):
         scene.send(got, "pair", "ada", 400)
@@ -809,7 +814,7 @@ def test_a_rebalance_in_one_transaction_is_liquidity_and_no_trade(program, out, 
 
 
 @pytest.mark.parametrize("program, name", [(ORCA, "reposition_liquidity_v2")])
-def test_an_instruction_that_moves_a_position_is_no_sale(program, name):
+def test_an_instruction_that_moves_a_position_is_not_a_sale(program, name):
     scene = position_scene()
     with position_call(scene, program, name):
         scene.send("CAT", "ada", "pair", 100)
@@ -828,7 +833,7 @@ def test_a_swap_of_a_program_with_positions_stays_a_sale(program, name):
     assert (found.kind, found.flags, found.explained_percent) == ("sell", (), 100)
 
 
-def test_what_leaves_a_position_has_an_unknown_cost():
+def test_tokens_leaving_a_position_have_unknown_cost():
     ledger = Ledger(backfilled=True)
     scene = position_scene()
     with position_call(scene, ORCA, DECREASE):
@@ -838,8 +843,8 @@ def test_what_leaves_a_position_has_an_unknown_cost():
     assert (lot.amount, lot.cost) == (100, None)
 
 
-def test_a_receipt_that_keeps_inner_calls_to_itself_is_not_priced():
-    """Without inner instructions nothing shows where 100 CAT went."""
+def test_a_receipt_without_inner_calls_has_no_price():
+    """Without inner instructions, nothing shows where 100 CAT went."""
     scene = scene_of()
     sell(scene, 100, 3 * SOL)
     raw = scene.receipt("ada")
@@ -849,7 +854,7 @@ def test_a_receipt_that_keeps_inner_calls_to_itself_is_not_priced():
 
 
 # ---- what is no trade ----------------------------------------------------------------------------
-def test_a_tip_of_its_own_is_told_as_that():
+def test_a_separate_tip_is_reported():
     scene = scene_of()
     scene.names.append("tip")
     scene.pay("ada", "tip", 10_000)
@@ -867,7 +872,7 @@ def test_a_tip_of_its_own_is_told_as_that():
         (lambda s: s.send("CAT", "friend", "ada", 5), False, ()),
     ],
 )
-def test_an_unknown_program_with_an_own_account_writable_is_told(moves, writable, flags):
+def test_an_unknown_program_with_a_writable_own_account_is_reported(moves, writable, flags):
     scene = scene_of()
     names = ("ada",) if writable else ("oracle",)
     with scene.call(WRAPPER, *names):
@@ -876,7 +881,7 @@ def test_an_unknown_program_with_an_own_account_writable_is_told(moves, writable
     assert (found.kind != "other", found.flags) == (True, flags)
 
 
-def test_a_read_only_account_cannot_have_moved_anything():
+def test_a_read_only_account_cannot_move_anything():
     scene = scene_of(payer=SOL)
     with scene.call(WRAPPER, "ada"):
         scene.send("CAT", "friend", "ada", 5)
@@ -901,9 +906,9 @@ STEPS = {
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(st.sampled_from(sorted(STEPS)), max_size=6), st.integers(1, SOL), st.booleans())
-def test_amounts_add_up_whatever_the_transaction_does(steps, lamports, relayed):
-    """Gifts, side payments and second wallets: before less after is the fee, beside and venue are
-    the whole, what is explained is a share, and a sale never brings more than was paid in sales.
+def test_amounts_always_add_up(steps, lamports, relayed):
+    """With gifts, side payments and second wallets: before minus after is the fee, outside and
+    venue add up, the explained part is a share, and a sale never brings more than the pools paid.
     """
     scene = scene_of(relayer=SOL)
     for place, step in enumerate(steps):
@@ -928,8 +933,8 @@ def test_amounts_add_up_whatever_the_transaction_does(steps, lamports, relayed):
 
 @settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
-def test_whatever_is_made_up_is_read_or_refused(data):
-    """Any part of a deceiving receipt replaced by anything: a BadReceipt, or an entry."""
+def test_made_up_receipts_are_read_or_refused(data):
+    """Any part of a deceptive receipt is replaced by anything: BadReceipt, or an entry."""
     scene = scene_of().holds("friend", "SOL", SOL)
     with scene.call(WRAPPER, "ada"):
         sell(scene, 100, SOL)

@@ -32,8 +32,8 @@ def publish(wallet, entries):
     return Wallet.get(Wallet.address == ADA)
 
 
-def test_a_wallet_tells_where_its_money_went(empty):
-    """10@100, 4 sold for 60 (20 gained), 2@20 given away; 4@40 are left. A's account holds rent."""
+def test_a_wallet_shows_where_its_money_went(empty):
+    """10@100, 4 sold for 60 (20 gained), 2@20 given away; 4@40 are left. A's account contains rent."""
     t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2)
     wallet = publish(empty(), t.entries)
     assert json.loads(wallet.reconciliation) == {
@@ -59,7 +59,7 @@ def test_a_wallet_tells_where_its_money_went(empty):
     assert wallet.imbalance == 0
 
 
-def test_until_the_history_is_whole_there_is_no_reconciliation(empty):
+def test_there_is_no_reconciliation_until_the_history_is_complete(empty):
     wallet = empty()
     wallet.backfilled = False
     wallet.save()
@@ -67,12 +67,12 @@ def test_until_the_history_is_whole_there_is_no_reconciliation(empty):
 
 
 def list_traded():
-    """[(mint, side), ...] of all wallets."""
+    """All wallets' [(mint, side), ...]."""
     columns = TokenTrader.mint, TokenTrader.side
     return list(TokenTrader.select(*columns).order_by(*columns).tuples())
 
 
-def test_a_trade_tells_what_passed_beside_it(empty):
+def test_a_trade_shows_value_from_outside_its_venue(empty):
     t = Teller().buy("A", 10, 100)
     t.write("sell", 120, FEE, [("A", -4)], "A", beside_sol=900, beside=[("A", -1), ("B", 2)])
     publish(empty(), t.entries)
@@ -87,7 +87,7 @@ def test_a_trade_tells_what_passed_beside_it(empty):
     assert list_traded() == [("A", "buy"), ("A", "sell")]
 
 
-def test_who_traded_a_token_is_known_until_none_of_its_trades_is_left(empty):
+def test_a_tokens_trader_is_known_while_a_trade_remains(empty):
     t = Teller().buy("A", 10, 100).buy("A", 5, 60).buy("B", 7, 70).sell("A", 4, 60)
     wallet = empty()
     publish(wallet, t.entries)
@@ -103,8 +103,8 @@ def test_who_traded_a_token_is_known_until_none_of_its_trades_is_left(empty):
         assert list_traded() == left
 
 
-def test_a_trade_that_is_none_any_more_takes_its_trader_along(empty):
-    """Where entries are read by other rules."""
+def test_a_former_trade_removes_its_trader(empty):
+    """After rereading under other rules."""
     wallet, t = empty(), Teller().buy("A", 10, 100)
     publish(wallet, t.entries)
     bought = t.entries[-1]
@@ -115,13 +115,13 @@ def test_a_trade_that_is_none_any_more_takes_its_trader_along(empty):
     assert [moved.side for moved in TradeMint.select()] == [None] and list_traded() == []
 
 
-def test_nobody_bought_what_has_no_explained_value(empty):
+def test_unexplained_value_has_no_buyer(empty):
     t = Teller().write("buy", -100, FEE, [("A", 10)], "A", flags=("value_unexplained",))
     publish(empty(), t.entries)
     assert [moved.side for moved in TradeMint.select()] == [None] and list_traded() == []
 
 
-def test_what_a_round_trip_left_over_was_not_bought(empty):
+def test_a_round_trip_remainder_was_not_bought(empty):
     publish(empty(), Teller().write("round_trip", 50, FEE, [("A", 1)], "A").entries)
     assert [moved.side for moved in TradeMint.select()] == [None]
 
@@ -131,7 +131,7 @@ SELECT m.trade_id, n.address, m.side, m.slot, m.place FROM trade_mint m
 JOIN mint n ON n.id = m.mint_id ORDER BY m.trade_id, m.id"""
 
 
-def test_a_trade_moved_its_own_mint_where_nothing_of_it_was_left(empty):
+def test_a_fully_passed_on_token_was_traded(empty):
     """A round trip that left nothing of A, and one of C that left a B."""
     t = Teller().write("round_trip", 50, FEE, [], "A")
     publish(empty(), t.write("round_trip", 50, FEE, [("B", 1)], "C").buy("A", 10, 100).entries)
@@ -140,9 +140,9 @@ def test_a_trade_moved_its_own_mint_where_nothing_of_it_was_left(empty):
     assert [row[1:3] for row in ask(MINTS_OF_TRADES).fetchall()] == own
 
 
-def test_what_was_sent_on_or_arrived_at_once_was_traded_all_the_same(empty):
-    """10 A bought and all sent on; 4 B that arrived and were sold; both changed nothing as a whole.
-    A swap gives C that arrived for D and leaves a residue of E, which nobody bought.
+def test_tokens_sent_on_or_received_at_once_were_traded(empty):
+    """10 A were bought and all sent on; 4 B arrived and were sold: both balances are unchanged. A
+    swap gives C that arrived for D and leaves a residue of E, which nobody bought.
     """
     t = Teller().write("buy", -100, FEE, [("A", 10)], "A", beside=[("A", -10)])
     t.write("sell", 60, FEE, [("B", -4)], "B", beside=[("B", 4)])
@@ -158,7 +158,7 @@ def test_what_was_sent_on_or_arrived_at_once_was_traded_all_the_same(empty):
     assert not mark_differing_trades(Wallet.get().id)
 
 
-def test_running_totals_carry_what_left_without_a_sale(empty):
+def test_running_totals_contain_cost_left(empty):
     """Two hours apart: 10@100 bought; then 4 leave."""
     t = Teller().buy("A", 10, 100)
     t.slot = t.slot + 7_200
@@ -170,7 +170,7 @@ def test_running_totals_carry_what_left_without_a_sale(empty):
     assert (last.failed, last.failed_cost, last.overhead) == (1, FEE, FEE)
 
 
-def test_doctor_names_a_wallet_whose_books_do_not_close(empty):
+def test_doctor_names_an_unreconciled_wallet(empty):
     publish(empty(), Teller().buy("A", 10, 100).entries)
     ask = storage.database.execute_sql
     assert [one.level for one in doctor.check_sums(ask)] == ["fine"]
@@ -179,8 +179,8 @@ def test_doctor_names_a_wallet_whose_books_do_not_close(empty):
     assert found.level == "wrong" and ADA in found.text and "-7 lamports" in found.text
 
 
-def test_books_that_do_not_close_are_told(empty):
-    """An entry whose SOL is not what its balances moved: 3 lamports more than they say."""
+def test_an_unreconciled_wallet_is_reported(empty):
+    """The entry's SOL differs from the balances by 3 lamports."""
     t = Teller().buy("A", 10, 100)
     t.entries[-1] = t.entries[-1]._replace(sol=-97)
     wallet = publish(empty(), t.entries)
@@ -198,10 +198,10 @@ def test_books_that_do_not_close_are_told(empty):
     missing=st.integers(0, 2),
     seed=st.integers(0, 10**6),
 )
-def test_in_any_order_and_any_batches_the_same_bytes(empty, drawn, missing, seed):
-    """Gifts, payments for others, round trips, unexplained and failed ones, some never found: what
-    is stored, running totals included, is what one publication of all makes; a rebuild of what
-    somebody spoiled makes it again.
+def test_order_and_batches_give_identical_bytes(empty, drawn, missing, seed):
+    """With gifts, payments for others, round trips, unexplained, failed and missing transactions,
+    the stored rows with running totals equal one publication of all; a rebuild restores edited
+    rows.
     """
     entries, dice = write_sol_steps(drawn).entries, random.Random(seed)
     entries = dice.sample(entries, max(1, len(entries) - missing)) if entries else []
@@ -227,12 +227,12 @@ def test_in_any_order_and_any_batches_the_same_bytes(empty, drawn, missing, seed
 
 
 def derived():
-    """The ledger as bytes, and its running totals."""
+    """The ledger as bytes, with its running totals."""
     names = [field for name, field in RunningTotal._meta.fields.items() if name != "wallet"]
     hours = list(RunningTotal.select(*names).order_by(*ORDER).tuples())
     return ledger_of([ADA]), hours
 
 
-def test_a_text_of_which_the_disk_made_bytes_has_another_digest():
+def test_text_turned_into_bytes_on_disk_changes_the_digest():
     row = dict.fromkeys(DIGESTED, "7")
     assert digest_columns({**row, "venue": b"7"}) != digest_columns(row)

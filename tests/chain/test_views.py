@@ -48,8 +48,8 @@ def after(teller):
     return teller.entries[-1].block_time + 1
 
 
-def test_what_has_no_block_time_counts_for_nothing():
-    """10@100 at an unknown time, then sold for 150 at a known one: its cost is unknown here."""
+def test_entries_without_a_block_time_count_in_no_window():
+    """10@100 at an unknown time, sold for 150 at a known one: its cost is unknown here."""
     t = Teller().gain("B", 1)
     begin = after(t)
     t.buy("A", 10, 100).sell("A", 10, 150)
@@ -59,9 +59,9 @@ def test_what_has_no_block_time_counts_for_nothing():
     assert (totals(ledger).realized, totals(ledger).trades, totals(ledger).unmatched) == (0, 1, 1)
 
 
-def test_what_has_no_block_time_counts_for_nothing_within_a_span_either():
-    """5@50 bought in the span, then 10@100 at an unknown time; 15 are sold for 300. 5 of 15 brought
-    100, 50 more than they cost; what the others cost is unknown, and they brought 200.
+def test_entries_without_a_block_time_count_in_no_span():
+    """5@50 bought in the span, then 10@100 at an unknown time; 15 are sold for 300. 5 of 15 sold
+    for 100, 50 more than their cost; the others' cost is unknown, and they sold for 200.
     """
     t = Teller().gain("B", 1)
     begin = after(t)
@@ -75,9 +75,9 @@ def test_what_has_no_block_time_counts_for_nothing_within_a_span_either():
     )
 
 
-def test_a_sale_at_no_known_time_is_not_a_sale_of_its_position():
-    """Of 4@40 two go at no known time and two for 30: the position cost 40 and lost. 1@10, which
-    went whole at no known time, has no sale; the next one of that token lost 5.
+def test_a_sale_without_a_time_closes_no_position():
+    """Of 4@40, two leave at an unknown time and two sell for 30: the position cost 40 and lost.
+    1@10, which left at an unknown time, has no sale; the token's next position lost 5.
     """
     t = Teller().gain("B", 1)
     begin = after(t)
@@ -91,7 +91,7 @@ def test_a_sale_at_no_known_time_is_not_a_sale_of_its_position():
     assert totals(ledger).realized == 10 - 5
 
 
-def test_an_attachment_that_saw_nothing_holds_nothing():
+def test_an_attachment_without_entries_holds_nothing():
     t = Teller().buy("A", 10, 100)
     ledger = view(t.entries, (after(t), None))
     assert (SOL, 1) not in ledger.accounts
@@ -102,9 +102,9 @@ def seen(entries, at):
     return [entry._replace(seen_at=at * 1000) for entry in entries]
 
 
-def test_a_clock_of_the_chain_that_runs_ahead_hides_no_loss():
-    """10@100 sold for 40, seen a second before the wallet was given up, though by the chain's clock
-    it is yet to come: -60. What was seen after the end went by the chain's clock, and stays there.
+def test_a_fast_chain_clock_hides_no_loss():
+    """10@100 sold for 40, seen a second before the disconnection, though its block time is later:
+    -60. Entries seen after the end follow the chain's clock.
     """
     t = Teller().gain("B", 1)
     begin = after(t)
@@ -117,15 +117,15 @@ def test_a_clock_of_the_chain_that_runs_ahead_hides_no_loss():
     assert (totals(ledger).realized, totals(ledger).trades) == (0, 1)
 
 
-def test_what_was_seen_before_an_attachment_is_from_before():
-    """Sold for 200 by a clock that runs ahead, seen before the bot took the wallet."""
+def test_entries_seen_before_an_attachment_are_earlier():
+    """Sold for 200 by a fast clock, seen before the bot connected the wallet."""
     t = Teller().buy("A", 10, 100).sell("A", 10, 200)
     begin = t.entries[-1].block_time
     ledger = view(seen(t.entries, begin - 1), (begin, None))
     assert (SOL, 1) not in ledger.accounts
 
 
-def test_what_happened_before_a_span_by_a_clock_that_stepped_back_counts_for_nothing_in_it():
+def test_entries_dated_before_a_span_by_a_clock_set_back_do_not_count():
     """5@50 bought in the span, then 5@90 at a time before it; 10 are sold for 200: 100 - 50."""
     t = Teller().gain("B", 1)
     begin = after(t)
@@ -135,14 +135,14 @@ def test_what_happened_before_a_span_by_a_clock_that_stepped_back_counts_for_not
     assert (told.trades, told.volume, told.realized, told.partial) == (2, 250, 50, 1)
 
 
-def test_a_wallet_that_no_bot_had_has_no_view():
+def test_a_wallet_without_a_bot_has_no_view():
     ledger = Teller().gain("A", 1).ledger
     assert ledger.find_holdings() == {} and list(ledger.accounts) == [(SOL, ALL_HISTORY)]
 
 
-def test_hours_are_those_of_the_latest_time_in_every_view():
-    """50 gained in hour 5 by the clock of the chain, which then steps back to hour 4: another 30.
-    Both are of hour 5, and the hour never falls.
+def test_hours_follow_the_latest_time_in_every_view():
+    """50 gained in hour 5 by the chain's clock, which then steps back to hour 4: another 30. Both
+    count in hour 5; the hour never decreases.
     """
     t = Teller().gain("B", 1).buy("A", 10, 100).sell("A", 5, 100).sell("A", 5, 80)
     hours = [3, 4, 4, 5, 4]
@@ -156,8 +156,8 @@ def test_hours_are_those_of_the_latest_time_in_every_view():
 # ---- an oracle written apart ---------------------------------------------------------------------
 @dataclass
 class Seer:
-    """First in, first out in one money as one view sees it. Piles are [mint, amount, cost, amount
-    left, cost left, since]; a cost that began before the view is unknown in it.
+    """First in, first out in one currency, as one view sees it. Piles are [mint, amount, cost,
+    amount left, cost left, since]; a cost from before the view is unknown in it.
     """
 
     begins: int
@@ -220,20 +220,20 @@ class Seer:
         return sum(pile[4] for pile in self.piles if pile[2] is not None and pile[5] >= self.begins)
 
     def count_held(self):
-        """Tokens of which something has a cost."""
+        """Count tokens with some known cost."""
         known = (one for one in self.piles if one[2] is not None and one[5] >= self.begins)
         return len({one[0] for one in known if one[3]})
 
 
 def split(total, sizes):
-    """By size, rounded down; the last gets the rest."""
+    """Divide by size, rounded down; the last gets the rest."""
     cuts = [floor(total * Fraction(size, sum(sizes))) for size in sizes[:-1]]
     return [*cuts, total - sum(cuts)]
 
 
 class Watched(Teller):
-    """A Teller in one money whose entries happen when `times` says, in front of a Seer of all
-    history and one of each span. `held`: tokens by span when it ended.
+    """A Teller in one currency whose entries happen at `times`, before a Seer of all history and
+    one per span. `held`: tokens by span when it ended.
     """
 
     def __init__(self, money, times, spans):
@@ -273,7 +273,7 @@ SUMS = (
 
 
 class All:
-    """Tells all seers of a Watched. What a swap spends is SOL."""
+    """Feeds all seers of a Watched. A swap spends SOL."""
 
     def __init__(self, teller):
         self.teller = teller
@@ -295,9 +295,9 @@ class All:
     at=st.lists(st.integers(90, 450), min_size=3, max_size=3).map(sorted),
     money=st.sampled_from([SOL, USDC]),
 )
-def test_every_view_is_the_oracles(steps, jumps, at, money):
-    """Over all history and since each of two attachments, in SOL and in a stablecoin. The clock of
-    the chain steps back now and then, and some times are unknown.
+def test_every_view_matches_the_oracle(steps, jumps, at, money):
+    """Over all history and since each of two attachments, in SOL and in a stablecoin. The chain's
+    clock sometimes steps back, and some times are unknown.
     """
     times = [None if jump is None else 110 + 10 * n + jump for n, jump in enumerate(jumps)]
     begin, end, again = (1000 * one for one in at)
@@ -320,8 +320,8 @@ def test_every_view_is_the_oracles(steps, jumps, at, money):
 
 @settings(max_examples=examples(100), deadline=None)
 @given(drawn=st.lists(ANY_STEP, max_size=30), missing=st.integers(0, 40))
-def test_a_span_that_begins_before_everything_is_all_history(drawn, missing):
-    """In every money: sums, risk, and what each transaction made, also after a gap."""
+def test_a_span_from_the_beginning_equals_all_history(drawn, missing):
+    """In every currency: sums, risk, and each transaction's results, also after a gap."""
     entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries
     entries = entries[:missing] + entries[missing + 1 :]
     ledger, made = rebuild(entries, spans=Spans((Span(1, 0, None),)))
@@ -330,7 +330,7 @@ def test_a_span_that_begins_before_everything_is_all_history(drawn, missing):
             one[money, ALL_HISTORY] for one in made if (money, ALL_HISTORY) in one
         ]
         whole = ledger.accounts[money, ALL_HISTORY]
-        # A view does not count balances.
+        # A view doesn't count balances.
         alike = replace(whole.totals, opening=0, closing=0, gaps=0)
         assert ledger.accounts.get((money, 1), Account()) == replace(whole, totals=alike)
     positions = [one for one in ledger.list_positions() if one.cost is not None]
@@ -339,7 +339,7 @@ def test_a_span_that_begins_before_everything_is_all_history(drawn, missing):
 
 @settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 10**6))
-def test_a_market_seen_from_before_its_first_transaction_is_all_history(seed):
+def test_a_market_seen_from_the_beginning_equals_all_history(seed):
     rows = market(seed, length=40).touching(ADA)
     receipts = [parse_receipt({**row.receipt, "transactionIndex": row.index}) for row in rows]
     entries = order_entries(read_entry(one, ADA, table()) for one in receipts)

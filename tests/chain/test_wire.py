@@ -9,9 +9,9 @@ from story import address, market
 
 
 @pytest.mark.parametrize("encoding", ["made up", "json", "jsonParsed"])
-def test_what_the_fakes_say_has_the_types_of_the_wire(encoding, request):
-    """Each answer of the fake node, over the made-up chain and over the recorded one, is read by
-    solders' own types.
+def test_fake_nodes_use_the_wire_types(encoding, request):
+    """solders' own types parse each response of the fake node, for the made-up and the recorded
+    chain.
     """
     chain = (
         market()

@@ -36,13 +36,13 @@ def read(teller, money=SOL, view=ALL_HISTORY):
 
 
 def count(teller, money=SOL, view=ALL_HISTORY):
-    """(positions with a sale, those won, all that are open)"""
+    """(positions with a sale, won positions, open positions)"""
     sums = read(teller, money, view)
     return sums.positions, sums.positions_won, sums.held
 
 
 # ---- positions -----------------------------------------------------------------------------------
-def test_a_position_counts_from_its_first_sale_on():
+def test_a_position_counts_from_its_first_sale():
     """10@100: 4 for 60 is less than 100, and so is 60 + 30; with 60 + 50 it is won."""
     t = Teller().buy("A", 10, 100)
     assert count(t) == (0, 0, 1)
@@ -51,27 +51,29 @@ def test_a_position_counts_from_its_first_sale_on():
     assert count(t.sell("A", 3, 20)) == (1, 1, 0)
 
 
-def test_a_position_that_is_still_open_may_be_won_and_lost_again():
-    """10@100 bring 110 for 5: won so far. 10@50 more make it 150: lost so far."""
+def test_an_open_position_can_change_between_won_and_lost():
+    """10@100 and 5 sold for 110: won so far. 10@50 more make the cost 150: lost so far."""
     t = Teller().buy("A", 10, 100).sell("A", 5, 110)
     assert count(t) == (1, 1, 1)
     assert count(t.buy("A", 10, 50)) == (1, 0, 1)
 
 
-def test_as_much_as_it_cost_is_not_won():
+def test_breaking_even_is_not_a_win():
     t = Teller().buy("A", 10, 100).sell("A", 10, 100).buy("A", 10, 100).sell("A", 10, 101)
     assert count(t) == (2, 1, 0)
 
 
 @pytest.mark.parametrize("left, is_open", [(100, True), (99, False), (1, False), (0, False)])
-def test_a_position_ends_when_less_than_a_hundredth_of_its_peak_is_left(left, is_open):
-    """10,000 units: 100 are a hundredth. The next purchase belongs to it, or begins another."""
+def test_a_position_ends_below_one_percent_of_its_peak(left, is_open):
+    """10,000 units: 100 are one percent. The next purchase belongs to the position or starts
+    another.
+    """
     t = Teller().buy("A", 10_000, 100).sell("A", 10_000 - left, 50)
     assert count(t) == (1, 0, is_open)
     assert count(t.buy("A", 5_000, 100).sell("A", 5_000 + left, 200))[0] == (1 if is_open else 2)
 
 
-def test_what_little_was_left_costs_its_share_in_the_next_position():
+def test_a_remainder_carries_its_cost_into_the_next_position():
     """99 of 10,000@1,000,000 are left: 9,900. Sold with 1@1 for 9,901 they gain nothing."""
     t = Teller().buy("A", 10_000, 10**6).sell("A", 9_901, 500_000)
     assert count(t.buy("A", 1, 1).sell("A", 100, 9_901)) == (2, 0, 0)
@@ -79,20 +81,20 @@ def test_what_little_was_left_costs_its_share_in_the_next_position():
     assert count(t.buy("A", 1, 1).sell("A", 100, 9_902)) == (2, 1, 0)
 
 
-def test_what_left_unsold_is_cost_of_its_position():
-    """10@100: 5 sold for 80, 5 left: 80 of 100. Without a sale it does not count."""
+def test_units_that_left_unsold_count_as_cost():
+    """10@100: 5 sold for 80, 5 left: 80 of 100. Without a sale it doesn't count."""
     assert count(Teller().buy("A", 10, 100).sell("A", 5, 80).lose("A", 5)) == (1, 0, 0)
     assert count(Teller().buy("A", 10, 100).lose("A", 10)) == (0, 0, 0)
 
 
-def test_what_was_swapped_away_is_cost_of_its_position_and_of_the_next():
+def test_swapped_units_count_as_cost_of_both_positions():
     """10@100 A: one sold for 30, 9 become 9@90 B, sold for 91."""
     t = Teller().buy("A", 10, 100).sell("A", 1, 30).swap("A", 9, "B", 9)
     assert count(t) == (1, 0, 1)
     assert count(t.sell("B", 9, 91)) == (2, 1, 0)
 
 
-def test_what_is_in_an_order_is_held():
+def test_units_in_an_order_are_held():
     t = Teller().buy("A", 10, 100).sell("A", 4, 60)
     t.write("order_open", -FEE, FEE, [("A", -6)], orders=[("escrow", "A", 6)])
     assert (count(t), read(t).open_cost) == ((1, 0, 1), 60)
@@ -100,8 +102,8 @@ def test_what_is_in_an_order_is_held():
     assert count(t.sell("A", 6, 50)) == (1, 1, 0)
 
 
-def test_a_round_trip_is_a_position_of_its_own():
-    """It won 20 beside 10@100 that are held."""
+def test_a_round_trip_is_a_separate_position():
+    """It won 20 while 10@100 are held."""
     t = Teller().buy("A", 10, 100).write("round_trip", 20, FEE, mint="A")
     assert count(t) == (1, 1, 1)
     assert count(t.write("round_trip", -FEE, FEE, mint="A")) == (2, 1, 1)
@@ -113,19 +115,19 @@ def test_a_token_of_unknown_cost_has_no_position():
     assert count(t.gain("B", 10).swap("B", 10, "C", 10).sell("C", 10, 90)) == (0, 0, 0)
 
 
-def test_a_sale_after_a_gap_is_not_a_sale_of_its_position():
+def test_a_sale_after_a_gap_does_not_close_its_position():
     assert count(Teller().buy("A", 10, 100).slip("A", -3).sell("A", 7, 200)) == (0, 0, 0)
 
 
-def test_positions_in_a_stablecoin():
-    """10@100 Q sold for 130 Q are a position in Q; in SOL their cost is unknown."""
+def test_stablecoin_positions_have_their_expected_results():
+    """10@100 Q sold for 130 Q are a position in Q; their cost in SOL is unknown."""
     t = Teller().gain("Q", 100).swap("Q", 100, "A", 10).swap("A", 10, "Q", 130)
     assert (count(t, USDC), count(t)) == ((1, 1, 0), (0, 0, 0))
     assert (read(t, USDC).worst_case, read(t, USDC).return_points) == (30, 3_000)
 
 
-def test_a_view_counts_the_positions_that_began_in_it():
-    """A from before is sold in it; B won and C, bought in it, is open."""
+def test_a_view_counts_positions_that_began_in_it():
+    """A from before is sold in it; B won, and C, bought in it, is open."""
     t = Teller().buy("A", 10, 100)
     begins = (t.entries[-1].block_time + 1) * 1000
     t.sell("A", 10, 500).buy("B", 1, 10).sell("B", 1, 30).buy("C", 2, 100).sell("C", 1, 40)
@@ -137,9 +139,9 @@ def test_a_view_counts_the_positions_that_began_in_it():
     assert ledger.accounts[SOL, 1].positions.find_ends() == (20, -10)
 
 
-def test_best_worst_and_holding_time_are_of_positions():
+def test_best_worst_and_holding_time_are_per_position():
     """The Teller's transactions are 10 seconds apart. A: 60 + 30 - 100 = -10 after 20 seconds; B:
-    50 after 10; C is open, one of its two sold for 20 less than it cost.
+    50 after 10; C is open, with one of two sold for 20 less than its cost.
     """
     t = Teller().buy("A", 10, 100).sell("A", 4, 60).sell("A", 6, 30)
     t.buy("B", 1, 10).sell("B", 1, 60).buy("C", 2, 100).sell("C", 1, 30)
@@ -148,7 +150,7 @@ def test_best_worst_and_holding_time_are_of_positions():
     assert positions.holdings == {20: 1, 10: 1}
 
 
-def test_two_digits_of_a_holding_time_are_kept():
+def test_holding_times_keep_two_digits():
     times = (0, 7, 99, 100, 109, 3_725, 86_399)
     assert [round_down(one) for one in times] == [0, 7, 99, 100, 100, 3_700, 86_000]
 
@@ -160,15 +162,15 @@ def buy_winner(t):
 
 
 def park(t, lamports):
-    """Deposit lamports at a venue, or with a negative number take them back."""
+    """Deposit lamports at a venue, or return them (a negative number)."""
     t.write("other", -lamports, FEE)
     t.entries[-1] = t.entries[-1]._replace(parked=(("market", WRAPPED_SOL, lamports),))
     return t
 
 
-def test_parked_money_is_in_the_worst_case_until_it_is_back():
-    """0.6 realized, 8 SOL parked, of which 3 came back. An attachment that began in between has
-    nothing at stake, and then the 2 that were parked since.
+def test_parked_money_counts_in_the_worst_case_until_returned():
+    """0.6 realized, 8 SOL parked, 3 of them returned. An attachment that began in between has
+    nothing at stake, and then the 2 parked since.
     """
     t = park(park(buy_winner(Teller()), 8 * A_SOL), -3 * A_SOL)
     begins = (t.entries[-1].block_time + 1) * 1000
@@ -190,18 +192,18 @@ def test_parked_money_is_in_the_worst_case_until_it_is_back():
         (0, 5, None),
     ],
 )
-def test_return_is_on_the_cost_of_what_was_sold(cost, proceeds, points):
-    """To a hundredth of a percent: 1 of 3 is 33.33 %, 4 of 6 is 66.67 %."""
+def test_return_is_relative_to_the_cost_of_sold_units(cost, proceeds, points):
+    """In hundredths of a percent: 1 of 3 is 33.33%, 4 of 6 is 66.67%."""
     assert Sums(cost=cost, proceeds=proceeds).return_points == points
 
 
-def test_round_trips_are_in_no_return():
+def test_round_trips_are_not_in_the_return():
     """10@100 sold for 150, and 1,000 from a round trip."""
     t = Teller().buy("A", 10, 100).sell("A", 10, 150).write("round_trip", 1_000, FEE, mint="A")
     assert (read(t).realized, read(t).return_points) == (1_050, 5_000)
 
 
-def test_a_return_leaves_out_what_is_of_unknown_cost():
+def test_a_return_excludes_units_of_unknown_cost():
     """5 of unknown cost and 5@50 are sold for 200: 100 on 50."""
     assert read(Teller().gain("A", 5).buy("A", 5, 50).sell("A", 10, 200)).return_points == 10_000
 
@@ -224,8 +226,8 @@ def find_signs(teller):
         ((50, -60), False),
     ],
 )
-def test_a_result_that_is_mostly_of_one_token(results, is_one):
-    """More than four fifths of a total above zero."""
+def test_a_result_mostly_from_one_token_is_flagged(results, is_one):
+    """More than four fifths of a positive total."""
     t = Teller()
     for number, result in enumerate(results):
         t.buy(f"T{number}", 10, 1_000).sell(f"T{number}", 10, 1_000 + result)
@@ -252,12 +254,12 @@ def churn(t, times, net, pause=0):
         (10, 0, 51, False),
     ],
 )
-def test_ten_pairs_within_a_minute_that_net_no_more_than_their_fees(times, net, pause, is_flat):
+def test_ten_quick_pairs_below_their_fees_are_flagged(times, net, pause, is_flat):
     """The Teller's transactions are 10 seconds apart, and each has a fee of 5."""
     assert (FLAT_ROUND_TRIPS in find_signs(churn(Teller(), times, net, pause))) == is_flat
 
 
-def test_pairs_in_parts_and_pairs_behind_an_older_lot_are_pairs_too():
+def test_split_pairs_and_pairs_behind_older_lots_count():
     t = Teller().buy("A", 10, 50)
     t.slot += 100
     for _ in range(5):
@@ -267,7 +269,7 @@ def test_pairs_in_parts_and_pairs_behind_an_older_lot_are_pairs_too():
 
 
 # ---- drawdown ------------------------------------------------------------------------------------
-def test_the_deepest_fall_of_the_curve():
+def test_drawdown_is_the_deepest_drop_of_the_curve():
     """0, 50, 30, 70, -20, 0: the deepest is from 70 to -20. 0, -40, -30: from the beginning."""
     assert find_drawdown([50, -20, 40, -90, 20]) == 90
     assert find_drawdown([-40, 10]) == 40
@@ -275,29 +277,29 @@ def test_the_deepest_fall_of_the_curve():
 
 
 @given(st.lists(st.integers(-5, 5), max_size=12))
-def test_a_drawdown_is_the_greatest_of_all_falls(changes):
+def test_drawdown_is_the_largest_of_all_drops(changes):
     sums = [0, *accumulate(changes)]
     falls = [high - low for at, high in enumerate(sums) for low in sums[at:]]
     assert find_drawdown(after - before for before, after in pairwise(sums)) == max(falls)
 
 
 # ---- windows -------------------------------------------------------------------------------------
-def test_in_a_window_only_a_rise_of_the_cost_held_counts():
-    """Before it 100 were held; then 60 of it sold for 90 and 30@30 bought: it fell by 30."""
+def test_a_window_counts_only_increases_of_held_cost():
+    """100 were held before it; then 60 of them sold for 90 and 30@30 bought: it fell by 30."""
     before = Sums(open_cost=100)
     assert Sums(realized=30, open_cost=70).minus(before).worst_case == 30
     assert Sums(realized=30, open_cost=130).minus(before).worst_case == 0
     assert Sums(realized=30, open_cost=130, cost_left=5).minus(before).worst_case == -5
 
 
-def test_positions_that_are_open_now_count_in_every_window():
+def test_open_positions_count_in_every_window():
     before = Sums(ended=4, ended_won=1, held=9, held_sold=2, held_won=2)
     now = Sums(ended=7, ended_won=3, held=3, held_sold=1, held_won=1)
     window = now.minus(before)
     assert (window.positions, window.positions_won, window.held) == (4, 3, 3)
 
 
-def test_what_a_disconnected_wallet_held_left_and_its_positions_are_over():
+def test_disconnecting_moves_holdings_to_cost_left_and_ends_positions():
     sums = Sums(realized=10, cost_left=3, open_cost=40, ended=2, held=3, held_sold=1, held_won=1)
     given_up = sums.give_up()
     assert (given_up.cost_left, given_up.open_cost) == (43, 0)
@@ -310,8 +312,8 @@ LEVELS = {"held", "held_sold", "held_won"}
 
 @effort(max_examples=examples(40), deadline=None)
 @given(steps=st.lists(STEP, max_size=30), cuts=st.lists(st.integers(0, 30), max_size=3).map(sorted))
-def test_windows_add_up_to_all(steps, cuts):
-    """Each begins where the one before ended; what is open now is a level."""
+def test_windows_add_up_to_the_total(steps, cuts):
+    """Each begins where the previous one ended; currently open cost is a level."""
     t, seen = Teller(), []
     for _ in play(steps, t, Silent()):
         seen.append(read(t))
@@ -332,8 +334,8 @@ class Silent:
 
 # ---- an oracle -----------------------------------------------------------------------------------
 class Reader(Seer):
-    """Keeps what every step did to each mint: cost that arrived, known proceeds of a sale (None:
-    no sale), and known units held afterwards. Positions are read off it at the end.
+    """Records what every step did to each mint: cost that arrived, known proceeds of a sale (None:
+    no sale), and known units held afterwards. Positions are derived from it at the end.
     """
 
     def begin(self, begins):
@@ -376,7 +378,7 @@ class Reader(Seer):
         self.bought, self.sales = Counter(), {}
 
     def list_positions(self, mint):
-        """(cost, proceeds or None, is it open?) of each position in a mint."""
+        """(cost, proceeds or None, whether it is open) of a mint's positions."""
         found, peak = [], 0
         for bought, sales, units, cost in self.story:
             is_open = bool(found) and found[-1][2]
@@ -402,7 +404,7 @@ class Reader(Seer):
 
 
 class Both:
-    """Tells Readers of a Teller what it did, and when."""
+    """Feeds a Teller's steps and times to Readers."""
 
     def __init__(self, teller, *readers):
         self.teller, self.readers = teller, readers
@@ -422,8 +424,8 @@ class Both:
     steps=st.lists(STEP, min_size=4, max_size=40),
     at=st.integers(100, 400),
 )
-def test_positions_and_the_worst_case_are_those_of_the_oracle(steps, at):
-    """Over all history, and since an attachment, after each step."""
+def test_positions_and_worst_case_match_the_oracle(steps, at):
+    """Over all history and since an attachment, after each step."""
     spans = Spans((Span(1, at * 1000, None),))
     teller = Teller(Ledger(spans=spans))
     readers = Reader(UNDATED).begin(UNDATED), Reader(at * 1000).begin(at * 1000)
@@ -437,8 +439,8 @@ def test_positions_and_the_worst_case_are_those_of_the_oracle(steps, at):
 
 @effort(max_examples=examples(60), deadline=None)
 @given(steps=st.lists(STEP, min_size=4, max_size=40), choices=st.lists(st.booleans(), min_size=120))
-def test_what_is_held_is_tallied_as_if_counted_anew(steps, choices):
-    """In lots and of each mint, on two accounts of each; applied again the ledger is the same."""
+def test_incremental_holdings_match_a_recount(steps, choices):
+    """In lots and per mint, on two accounts each; reapplied, the ledger is the same."""
     teller, picks = Teller(), iter(choices)
     for _ in play(name_accounts(teller, steps, picks), teller, Silent()):
         pass

@@ -24,14 +24,14 @@ SEED = "abandon ability able about above absent absorb abstract absurd abuse acc
 
 @pytest.fixture
 def cli(tmp_path, monkeypatch, capsys):
-    """cli(*argv) -> (exit code, stdout, stderr), over a migrated database of its own."""
+    """cli(*argv) -> (exit code, stdout, stderr), over its own migrated database."""
     ground.enter(monkeypatch, tmp_path / "data")
     ground.copy_empty(ground.settings_of(tmp_path / "data"))
     monkeypatch.chdir(tmp_path)
 
     def run(*argv):
         if database.obj is not None:
-            # What the test itself asked is over.
+            # The test's own queries are done.
             database.close_all()
         try:
             code = app.main(list(argv))
@@ -51,11 +51,11 @@ def shown(cli, *argv):
     return json.loads(out)
 
 
-def test_the_version(cli):
+def test_the_version_is_printed(cli):
     assert cli("--version") == (0, f"candor {VERSION}\n", "")
 
 
-# On PostgreSQL a deleted DATA_DIR takes no database with it.
+# On PostgreSQL, deleting DATA_DIR leaves the database.
 @ground.sqlite_only
 @pytest.mark.parametrize(
     "argv, code, told",
@@ -64,15 +64,15 @@ def test_the_version(cli):
         (("log",), 1, "DATA_DIR has no database yet"),
     ],
 )
-def test_a_witness_begins_with_nothing_and_a_log_says_what_is_missing(cli, argv, code, told):
-    """Who watches others has never run an instance: no DATA_DIR is there."""
+def test_witness_and_log_start_empty(cli, argv, code, told):
+    """A witness may never have run an instance: DATA_DIR doesn't exist."""
     database.close_all()
     shutil.rmtree(os.environ["DATA_DIR"])
     ended, out, err = cli(*argv)
     assert (ended, told in out + err) == (code, True), out + err
 
 
-def test_from_nothing_to_keys(cli):
+def test_keys_can_be_created_from_an_empty_instance(cli):
     made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("w"))
     assert (
         set(made) == {"botId", "ownerId", "publishKey", "recoveryCode"}
@@ -99,7 +99,7 @@ def test_from_nothing_to_keys(cli):
     assert [row["wallet"] for row in shown(cli, "bot", "list")["data"]] == [address("w"), None]
 
 
-def test_a_key_may_end_by_itself(cli):
+def test_a_key_may_expire(cli):
     made = shown(cli, "bot", "create", "--name", "Ada")
     key = Key.get(
         Key.uid
@@ -126,7 +126,7 @@ def test_the_operator_replaces_a_lost_recovery_code(cli):
     assert cli("owner", "recovery", "owner_nobody")[0] == 1
 
 
-def test_wallet_voice_and_retirement(cli):
+def test_wallet_voice_and_retirement_have_commands(cli):
     made = shown(cli, "bot", "create", "--name", "Ada")
     assert shown(cli, "bot", "wallet", made["botId"], address("w"))["wallet"] == address("w")
     assert shown(cli, "bot", "wallet", made["botId"], "none")["wallet"] is None
@@ -160,7 +160,7 @@ def test_output_without_json_is_text(cli):
         ("bot", "create", "--name", "x", "--owner", "owner_nobody"),
     ],
 )
-def test_a_refusal_is_one_sentence_on_stderr(cli, argv):
+def test_errors_are_one_sentence_on_stderr(cli, argv):
     code, out, err = cli(*argv)
     assert code == 1 and out == "" and len(err.strip().splitlines()) == 1 and "Traceback" not in err
 
@@ -193,7 +193,7 @@ def test_wrong_usage_exits_with_2_and_shows_the_usage(cli, argv):
         ("--walet", SEED),
     ],
 )
-def test_a_secret_on_the_command_line_is_neither_kept_nor_repeated(cli, argv, tmp_path):
+def test_a_secret_on_the_command_line_is_not_stored_or_repeated(cli, argv, tmp_path):
     code, out, err = cli("bot", "create", "--name", "x", *argv)
     assert code in (1, 2) and not any(
         word in out + err for word in (*SEED.split()[:6], signature("secret"), "61, 62")
@@ -207,7 +207,7 @@ def test_a_secret_on_the_command_line_is_neither_kept_nor_repeated(cli, argv, tm
     )
 
 
-def test_a_hidden_post_keeps_its_row_without_its_words(cli):
+def test_a_hidden_post_keeps_its_row_without_text(cli):
     shown(cli, "bot", "create", "--name", "Ada")
     Post.create(
         uid="post_x",
@@ -230,7 +230,7 @@ def test_a_bad_setting_is_named(cli, monkeypatch):
     assert code == 1 and "PORT" in err and "ninety" not in err
 
 
-def test_a_database_that_was_never_migrated_says_so(tmp_path, cli, monkeypatch):
+def test_a_missing_migration_is_reported(tmp_path, cli, monkeypatch):
     ground.enter(monkeypatch, tmp_path / "fresh", migrated=False)
     code, _, err = cli("bot", "list")
     assert code == 1 and "migrate" in err
@@ -242,7 +242,7 @@ READING = ("bot list", "key list", "hook list", "admin audit", "trader list", "l
 @pytest.mark.parametrize("command", READING)
 @pytest.mark.parametrize("exists", [True, False])
 @ground.sqlite_only
-def test_a_command_that_finds_no_database_says_so_and_makes_none(
+def test_a_missing_database_is_reported_and_not_created(
     tmp_path, cli, monkeypatch, command, exists
 ):
     folder = tmp_path / "fresh"
@@ -256,7 +256,7 @@ def test_a_command_that_finds_no_database_says_so_and_makes_none(
 
 @pytest.mark.parametrize("version, words", [("older", "migrate"), ("newer", "install")])
 @pytest.mark.parametrize("command", sample(READING, 3))
-def test_a_database_of_another_version_is_refused_with_a_sentence(cli, version, words, command):
+def test_a_database_of_another_version_is_refused_in_one_sentence(cli, version, words, command):
     with database.connection_context():
         if version == "older":
             last = list_migrations()[-1]
@@ -276,22 +276,21 @@ def test_an_argument_that_names_no_file_is_wrong_usage(cli, command, name):
 
 
 @pytest.mark.parametrize("number", ["0", "-1", str(2**63), str(10**40)])
-def test_a_number_that_no_line_has_is_refused(cli, number):
+def test_a_number_outside_the_list_is_refused(cli, number):
     code, _, err = cli("admin", "audit", f"--before={number}")
     assert code == 1 and err.startswith("--before") and str(2**63 - 1) in err
     assert cli("admin", "audit", f"--before={2**63 - 1}")[0] == 0
 
 
 @pytest.mark.parametrize("days", ["0", "-1", str(10**40)])
-def test_days_that_no_key_lasts_are_refused(cli, days):
+def test_an_impossible_key_lifetime_is_refused(cli, days):
     made = shown(cli, "bot", "create", "--name", "Nell")
     argv = ("key", "create", "--owner", made["ownerId"], "--scope", "read", f"--days={days}")
     code, _, err = cli(*argv)
     assert code == 1 and "--days" in err
 
 
-# What a command that neither serves nor asks a node has no use for, and what takes longest to
-# import.
+# Slow imports that a command without a server or node doesn't need.
 SLOW_TO_IMPORT = {
     "flask_limiter",
     "mcp",
@@ -304,7 +303,7 @@ SLOW_TO_IMPORT = {
 
 
 def test_a_command_imports_only_what_it_needs(tmp_path):
-    """So that it starts quickly; `python -m bench speed` measures how quickly."""
+    """For a quick start; `python -m bench speed` measures it."""
     environ = {**os.environ, **ground.environ(tmp_path / "data")}
     told = "import sys, app; assert app.main(['migrate']) == 0; print(*sys.modules)"
     done = subprocess.run(
@@ -319,7 +318,7 @@ def test_a_command_imports_only_what_it_needs(tmp_path):
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_reader_that_hangs_up_ends_a_command_without_a_word(cli):
+def test_a_closed_pipe_ends_a_command_quietly(cli):
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -331,5 +330,5 @@ def test_a_reader_that_hangs_up_ends_a_command_without_a_word(cli):
         )
     finally:
         os.close(writer)
-    # 128 + 13, the number of SIGPIPE
+    # 128 + 13 (SIGPIPE)
     assert (done.returncode, done.stderr) == (141, b"")

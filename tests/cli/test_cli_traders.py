@@ -67,5 +67,5 @@ def test_rebuild_of_a_new_trader_changes_nothing(cli):  # noqa: F811
         (("rebuild", "--trader", "trader_x"), 1),
     ],
 )
-def test_a_command_that_is_refused_makes_no_trader(cli, argv, code):  # noqa: F811
+def test_a_refused_command_creates_no_trader(cli, argv, code):  # noqa: F811
     assert cli(*argv)[0] == code and not Trader.select().exists()

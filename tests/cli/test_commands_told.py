@@ -15,12 +15,12 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *(path for path in sorted((ROOT / "deploy").iterdir()) if path.is_file()),
 ]
-# What each command has.
+# Options of every command.
 COMMON = {"-h", "--help", "--json"}
 
 
 def list_options(parser=None, path=""):
-    """{command: its options} of the parser; those it keeps to itself are left out."""
+    """{command: its options} of the parser, without hidden ones."""
     parser = parser or build_parser()
     (deeper, *_) = [
         *(one for one in parser._actions if isinstance(one, argparse._SubParsersAction)),
@@ -39,7 +39,7 @@ OPTIONS = list_options()
 
 
 def find_command(text):
-    """The command that a text begins with; None where it is none."""
+    """The command at the beginning of a text, or None."""
     words = text.split(" ")
     return next((one for one in (" ".join(words[:2]), words[0]) if one in OPTIONS), None)
 
@@ -60,8 +60,8 @@ def test_every_command_and_option_is_listed():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_what_a_page_shows_of_a_command_is_taken(page):
-    """Up to where a shell, the code or the line ends."""
+def test_commands_shown_on_pages_exist(page):
+    """Up to the end of the shell command, the code or the line."""
     for shown in re.findall(r"(?:app\.py|candor) ([a-z][^`\n#;&|]*)", page.read_text()):
         command = find_command(shown.strip())
         if command:

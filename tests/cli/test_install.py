@@ -16,7 +16,7 @@ from cli import parser, processes
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_the_working_directory_is_where_settings_and_data_are_and_nothing_is_imported_from_it(
+def test_settings_and_data_come_from_the_working_directory_and_code_does_not(
     tmp_path,
 ):
     port = find_port()
@@ -52,11 +52,11 @@ def test_the_working_directory_is_where_settings_and_data_are_and_nothing_is_imp
         ("./candor.pyz", "candor.pyz"),
     ],
 )
-def test_the_usage_names_the_program_as_it_was_called(path, name):
+def test_usage_shows_the_name_the_program_was_called_by(path, name):
     assert parser.name_program(path) == name
 
 
-def test_a_frozen_program_starts_itself_again_and_others_by_their_interpreter(monkeypatch):
+def test_a_frozen_program_restarts_itself_and_runs_others_with_their_interpreter(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["candor.pyz", "demo"])
     assert processes.find_command() == [sys.executable, "candor.pyz"]
     monkeypatch.setattr(sys, "frozen", True, raising=False)
@@ -64,7 +64,7 @@ def test_a_frozen_program_starts_itself_again_and_others_by_their_interpreter(mo
 
 
 @pytest.mark.parametrize("built_for, refused", [("{}.{}", False), ("3.4", True)])
-def test_the_single_file_refuses_another_python_in_a_sentence(built_for, refused):
+def test_the_single_file_refuses_another_python_version_in_one_sentence(built_for, refused):
     version = built_for.format(*sys.version_info)
     text = (ROOT / "deploy" / "single-file" / "preamble.py").read_text()
     text = text.replace("PYTHON", version).replace("MACHINE", os.uname().machine)

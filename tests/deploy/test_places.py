@@ -11,7 +11,7 @@ from web.server import places
 from web.server.places import Places
 
 
-def test_an_address_has_two_places_and_everybody_together_six() -> None:
+def test_an_address_has_two_slots_and_everyone_together_six() -> None:
     made = Places()
     first = made.take("a")
     made.take("a")
@@ -43,7 +43,7 @@ def find_bot(service):
         return Bot.get().uid
 
 
-def test_a_table_holds_its_place_until_it_is_sent_or_its_client_leaves(service, monkeypatch):
+def test_a_csv_holds_its_slot_until_sent_or_aborted(service, monkeypatch):
     monkeypatch.setattr(places, "MAX_OF_ADDRESS", 1)
     path = f"/bots/{find_bot(service)}/trades.csv"
     first = service.get(path, buffered=False)
@@ -58,7 +58,7 @@ def test_a_table_holds_its_place_until_it_is_sent_or_its_client_leaves(service, 
     assert whole.data.count(b"\r\n") == 206
 
 
-def test_tables_are_counted_by_pages_after_their_first(service, monkeypatch):
+def test_csv_pages_count_after_the_first(service, monkeypatch):
     """With pages of 100, 205 trades are two after the first. Five are allowed: the third table
     takes the sixth, and no other begins.
     """

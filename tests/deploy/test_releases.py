@@ -32,7 +32,7 @@ CHANGELOG = """# Changelog
 
 
 # ---- the tag -------------------------------------------------------------------------------------
-def test_notes_are_the_section_of_the_version():
+def test_release_notes_are_the_versions_section():
     assert release.find_notes(CHANGELOG, "1.2.0") == "### Added\n- One"
     assert release.find_notes(CHANGELOG, "1.1.0") == release.find_notes(CHANGELOG, "1.0.0") == ""
     # A dot is a dot.
@@ -48,11 +48,11 @@ def test_notes_are_the_section_of_the_version():
         ("v1.2.0", "1.2.0", "", "CHANGELOG.md must have a section `## [1.2.0] - YYYY-MM-DD`"),
     ],
 )
-def test_a_tag_that_does_not_fit_is_refused(tag, version, notes, wrong):
+def test_a_tag_of_another_version_is_refused(tag, version, notes, wrong):
     assert release.check(tag, version, notes).startswith(wrong)
 
 
-def test_a_tag_that_fits_passes():
+def test_a_matching_tag_passes():
     assert release.check("v1.2.0", "1.2.0", "- One") is None
 
 
@@ -83,7 +83,7 @@ def test_actions_are_pinned_by_hash_and_come_from_github(path):
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_permissions_are_few_and_written_for_each_job(path):
+def test_permissions_are_minimal_and_set_per_job(path):
     told = yaml.safe_load(path.read_text())
     assert told["permissions"] in ({}, {"contents": "read"})
     writers = {
@@ -104,7 +104,7 @@ def test_permissions_are_few_and_written_for_each_job(path):
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_no_script_contains_what_others_write(path):
+def test_no_script_contains_untrusted_input(path):
     """Expressions are put into the environment, where a shell reads them as text."""
     for script in find_all(yaml.safe_load(path.read_text()), "run"):
         assert isinstance(script, dict) or "${{" not in script

@@ -79,7 +79,7 @@ def named(report):
     return {(one.signature, one.field) for one in report.differences}
 
 
-def test_untouched_is_the_same(watched, chain):
+def test_an_untouched_instance_is_the_same(watched, chain):
     report = audit(watched, FakeNode(chain))
     assert (report.verdict, report.unknown, report.notes) == ("same", [], [])
     assert report.receipts == Trade.select().count() > 30 and report.posts == 3
@@ -89,7 +89,7 @@ LAMPORTS = ["sol_change", "fee", "tip", "rent", "result", "proceeds", "cost", "c
 
 
 @pytest.mark.parametrize("column", [*LAMPORTS, "beside_sol"])
-def test_a_lamport_more_is_named_by_signature_and_field(watched, chain, column):
+def test_one_extra_lamport_is_named_by_signature_and_field(watched, chain, column):
     field = getattr(Trade, column)
     row = Trade.select().where(field.is_null(False)).order_by(Trade.id.desc()).first()
     before = getattr(row, column)
@@ -103,7 +103,7 @@ def test_a_lamport_more_is_named_by_signature_and_field(watched, chain, column):
     assert one == (row.signature, told, str(before + 1), str(before))
 
 
-def test_a_receipt_left_out_is_named(watched, chain):
+def test_an_omitted_receipt_is_named(watched, chain):
     sale = Trade.select().where(Trade.kind == "buy").order_by(Trade.id.desc()).first()
     Post.update(trade=None, status="none").execute()
     Trade.delete().where(Trade.id == sale.id).execute()
@@ -112,7 +112,7 @@ def test_a_receipt_left_out_is_named(watched, chain):
     assert report.verdict == "different"
 
 
-def test_a_receipt_left_out_with_all_its_traces_is_named(watched, chain):
+def test_a_receipt_omitted_with_all_traces_is_named(watched, chain):
     """The operator never listed it: his own books close without it but for a gap he hides."""
     quiet = next(row for row in chain.touching(ADA) if row not in chain.moving(ADA))
     Trade.delete().where(Trade.signature == quiet.signature).execute()
@@ -122,7 +122,7 @@ def test_a_receipt_left_out_with_all_its_traces_is_named(watched, chain):
 
 
 @pytest.mark.parametrize("place", [0, -1], ids=["the first", "the last"])
-def test_what_is_left_out_at_either_end_of_what_is_claimed_is_named(watched, chain, place):
+def test_omissions_at_either_end_are_named(watched, chain, place):
     """Its coverage still begins and ends with these slots: neither older nor younger excuses."""
     coverage = orjson.loads(Wallet.get().coverage) | {"state": "partial"}
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
@@ -133,7 +133,7 @@ def test_what_is_left_out_at_either_end_of_what_is_claimed_is_named(watched, cha
     assert (quiet.signature, "receipt") in named(audit(watched, FakeNode(chain)))
 
 
-def test_a_made_up_trade_is_disproved_by_the_balances(watched, chain):
+def test_balances_disprove_an_invented_trade(watched, chain):
     first = Trade.select().where(Trade.kind == "sell").order_by(Trade.id).first()
     columns = {name: getattr(first, name) for name in Trade._meta.fields if name != "id"}
     columns |= {"uid": "trade_made", "signature": signature("made"), "sol_change": 5 * 10**9}
@@ -147,14 +147,14 @@ def test_a_made_up_trade_is_disproved_by_the_balances(watched, chain):
     assert report.verdict == "cannot_tell"
 
 
-def test_a_coverage_that_says_more_than_there_is_is_named(watched, chain):
+def test_an_overstated_coverage_is_named(watched, chain):
     coverage = orjson.loads(Wallet.get().coverage) | {"receipts": 7}
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
     assert named(audit(watched, FakeNode(chain))) == {(None, "coverage.receipts")}
 
 
 @pytest.mark.parametrize("state", ["complete", "partial"])
-def test_a_gap_that_is_kept_quiet_is_named(tmp_path, chain, state):
+def test_a_concealed_gap_is_named(tmp_path, chain, state):
     """Nobody's node has one of its transactions, so that the balances do not join; its coverage
     admits nothing.
     """
@@ -194,7 +194,7 @@ def test_a_history_with_gaps_is_not_complete(watched, chain):
         ("none", {"status": "verified"}),
     ],
 )
-def test_a_verification_moved_by_hand_is_named(watched, chain, was, changes):
+def test_an_edited_verification_is_named(watched, chain, was, changes):
     post = Post.get(Post.status == was)
     Post.update(**changes).where(Post.id == post.id).execute()
     report = audit(watched, FakeNode(chain))
@@ -227,9 +227,7 @@ def forge_span(ask, totals=None, **changes):
         {"runningTotal": "0" * 64},
     ],
 )
-def test_a_forged_forward_record_is_found_also_where_it_says_that_nothing_was_published(
-    watched, chain, changes
-):
+def test_a_forged_record_is_found_even_when_marked_unpublished(watched, chain, changes):
     """A span that was not published since it began has null there, and nothing else."""
     ask = forge_span(ask_service(watched), openPositions=None, **changes)
     report = make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid)
@@ -240,7 +238,7 @@ def test_a_forged_forward_record_is_found_also_where_it_says_that_nothing_was_pu
 
 
 @pytest.mark.parametrize(("minutes", "verdict"), [(9, "same"), (11, "cannot_tell")])
-def test_nobody_sees_a_transaction_long_before_it_happened(watched, chain, minutes, verdict):
+def test_a_transaction_cannot_be_seen_long_before_it_happened(watched, chain, minutes, verdict):
     """A transaction counts in the forward record from when it was seen, if that is before its
     block time: an instance could say so of a loss, and it would stand before the attachment.
     """
@@ -254,7 +252,7 @@ def test_nobody_sees_a_transaction_long_before_it_happened(watched, chain, minut
     assert len(report.unknown) == (verdict == "cannot_tell")
 
 
-def test_a_span_that_just_began_claims_nothing(watched, chain):
+def test_a_new_span_claims_nothing(watched, chain):
     """Otto claims ada's wallet after its last publication."""
     later = BEGIN + 24 * 3_600_000
     bot = watched.make_bot("Otto").bot
@@ -268,7 +266,7 @@ def test_a_span_that_just_began_claims_nothing(watched, chain):
 
 # ---- what is no difference -----------------------------------------------------------------------
 @pytest.mark.parametrize("slots", [5, 20, 39])
-def test_a_pruned_node_cannot_tell(watched, chain, slots):
+def test_a_pruned_node_leads_to_cannot_tell(watched, chain, slots):
     node = FakeNode(chain)
     node.prune(chain.rows[slots].slot)
     report = audit(watched, node)
@@ -277,12 +275,12 @@ def test_a_pruned_node_cannot_tell(watched, chain, slots):
 
 
 @pytest.mark.parametrize("behind", [1, 10, 38])
-def test_a_lagging_node_cannot_tell(watched, chain, behind):
+def test_a_lagging_node_leads_to_cannot_tell(watched, chain, behind):
     report = audit(watched, FakeNode(chain, tip=chain.rows[-1 - behind].slot))
     assert report.verdict == "cannot_tell" and report.count == 0
 
 
-def test_what_happened_since_is_no_difference(watched, chain):
+def test_later_transactions_are_not_differences(watched, chain):
     story = Story()
     story.rows = []
     later = copy.deepcopy(chain.rows[-1])
@@ -290,7 +288,7 @@ def test_what_happened_since_is_no_difference(watched, chain):
 
 
 @pytest.mark.parametrize("says_it_saw", [True, False])
-def test_the_youngest_that_are_kept_quiet_are_noted(tmp_path, chain, says_it_saw):
+def test_concealed_recent_transactions_are_noted(tmp_path, chain, says_it_saw):
     """An instance whose numbers end before ada's last five transactions, though it says that it saw
     the wallet after them. Numbers are compared as far as it claims some, so the verdict stays.
     """
@@ -311,7 +309,7 @@ def test_the_youngest_that_are_kept_quiet_are_noted(tmp_path, chain, says_it_saw
     service.close()
 
 
-def test_one_transaction_that_the_node_lacks_is_no_accusation(watched, chain):
+def test_one_transaction_missing_at_the_node_is_not_a_difference(watched, chain):
     for row in chain.touching(ADA)[::6]:
         for hide in ("withhold", "drop"):
             node = FakeNode(chain)
@@ -320,7 +318,7 @@ def test_one_transaction_that_the_node_lacks_is_no_accusation(watched, chain):
             assert report.verdict == "cannot_tell" and report.count == 0, (hide, row.signature)
 
 
-def test_forged_receipts_that_do_not_join_are_no_accusation(watched, chain):
+def test_forged_receipts_that_do_not_join_are_not_a_difference(watched, chain):
     def forge(receipt):
         """Ada has a lamport more, who is rich one less: nothing is lost, and nothing joins."""
         keys = [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]]
@@ -336,7 +334,7 @@ def test_forged_receipts_that_do_not_join_are_no_accusation(watched, chain):
         assert report.verdict == "cannot_tell" and report.count == 0, report.differences
 
 
-def test_a_node_without_places_in_slots_is_no_accusation(watched, chain):
+def test_a_node_without_transaction_indices_is_not_a_difference(watched, chain):
     for blocks in (True, False):
         node = FakeNode(chain)
         node.hide_index(blocks)
@@ -351,7 +349,7 @@ def test_a_node_that_fails_ends_the_audit(watched, chain):
         audit(watched, node)
 
 
-def test_a_node_that_lists_without_end_ends_the_audit(watched, chain, monkeypatch):
+def test_an_endless_node_list_ends_the_audit(watched, chain, monkeypatch):
     monkeypatch.setattr(view, "MAX_SURPLUS", 2_000)
     monkeypatch.setattr(view, "MAX_MISSING", 20)
     count = iter(range(10**9))
@@ -367,7 +365,7 @@ def test_a_node_that_lists_without_end_ends_the_audit(watched, chain, monkeypatc
         audit(watched, Endless(chain))
 
 
-def test_a_node_that_lists_in_a_circle_is_listed_to_its_end(watched, chain):
+def test_a_circular_node_list_is_read_to_its_end(watched, chain):
     class Circle(FakeNode):
         def _getSignaturesForAddress(self, address, config):
             return super()._getSignaturesForAddress(
@@ -378,7 +376,7 @@ def test_a_node_that_lists_in_a_circle_is_listed_to_its_end(watched, chain):
 
 
 # ---- rules and programs --------------------------------------------------------------------------
-def test_other_rules_cannot_be_told(watched, chain):
+def test_other_rules_lead_to_cannot_tell(watched, chain):
     path = f"/bots/{Bot.get().uid}/evidence.json"
     ask = ask_service(watched)
 
@@ -390,7 +388,7 @@ def test_other_rules_cannot_be_told(watched, chain):
     assert report.verdict == "cannot_tell" and "reading rules" in report.unknown[0]
 
 
-def test_what_the_operator_added_has_to_be_accepted(tmp_path, chain):
+def test_operator_additions_must_be_accepted(tmp_path, chain):
     marker = address("marker")
     service = Service(
         tmp_path / "data",
@@ -416,12 +414,12 @@ def test_what_the_operator_added_has_to_be_accepted(tmp_path, chain):
         *(b"[" * 100_000, b"\xff\xfe", b'{"format": NaN}'),
     ],
 )
-def test_nonsense_is_told_and_accuses_nobody(body, chain):
+def test_invalid_documents_are_reported_without_blame(body, chain):
     report = make_auditor(lambda path: body, FakeNode(chain)).audit("bot_x")
     assert report.verdict == "cannot_tell" and len(report.unknown) == 1
 
 
-def test_members_of_any_kind_never_stop_an_audit(watched, chain):
+def test_values_of_any_type_never_stop_an_audit(watched, chain):
     """Each member in turn is what it cannot be."""
     ask = ask_service(watched)
     path = f"/bots/{Bot.get().uid}/evidence.json"
@@ -438,7 +436,7 @@ def test_members_of_any_kind_never_stop_an_audit(watched, chain):
             assert auditor.audit(Bot.get().uid).verdict in ("same", "different", "cannot_tell")
 
 
-def test_an_instance_that_is_down_or_busy_is_asked_some_times(watched):
+def test_a_down_or_busy_instance_is_retried(watched):
     asked = []
 
     def busy(path):
@@ -451,7 +449,7 @@ def test_an_instance_that_is_down_or_busy_is_asked_some_times(watched):
     assert len(asked) == claims.MAX_TRIES and waits == [5] * (claims.MAX_TRIES - 1)
 
 
-def test_a_list_of_bots_without_end_is_refused():
+def test_an_endless_bot_list_is_refused():
     def endless(path):
         after = path.rpartition("=")[2] or "0"
         return orjson.dumps({"bots": [{"botId": "b"}], "next": str(int(after) + 1)})
@@ -465,7 +463,7 @@ def test_a_list_of_bots_without_end_is_refused():
         claims.MAX_BOTS = claims_max
 
 
-def test_a_page_that_changed_is_read_again(watched, chain, monkeypatch):
+def test_a_changed_page_is_read_again(watched, chain, monkeypatch):
     from evidence import lines
 
     monkeypatch.setattr(lines, "PAGE_SIZE", 10)
@@ -482,7 +480,7 @@ def test_a_page_that_changed_is_read_again(watched, chain, monkeypatch):
 
 
 # ---- going on where it stopped -------------------------------------------------------------------
-def test_an_audit_goes_on_where_it_stopped(watched, chain, tmp_path):
+def test_an_audit_resumes_where_it_stopped(watched, chain, tmp_path):
     path, node = tmp_path / "cache" / "audit.db", FakeNode(chain)
     kept = open_memory(path)
     assert audit(watched, node, memory=kept).verdict == "same"
@@ -495,7 +493,7 @@ def test_an_audit_goes_on_where_it_stopped(watched, chain, tmp_path):
     again.close()
 
 
-def test_a_damaged_file_is_made_anew_and_none_is_needed(tmp_path, monkeypatch):
+def test_a_damaged_cache_file_is_replaced_and_none_is_required(tmp_path, monkeypatch):
     path = tmp_path / "audit.db"
     path.write_bytes(b"no database at all" * 100)
     kept = open_memory(path)
@@ -508,7 +506,7 @@ def test_a_damaged_file_is_made_anew_and_none_is_needed(tmp_path, monkeypatch):
 
 
 # ---- the command line ----------------------------------------------------------------------------
-def test_the_command_tells_verdicts_by_its_exit_code(watched, chain, monkeypatch, capsys, tmp_path):
+def test_the_exit_code_tells_the_verdict(watched, chain, monkeypatch, capsys, tmp_path):
     import app
     from cli import audit as command
 

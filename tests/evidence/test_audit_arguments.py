@@ -9,9 +9,7 @@ from cli import parser
     ("url", "node", "named"),
     [("foo", "http://127.0.0.1:1", "URL"), ("http://127.0.0.1:1", "bar", "--rpc")],
 )
-def test_an_address_that_cannot_be_used_leaves_no_file(
-    tmp_path, monkeypatch, capsys, url, node, named
-):
+def test_an_unusable_address_leaves_no_file(tmp_path, monkeypatch, capsys, url, node, named):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))

@@ -108,7 +108,7 @@ SWAP_WALLETS = "UPDATE {} SET wallet_id = 3 - wallet_id"
 SWAP = "UPDATE {0} SET {1} = (SELECT o.{1} FROM {0} o WHERE o.id <> {0}.id)"
 
 FOUND = [
-    # The seven of findings A13; the last one is test_words_edited_after_a_renewal_are_named.
+    # The seven of findings A13; the last one is test_edits_after_a_renewal_are_named.
     (
         "a record is taken back",
         (
@@ -246,7 +246,7 @@ FOUND = [
 @pytest.mark.parametrize(
     ("statements", "field"), [row[1:] for row in FOUND], ids=[row[0] for row in FOUND]
 )
-def test_a_lie_is_named_by_its_field(told, story, statements, field):
+def test_each_lie_is_named_by_its_field(told, story, statements, field):
     first, second = Post.select().order_by(Post.id).limit(2)
     field = field.format(post=first.uid, second=second.uid, wallet=ADA)
     for sql in statements:
@@ -261,13 +261,13 @@ def test_an_unfinished_history_is_noted(told, story):
     assert report.notes == [f"{ADA}: its history is 'partial'"]
 
 
-def test_words_edited_after_a_renewal_are_named(told, story):
+def test_edits_after_a_renewal_are_named(told, story):
     log.renew_log("operator", Post.get().created_at + 1)
     edit("UPDATE post SET body = 'Never sold'")
     assert f"posts.{Post.get().uid}.logged.words" in list_fields(told, story)
 
 
-def test_a_bot_that_is_erased_with_all_its_rows_is_named(told, story):
+def test_a_completely_deleted_bot_is_named(told, story):
     """Nothing of eve is left but the leaves of the log."""
     eve = Bot.get(Bot.id == 2)
     for table in ("standing_total",):
@@ -283,7 +283,7 @@ def test_a_bot_that_is_erased_with_all_its_rows_is_named(told, story):
     assert [one.field for one in found.differences] == ["log.bot"]
 
 
-def test_an_edited_hash_of_the_log_is_named(told, story):
+def test_an_edited_log_hash_is_named(told, story):
     """The server signs a root that its leaves don't lead to."""
     with writing():
         for number in range(300):
@@ -344,7 +344,7 @@ def list_columns():
 COUNT = "SELECT COUNT(*) FROM {}"
 
 
-def test_no_table_is_forgotten(told):
+def test_no_table_is_left_out(told):
     """A new one is audited, or gets a row in docs/check.md and here."""
     unseen = {name for names in UNSEEN.values() for name in names}
     found = database.execute_sql("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
@@ -390,7 +390,7 @@ AUDITED = [
 
 
 @pytest.mark.parametrize("table", AUDITED)
-def test_each_edited_column_is_noticed(told, story, table):
+def test_each_edited_column_is_detected(told, story, table):
     fields, missed = list_columns()[table], []
     db = sqlite3.connect(told.config.database_path, isolation_level=None)
     db.execute(f"CREATE TEMP TABLE saved AS SELECT * FROM {table}")

@@ -65,7 +65,7 @@ def find_uid(event):
     return Post.get(Post.event_id == event).uid
 
 
-def test_posts_as_they_were_logged_are_the_same_also_a_hidden_one(told):
+def test_logged_posts_match_even_if_hidden(told):
     report = audit_log(told)
     assert (report.verdict, report.unknown, report.posts) == ("same", [], COUNT)
 
@@ -82,7 +82,7 @@ def test_a_hidden_post_shows_neither_words_nor_salt(told):
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_post_that_is_claimed_twice_is_named(told, is_first):
+def test_a_post_claimed_twice_is_named(told, is_first):
     """One line as it was logged, and one that says that a lie was verified."""
     asked = ask_service(told)
 
@@ -111,7 +111,7 @@ def test_a_post_that_is_claimed_twice_is_named(told, is_first):
         ("signature", "5" * 88, "signature"),
     ],
 )
-def test_what_was_changed_by_hand_is_named(told, column, value, field):
+def test_edits_are_named(told, column, value, field):
     uid = find_uid("e20")
     value = "other" if column == "event_id" else value
     edit(f"UPDATE post SET {column} = ? WHERE uid = ?", value, uid)
@@ -127,20 +127,20 @@ def test_a_hidden_post_that_is_shown_again_is_named(told):
     assert fields(audit_log(told)) == expected
 
 
-def test_a_post_that_was_taken_away_is_named(told):
+def test_a_deleted_post_is_named(told):
     uid = find_uid("e20")
     database.execute_sql("DELETE FROM arrival")
     edit("DELETE FROM post WHERE uid = ?", uid)
     assert fields(audit_log(told)) == {f"posts.{uid}"}
 
 
-def test_a_post_that_points_to_another_leaf_is_named(told):
+def test_a_post_pointing_to_another_leaf_is_named(told):
     uid, other = find_uid("e20"), Post.get(Post.event_id == "e269").leaf_id + 1
     edit("UPDATE post SET leaf_id = ? WHERE uid = ?", other, uid)
     assert f"posts.{uid}.logged.logIndex" in fields(audit_log(told))
 
 
-def test_verifications_are_as_the_log_has_them(tmp_path, chain):
+def test_verifications_match_the_log(tmp_path, chain):
     service = Service(tmp_path / "data", evidence_per_minute=10**6)
     node = FakeNode(chain)
     lookout = Lookout.begin(service.config, node, wallets=[ADA]).settle()
@@ -181,7 +181,7 @@ def move_while_read(told, event, is_shown):
     return post.uid, restless
 
 
-def test_a_verification_that_moves_while_the_evidence_is_read_accuses_nobody(told):
+def test_a_verification_that_changes_during_the_audit_is_not_a_difference(told):
     """It was logged after the evidence, so that is read again; a bot without a wallet has none."""
     uid, ask = move_while_read(told, "e20", is_shown=True)
     report = audit_log(told, ask=ask)
@@ -189,12 +189,12 @@ def test_a_verification_that_moves_while_the_evidence_is_read_accuses_nobody(tol
     assert report.posts == COUNT and fields(report) == {f"posts.{uid}.status"}
 
 
-def test_a_verification_that_is_logged_and_never_shown_is_named(told):
+def test_a_logged_but_hidden_verification_is_named(told):
     uid, ask = move_while_read(told, "e20", is_shown=False)
     assert fields(audit_log(told, ask=ask)) == {f"posts.{uid}.logged.status"}
 
 
-def test_who_moves_all_the_time_is_judged_by_what_was_known_before(told):
+def test_a_constantly_changing_instance_is_judged_by_earlier_data(told):
     """With each reading one more leaf comes, and shows only in the reading after it."""
     ask, late = ask_service(told), []
     waiting = [one.uid for one in Post.select().where(Post.hidden_at.is_null()).limit(9)]
@@ -211,7 +211,7 @@ def test_who_moves_all_the_time_is_judged_by_what_was_known_before(told):
     assert (report.verdict, len(late)) == ("same", 3)
 
 
-def test_an_instance_that_first_says_that_its_log_is_short_hides_nothing_by_it(told):
+def test_understating_the_log_size_first_hides_nothing(told):
     """All other leaves would be younger than the evidence, which lacks a post."""
     gone, ask = find_uid("e20"), show_early(told)
 
@@ -226,7 +226,7 @@ def test_an_instance_that_first_says_that_its_log_is_short_hides_nothing_by_it(t
     assert (report.verdict, fields(report)) == ("different", {f"posts.{gone}"})
 
 
-def test_a_bot_that_the_list_leaves_out_is_named(told):
+def test_a_bot_missing_from_the_list_is_named(told):
     """Otto made no post, and had a wallet: his leaf says that he is there."""
     ada, otto = Bot.get().uid, told.make_bot("Otto", ADA).bot.uid
     told.make_bot("Quiet")
@@ -253,7 +253,7 @@ def edit_leaf(event):
     edit("UPDATE log_leaf SET data = replace(data, 'BONK', 'x') || ' ' WHERE id = ?", number)
 
 
-def test_an_edited_leaf_of_a_full_tile_leads_to_another_root(told):
+def test_an_edited_leaf_in_a_full_tile_changes_the_root(told):
     edit_leaf("e20")
     assert fields(audit_log(told)) == {"log"}
 
@@ -267,7 +267,7 @@ def test_a_leaf_edited_between_two_audits_is_a_fork(told):
     assert one.field == "log" and one.theirs.startswith("FORK")
 
 
-def test_a_log_that_became_shorter_between_two_audits_is_a_rollback(told):
+def test_a_log_that_shrank_between_two_audits_is_a_rollback(told):
     memory = Memory(None)
     assert audit_log(told, memory=memory).verdict == "same"
     edit("DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)")
@@ -275,7 +275,7 @@ def test_a_log_that_became_shorter_between_two_audits_is_a_rollback(told):
     assert one.field == "log" and one.theirs.startswith("ROLLBACK")
 
 
-def test_another_log_after_a_restore_cannot_be_told(told):
+def test_a_new_log_after_a_restore_leads_to_cannot_tell(told):
     memory = Memory(None)
     assert audit_log(told, memory=memory).verdict == "same"
     with writing():
@@ -288,7 +288,7 @@ def test_another_log_after_a_restore_cannot_be_told(told):
     assert why.startswith("the instance: its log does not continue log_")
 
 
-def test_words_that_are_edited_after_a_renewal_are_named(told):
+def test_text_edited_after_a_renewal_is_named(told):
     """The post is in the log before, and in the one before that."""
     uid = find_uid("e20")
     for _ in range(2):
@@ -298,7 +298,7 @@ def test_words_that_are_edited_after_a_renewal_are_named(told):
     assert fields(audit_log(told)) == {f"posts.{uid}.logged.words"}
 
 
-def test_a_leaf_that_is_edited_before_a_renewal_is_told_by_who_saw_the_log(told):
+def test_an_edit_before_a_renewal_is_found_by_earlier_auditors(told):
     memory = Memory(None)
     assert audit_log(told, memory=memory).verdict == "same"
     edit_leaf("e269")
@@ -307,13 +307,13 @@ def test_a_leaf_that_is_edited_before_a_renewal_is_told_by_who_saw_the_log(told)
     assert one.field == "log" and one.theirs.startswith("FORK")
 
 
-def test_a_leaf_that_is_edited_after_a_renewal_leads_to_another_root(told):
+def test_an_edit_after_a_renewal_changes_the_root(told):
     log.renew_log("operator", NOW)
     edit_leaf("e269")
     assert fields(audit_log(told)) == {"log"}
 
 
-def test_words_are_compared_with_a_log_that_the_present_one_does_not_name(told):
+def test_text_is_compared_with_an_earlier_unnamed_log(told):
     uid = find_uid("e20")
     with writing():
         arrivals.open_log(NOW)
@@ -325,14 +325,14 @@ def test_words_are_compared_with_a_log_that_the_present_one_does_not_name(told):
     ("column", "field"),
     [("name", "words"), ("handle", "words"), ("bio", "words"), ("salt", "words")],
 )
-def test_what_a_bot_says_of_itself_is_as_it_was_logged(told, column, field):
+def test_profiles_match_the_log(told, column, field):
     influencers.set_profile(Bot.get(), bio="Trades by night", now=NOW + 5)
     assert audit_log(told).verdict == "same"
     edit(f"UPDATE bot SET {column} = ?", "other")
     assert fields(audit_log(told)) == {f"bot.logged.{field}"}
 
 
-def test_a_profile_that_is_changed_while_the_evidence_is_read_accuses_nobody(told):
+def test_a_profile_changed_during_the_audit_is_not_a_difference(told):
     ask, left = ask_service(told), ["a"]
 
     def restless(path):
@@ -344,14 +344,14 @@ def test_a_profile_that_is_changed_while_the_evidence_is_read_accuses_nobody(tol
     assert audit_log(told, ask=restless).verdict == "same" and not left
 
 
-def test_a_deleted_account_is_as_it_was_logged(told):
+def test_a_deleted_account_matches_the_log(told):
     departures.delete_owner(Bot.get().owner, NOW + 9)
     report = audit_log(told)
     assert (report.verdict, report.unknown) == ("same", [])
 
 
 @pytest.mark.parametrize("at", [NOW - 5, None])
-def test_a_retirement_and_a_beginning_are_as_they_were_logged(told, at):
+def test_retirement_and_creation_match_the_log(told, at):
     influencers.retire_bot(Bot.get(), NOW + 5)
     assert audit_log(told).verdict == "same"
     edit("UPDATE bot SET retired_at = ?", at)
@@ -385,18 +385,18 @@ def test_a_truncated_tile_is_named(told):
 
 @pytest.mark.parametrize("body", [b"", b"no", b"\xff", b"a\n1\nx\n\n", b"[" * 100_000])
 @pytest.mark.parametrize("start", ["/log/checkpoint", "/log/key", "/log/"])
-def test_nonsense_instead_of_a_checkpoint_accuses_nobody(told, start, body):
+def test_an_invalid_checkpoint_is_not_blamed(told, start, body):
     report = audit_log(told, ask=replace(told, start, lambda b: body))
     assert report.verdict == "cannot_tell" and "its log can't be read" in report.unknown[0]
 
 
 @pytest.mark.parametrize("start", ["/log/", "/log/key", "/log/tile/", "/log/tile/entries/"])
-def test_what_is_not_there_accuses_nobody(told, start):
+def test_missing_data_is_not_blamed(told, start):
     report = audit_log(told, ask=replace(told, start, None))
     assert report.verdict == "cannot_tell" and "its log can't be read" in report.unknown[0]
 
 
-def test_a_log_that_is_too_long_is_not_read(told, monkeypatch):
+def test_an_oversized_log_is_not_read(told, monkeypatch):
     monkeypatch.setattr(log_audit, "MAX_LEAVES", 100)
     report = audit_log(told)
     assert report.verdict == "cannot_tell" and "too many to" in report.unknown[0]
@@ -416,7 +416,7 @@ def test_leaves_are_fetched_once(told):
     assert "/log/tile/entries/000" not in asked
 
 
-def test_what_was_kept_of_a_lie_is_read_again(told):
+def test_cached_lies_are_read_again(told):
     """A bundle that nobody signed is kept by an audit that is stopped then."""
     memory = Memory(None)
 
@@ -439,9 +439,7 @@ def test_what_was_kept_of_a_lie_is_read_again(told):
         (None, 0, 10),
     ],
 )
-def test_leaves_that_were_seen_count_where_they_are_of_the_same_log(
-    monkeypatch, origin, seen_size, before
-):
+def test_cached_leaves_count_if_from_the_same_log(monkeypatch, origin, seen_size, before):
     shown = Checkpoint("candor/log_a", 10, bytes(32))
     seen = origin and SimpleNamespace(checkpoint=Checkpoint(origin, seen_size, bytes(32)))
     monkeypatch.setattr(log_audit, "parse_note", lambda raw: SimpleNamespace(text=raw.decode()))
@@ -465,7 +463,7 @@ def test_leaves_that_were_seen_count_where_they_are_of_the_same_log(
         ("log_a", None, None, None),
     ],
 )
-def test_a_post_is_compared_with_the_log_that_holds_it(log, index, place, told):
+def test_a_post_is_compared_with_the_log_containing_it(log, index, place, told):
     parts = [Part("candor/log_old", 0, 5), Part("candor/log_a", 5, 10)]
     read, post = log_audit.LogAudit(None, None, print, parts=parts), SimpleNamespace()
     post.log, post.logIndex = log, index

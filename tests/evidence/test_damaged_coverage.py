@@ -48,7 +48,7 @@ def complain(seen, **more):
     return [one for one in found if "coverage" in one.text and EVE in one.text]
 
 
-def test_a_coverage_that_cannot_be_read_stops_no_observing_and_is_written_anew(seen, caplog):
+def test_unreadable_coverage_does_not_stop_observing_and_is_rebuilt(seen, caplog):
     right = seen.coverage(EVE)
     for text in DAMAGED:
         caplog.clear()
@@ -61,7 +61,7 @@ def test_a_coverage_that_cannot_be_read_stops_no_observing_and_is_written_anew(s
         assert [one for one in told if EVE in one and "coverage" in one], told
 
 
-def test_a_new_process_observes_beside_a_damaged_coverage(seen):
+def test_a_new_process_observes_despite_damaged_coverage(seen):
     for text in SOME:
         damage(text)
         seen.restart()
@@ -69,7 +69,7 @@ def test_a_new_process_observes_beside_a_damaged_coverage(seen):
         assert {seen.state(ADA), seen.state(EVE)} == {"complete"} and seen.observer.problem is None
 
 
-def test_a_fault_beside_a_damaged_coverage_is_still_that_wallets_alone(seen, monkeypatch):
+def test_an_error_next_to_damaged_coverage_affects_only_its_wallet(seen, monkeypatch):
     work = type(seen.observer)._prepare
 
     def fail(self, wallet):
@@ -83,7 +83,7 @@ def test_a_fault_beside_a_damaged_coverage_is_still_that_wallets_alone(seen, mon
     assert seen.state(ADA) == "complete" and "is failing" in seen.coverage(EVE)["note"]
 
 
-def test_pages_and_the_interface_say_that_it_cannot_be_read(seen, service):
+def test_pages_and_api_report_unreadable_coverage(seen, service):
     for text in SOME:
         damage(text)
         wallet = Wallet.get(Wallet.address == EVE)
@@ -104,7 +104,7 @@ def test_pages_and_the_interface_say_that_it_cannot_be_read(seen, service):
         DigestLog().run_tick(seen.now)
 
 
-def test_the_doctor_names_it_and_rebuild_mends_it(seen):
+def test_doctor_names_it_and_rebuild_repairs_it(seen):
     for text in SOME:
         damage(text)
         (told,) = complain(seen)
@@ -120,7 +120,7 @@ def test_the_doctor_names_it_and_rebuild_mends_it(seen):
         assert seen.state(EVE) == "complete"
 
 
-def test_damaged_coverage_of_one_of_several_wallets_is_named_and_mended(service):
+def test_damaged_coverage_of_one_of_several_wallets_is_named_and_repaired(service):
     node = FakeNode(market(3, ("ada", "eve"), 36))
     (ada,) = Lookout.begin(service.config, node, wallets=[ADA]).wallets
     Attachment.update(ownership="proven").execute()
@@ -155,7 +155,7 @@ SHOWN = (
 
 
 @pytest.mark.parametrize("column", SHOWN)
-def test_other_text_of_a_wallet_that_cannot_be_read_is_named_and_mended(seen, column):
+def test_other_unreadable_wallet_text_is_named_and_repaired(seen, column):
     def list_wrong():
         return [one.text for one in doctor.examine(seen.config, seen.now) if EVE in one.text]
 
@@ -180,7 +180,7 @@ def test_other_text_of_a_wallet_that_cannot_be_read_is_named_and_mended(seen, co
         ("average_cost", "averageCost", None),
     ],
 )
-def test_what_is_damaged_is_null_with_a_reason_until_the_next_poll(
+def test_damaged_data_is_null_with_a_reason_until_the_next_poll(
     seen, service, column, shown, reason
 ):
     bot = Bot.get_by_id(Wallet.get(Wallet.address == EVE).bot_id)
@@ -204,7 +204,7 @@ def test_what_is_damaged_is_null_with_a_reason_until_the_next_poll(
         assert read()[shown] == right[shown]
 
 
-def test_a_damaged_trade_is_left_out_and_the_others_stay(seen, service, caplog):
+def test_a_damaged_trade_is_left_out_and_the_others_remain(seen, service, caplog):
     bot = Bot.get_by_id(Wallet.get(Wallet.address == EVE).bot_id)
     key, path = service.make_read_key(bot.owner), f"/api/v1/trades?wallet={EVE}&limit=2"
     first, second = service.get(path, key).json["data"]

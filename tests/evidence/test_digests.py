@@ -26,7 +26,7 @@ def seen(settings, db):
     return Lookout.begin(settings, FakeNode(chain), wallets=[ADA, EVE]).settle()
 
 
-def test_a_digest_is_logged_once_and_again_where_it_changed(seen):
+def test_a_digest_is_logged_once_and_again_when_it_changes(seen):
     digests = [(one.address, digest_wallet(one.id)) for one in seen.wallets]
     job = DigestLog()
     for later in (0, 1):

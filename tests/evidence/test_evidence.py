@@ -41,7 +41,7 @@ def read(service, query=""):
     return answer
 
 
-def test_it_names_every_receipt_with_what_the_trade_says(watched):
+def test_evidence_lists_every_receipt_with_its_trades_fields(watched):
     told = read(watched).json
     trades = {trade.signature: trade for trade in Trade.select()}
     assert len(told["receipts"]) == len(trades) > 30
@@ -59,7 +59,7 @@ def test_it_names_every_receipt_with_what_the_trade_says(watched):
     assert (told["markers"], told["addedPrograms"], told["pending"]) == ([], [], [])
 
 
-def test_evidence_of_a_demonstration_says_so_and_can_be_checked(tmp_path, chain, monkeypatch):
+def test_demonstration_evidence_says_so_and_can_be_checked(tmp_path, chain, monkeypatch):
     """The document says it as a whole: digests are over lines and pages as they stand."""
     service = Service(tmp_path / "data", demonstration=True)
     Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
@@ -78,7 +78,7 @@ def test_evidence_of_a_demonstration_says_so_and_can_be_checked(tmp_path, chain,
     service.close()
 
 
-def test_full_pages_are_named_by_their_digests_and_never_change(watched, monkeypatch):
+def test_full_pages_are_named_by_digest_and_never_change(watched, monkeypatch):
     whole = read(watched).json["receipts"]
     monkeypatch.setattr(lines, "PAGE_SIZE", 10)
     told = read(watched).json
@@ -100,7 +100,7 @@ def test_full_pages_are_named_by_their_digests_and_never_change(watched, monkeyp
     assert read(watched).json["receiptPages"][0]["digest"] != first["digest"]
 
 
-def test_a_stranger_works_the_digest_out_from_the_documentation(watched, monkeypatch):
+def test_the_digest_can_be_computed_from_the_docs_alone(watched, monkeypatch):
     monkeypatch.setattr(lines, "PAGE_SIZE", 10)
     told = read(watched).json
     full = [
@@ -118,7 +118,7 @@ def test_a_stranger_works_the_digest_out_from_the_documentation(watched, monkeyp
     assert told["digest"] != digest_as_documented(told, full)
 
 
-def test_the_digest_of_a_wallet_moves_with_what_is_claimed_and_not_with_polls(watched):
+def test_a_wallet_digest_changes_with_claims_and_not_with_polls(watched):
     wallet = Wallet.get()
     before = document.digest_wallet(wallet.id)
     assert read(watched).json["digest"] == before
@@ -142,7 +142,7 @@ def publish():
     thread.join()
 
 
-def test_documents_and_digests_are_of_one_moment(watched, monkeypatch):
+def test_documents_and_digests_are_one_snapshot(watched, monkeypatch):
     """However often the wallet is published while one is made, and between which of its parts."""
     wallet, name = Wallet.get(), document.name_pages
     make = {
@@ -157,7 +157,7 @@ def test_documents_and_digests_are_of_one_moment(watched, monkeypatch):
         assert made() != before
 
 
-def test_the_oldest_that_are_pending_are_named_and_all_are_counted(watched):
+def test_the_oldest_pending_signatures_are_listed_and_all_counted(watched):
     dice, wallet = random.Random(7), Wallet.get()
     chosen = [(dice.randint(1, 300), f"sig{number}") for number in range(1_500)]
     storage.write_rows(
@@ -176,7 +176,7 @@ def test_the_oldest_that_are_pending_are_named_and_all_are_counted(watched):
     assert named == sorted(chosen)[:1_000]
 
 
-def test_an_etag_saves_a_second_reading(watched):
+def test_an_etag_avoids_a_second_read(watched):
     first = read(watched)
     uid = Bot.get().uid
     again = watched.get(
@@ -185,7 +185,7 @@ def test_an_etag_saves_a_second_reading(watched):
     assert again.status_code == 304
 
 
-def test_posts_stand_with_the_trade_that_verifies_them(service):
+def test_posts_are_listed_with_their_verifying_trade(service):
     bot = service.make_bot("Ada", W)
     service.observe_trade(W, "sold", 2, kind="sell", mint=M, raw=-3, sol=700)
     key = bot.publish_key.text
@@ -200,7 +200,7 @@ def test_posts_stand_with_the_trade_that_verifies_them(service):
     assert [line["words"]["body"] for line in lines] == ["Sold", "Nothing"]
 
 
-def test_no_cache_keeps_the_words_of_a_post_and_a_hidden_one_shows_none(service, monkeypatch):
+def test_no_cache_keeps_post_text_and_hidden_posts_show_none(service, monkeypatch):
     # The page of one post is full, and has a name.
     monkeypatch.setattr(lines, "PAGE_SIZE", 1)
     bot = service.make_bot("Ada")
@@ -216,7 +216,7 @@ def test_no_cache_keeps_the_words_of_a_post_and_a_hidden_one_shows_none(service,
     assert (line["hiddenAtMs"], line["words"]) == (1_800_000_000_000, None)
 
 
-def test_a_bot_without_a_wallet_has_a_document_and_a_stranger_none(service):
+def test_a_bot_without_a_wallet_has_a_document_and_an_unknown_bot_none(service):
     bot = service.make_bot("Ada")
     path = f"/bots/{bot.bot.uid}/evidence.json"
     told = service.get(path).json
@@ -240,7 +240,7 @@ def test_a_former_wallet_keeps_its_evidence(service):
     assert (span["botId"], span["detachedAtMs"]) == (bot.bot.uid, NOW + 1)
 
 
-def test_all_bots_are_listed_page_by_page(service, monkeypatch):
+def test_bots_are_listed_in_pages(service, monkeypatch):
     made = [service.make_bot(f"Bot {n}").bot.uid for n in range(5)]
     monkeypatch.setattr(document, "MAX_BOTS", 2)
     monkeypatch.setattr(document, "BOTS", document.BOTS.replace("LIMIT 1000", "LIMIT 2"))
@@ -252,7 +252,7 @@ def test_all_bots_are_listed_page_by_page(service, monkeypatch):
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_an_address_has_a_limit_of_its_own(tmp_path):
+def test_evidence_has_its_own_limit_per_address(tmp_path):
     limited = Service(tmp_path / "data", evidence_per_minute=2)
     codes = [limited.get("/evidence.json").status_code for _ in range(3)]
     assert codes == [200, 200, 429]
@@ -261,7 +261,7 @@ def test_an_address_has_a_limit_of_its_own(tmp_path):
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_a_document_counts_as_the_pages_it_is_made_of(watched, monkeypatch):
+def test_a_document_counts_as_its_pages(watched, monkeypatch):
     """60 per minute. The answer that goes over the limit is still sent."""
     monkeypatch.setattr(lines, "PAGE_SIZE", 2)
     told = read(watched).json
@@ -273,7 +273,7 @@ def test_a_document_counts_as_the_pages_it_is_made_of(watched, monkeypatch):
     assert codes == [200] * answered + [429]
 
 
-def test_a_profile_says_how_to_check_it(service):
+def test_a_profile_explains_how_to_check_it(service):
     bot = service.make_bot("Ada", W)
     page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
     line = f"python app.py audit {service.config.base_url} --bot {bot.bot.uid} --rpc"
@@ -282,7 +282,7 @@ def test_a_profile_says_how_to_check_it(service):
     assert "app.py audit" not in service.get(f"/bots/{bare.bot.uid}?tab=record").text
 
 
-def test_a_document_names_the_leaf_that_last_held_a_digest_of_the_wallet(watched):
+def test_a_document_names_the_wallets_latest_digest_leaf(watched):
     assert read(watched).json["log"] is None
     with writing():
         for number in range(3):

@@ -55,13 +55,13 @@ def trial(tmp_path_factory, full):
     made.close()
 
 
-def test_a_fifth_of_all_calls_misbehaves_and_the_ledger_is_the_same(trial, fault_names, seed):
+def test_a_node_failing_a_fifth_of_calls_gives_the_same_ledger(trial, fault_names, seed):
     """Readers and a poster get no 5xx in the meantime."""
     assert not trial.try_faults(fault_names, 0.2, seed)
     assert not [status for status in trial.answers if status >= 500]
 
 
-def test_faults_of_a_node_accuse_nobody(trial, full):
+def test_node_failures_accuse_nobody(trial, full):
     """An audit by a misbehaving node finds no difference, or can't tell."""
     trial.run([], 0, 0, trial.truth)
     for names in [[one] for one in NAMES] if full else [[*LISTS, *RECEIPTS]]:

@@ -34,7 +34,7 @@ def states():
     return {post.uid: post.status for post in Post.select()}
 
 
-def test_finality_stands_still_for_ten_minutes_and_jumps(look):
+def test_finality_can_stall_for_ten_minutes_and_jump(look):
     story = Story()
     story.fund("ada", 10**10)
     story.buy("ada", "CAT", 1_000, 250_000)
@@ -73,7 +73,7 @@ def test_finality_stands_still_for_ten_minutes_and_jumps(look):
         (-32601, "doesn't say whether its chain runs Alpenglow"),
     ],
 )
-def test_doctor_tells_whether_a_chain_runs_alpenglow(answer, told):
+def test_doctor_reports_whether_a_chain_runs_alpenglow(answer, told):
     node = FakeNode(Story().chain())
     if isinstance(answer, int):
         node.fail("getAgGenesisCert", answer)

@@ -47,7 +47,7 @@ def trades_of(chain):
 
 @pytest.mark.parametrize("lie", [skim, inflate, shift])
 @pytest.mark.parametrize("place", sample([7, 0, -1], 2))
-def test_a_forged_receipt_that_conserves_lamports_is_caught(look, chain, lie, place):
+def test_a_forged_receipt_that_conserves_lamports_is_detected(look, chain, lie, place):
     """By the chain of balances, or if it is the last one by the closing balances."""
     row = trades_of(chain)[place]
     node = FakeNode(chain)
@@ -65,7 +65,7 @@ def test_a_forged_receipt_that_conserves_lamports_is_caught(look, chain, lie, pl
 @pytest.mark.parametrize("liar", [0, 1])
 @pytest.mark.parametrize("lie", [skim, inflate, shift])
 @pytest.mark.parametrize("place", sample([7, 0, -1], 1))
-def test_the_truth_comes_from_the_other_endpoint(look, chain, lie, place, liar):
+def test_the_true_receipt_comes_from_the_other_endpoint(look, chain, lie, place, liar):
     """Whichever lies. A second endpoint that lies spoils nothing, by night neither."""
     row = trades_of(chain)[place]
     nodes = [FakeNode(chain), FakeNode(chain)]
@@ -75,7 +75,7 @@ def test_the_truth_comes_from_the_other_endpoint(look, chain, lie, place, liar):
     assert seen.settle().state() == "complete"
 
 
-def test_a_liar_is_not_believed_for_a_gap_that_is_real(look, chain):
+def test_a_lying_node_is_not_believed_about_a_real_gap(look, chain):
     """A receipt is withheld by both; asked about its neighbours, the second endpoint lies. The
     ledger keeps what holds better.
     """
@@ -102,7 +102,7 @@ def test_a_liar_is_not_believed_for_a_gap_that_is_real(look, chain):
         ("another", lambda r: r["transaction"].__setitem__("signatures", ["5" * 88])),
     ],
 )
-def test_a_receipt_that_cannot_be_is_refused_and_named(look, chain, why, lie):
+def test_an_impossible_receipt_is_refused_and_named(look, chain, why, lie):
     row = chain.moving(ADA)[4]
     node = FakeNode(chain)
     node.forge(row.signature, lie)
@@ -127,7 +127,7 @@ def test_a_receipt_that_cannot_be_is_refused_and_named(look, chain, why, lie):
     )
 
 
-def test_a_receipt_of_others_is_not_taken_in(look, chain):
+def test_a_receipt_of_other_wallets_is_not_stored(look, chain):
     """A node that lists for ada what does not name her: kept pending, nothing derived."""
     stranger = next(
         row for row in market(3, ("eve",), 10).rows if ADA not in row.keys and len(row.keys) > 2

@@ -37,7 +37,7 @@ def bot(settings, db):
 
 
 # ---- leaves --------------------------------------------------------------------------------------
-def test_the_first_leaf_opens_the_log_and_the_profile_and_the_attachment_follow(bot):
+def test_the_log_starts_with_opening_profile_and_attachment(bot):
     one, voice = log.find_log(), bot.voice
     said = json.dumps(
         [bot.salt, bot.name, bot.handle, "", voice, None], ensure_ascii=False, separators=(",", ":")
@@ -64,7 +64,7 @@ def test_the_first_leaf_opens_the_log_and_the_profile_and_the_attachment_follow(
     ]
 
 
-def test_a_posts_leaf_has_its_facts_and_its_words_as_one_salted_hash(bot):
+def test_a_post_leaf_has_its_facts_and_one_salted_text_hash(bot):
     uid = publish(bot, body="Zoë sold", symbol="BONK", reason="thin")
     leaf, post = leaves()[-1], Post.get(Post.uid == uid)
     # JSON.stringify gives the same bytes in a reader's browser.
@@ -90,21 +90,21 @@ def test_a_posts_leaf_has_its_facts_and_its_words_as_one_salted_hash(bot):
     assert log.find_post(uid).place == log.find_log().size - 1
 
 
-def test_a_post_of_which_no_verification_is_told_has_none_in_its_leaf_as_in_its_row(bot):
+def test_a_post_without_a_verification_has_none_in_leaf_and_row(bot):
     said = {"source": "bot", "channel": "api", "event_id": "e", "body": "word"}
     with writing():
         posts.store_post(bot=bot, event_at=NOW, created_at=NOW, **said)
     assert leaves()[-1]["status"] == Post.get().status == "none"
 
 
-def test_names_are_in_no_leaf(bot):
+def test_leaves_contain_no_names(bot):
     publish(bot, eventId="event-1", body="something", symbol="BONK", reason="because")
     one = log.find_log()
     raw = b"".join(log.read_leaves(one, 0, one.size))
     assert not any(text in raw for text in (b"Ada", b"something", b"BONK", b"because", b"event-1"))
 
 
-def test_what_was_refused_or_repeated_has_no_leaf(bot):
+def test_refused_and_repeated_posts_have_no_leaf(bot):
     publish(bot)
     size = log.find_log().size
     assert publish(bot) == Post.get().uid
@@ -113,7 +113,7 @@ def test_what_was_refused_or_repeated_has_no_leaf(bot):
     assert log.find_log().size == size
 
 
-def test_hiding_erases_words_and_salt_and_leaves_the_leaf(bot, settings):
+def test_hiding_erases_text_and_salt_but_keeps_the_leaf(bot, settings):
     uid = publish(bot, body="a word that nobody may keep")
     before, words = log.find_log().size, leaves()[-1]["words"]
     salt = Post.get().salt
@@ -127,7 +127,7 @@ def test_hiding_erases_words_and_salt_and_leaves_the_leaf(bot, settings):
         assert salt.encode() not in kept and b"nobody may keep" not in kept
 
 
-def test_wallets_that_move_are_logged(bot, settings):
+def test_wallet_changes_are_logged(bot, settings):
     other = influencers.create_bot(settings, "Bo", NOW, owner=bot.owner).bot
     begun = log.find_log().size
     wallets.attach_wallet(settings, other, WALLET, NOW + 1, "proven")
@@ -143,14 +143,14 @@ def test_wallets_that_move_are_logged(bot, settings):
     ]
 
 
-def test_a_claim_that_is_proven_is_logged_once(bot, settings):
+def test_a_proven_claim_is_logged_once(bot, settings):
     begun = log.find_log().size
     for later in (1, 2):
         wallets.attach_wallet(settings, bot, WALLET, NOW + later, "proven")
     assert [leaf["ownership"] for leaf in leaves()[begun:]] == ["proven"]
 
 
-def test_what_is_rolled_back_has_no_leaf_and_leaves_no_gap(bot):
+def test_a_rollback_leaves_no_leaf_and_no_gap(bot):
     size = log.find_log().size
     with pytest.raises(ZeroDivisionError), writing():
         arrivals.append_leaf("test", NOW)
@@ -160,7 +160,7 @@ def test_what_is_rolled_back_has_no_leaf_and_leaves_no_gap(bot):
     assert log.find_log().size == size + 1
 
 
-def test_two_threads_give_indices_without_a_gap(bot):
+def test_two_threads_produce_gapless_indices(bot):
     begun = log.find_log().size
 
     def append():
@@ -189,7 +189,7 @@ def root_of(one):
     return other.get_state()
 
 
-def test_tiles_above_tiles_are_stored_as_they_fill(db, monkeypatch):
+def test_higher_tiles_are_stored_when_full(db, monkeypatch):
     # 4 instead of 256: two levels fill within a few leaves.
     for module in (arrivals, tree):
         monkeypatch.setattr(module, "TILE_WIDTH", 4)
@@ -208,7 +208,7 @@ def test_tiles_above_tiles_are_stored_as_they_fill(db, monkeypatch):
     assert bytes(stored) == tree.hash_tile(hashes)
 
 
-def test_a_new_log_begins_where_the_old_one_ends(bot):
+def test_a_new_log_names_the_old_ones_end(bot):
     old = log.find_log()
     with writing():
         uid = arrivals.open_log(NOW, previous={"log": old.uid, "size": old.size})
@@ -238,7 +238,7 @@ def read_checkpoint(service):
     return notes.parse_checkpoint(note.text)
 
 
-def test_tiles_lead_to_the_signed_root(grown):
+def test_tiles_hash_to_the_signed_root(grown):
     service, _ = grown
     checkpoint = read_checkpoint(service)
     assert checkpoint.size == 300 and checkpoint.root == root_of(log.find_log())
@@ -256,7 +256,7 @@ def test_tiles_lead_to_the_signed_root(grown):
         assert got.headers["Access-Control-Allow-Origin"] == "*"
 
 
-def test_bundles_hold_the_leaves_of_the_tiles(grown):
+def test_bundles_contain_the_leaves_of_their_tiles(grown):
     service, _ = grown
     bundle = tree.cut_bundle(service.get("/log/tile/entries/001.p/44").data, 44)
     tile = tree.cut_tile(service.get("/log/tile/0/001.p/44").data, 44)
@@ -299,18 +299,18 @@ def test_each_log_is_served_under_its_id(grown):
         *("0/000.p/٤", "0/000.p/4.p/4", "entries", "hash/000"),
     ],
 )
-def test_no_other_tile_is_served(grown, path):
+def test_other_tile_addresses_are_not_found(grown, path):
     service, _ = grown
     assert service.get(f"/log/tile/{path}").status_code == 404
 
 
-def test_an_instance_that_logged_nothing_has_no_checkpoint(service):
+def test_an_empty_log_has_no_checkpoint(service):
     for path in ("checkpoint", "key", "tile/0/000.p/1"):
         assert service.get(f"/log/{path}").status_code == 404
 
 
 # ---- the promise ---------------------------------------------------------------------------------
-def test_the_poster_gets_a_promise_that_anybody_can_check(grown):
+def test_the_author_gets_a_promise_anyone_can_check(grown):
     service, made = grown
     answer = service.post({"eventId": "e9", "body": "word"}, made.publish_key.text)
     promise, told = answer.json["logPromise"], answer.json
@@ -326,7 +326,7 @@ def test_the_poster_gets_a_promise_that_anybody_can_check(grown):
     assert bundle[44] == promise["leaf"].encode()
 
 
-def test_a_retry_gets_the_same_promise_and_lists_have_none(grown):
+def test_a_retry_returns_the_same_promise_and_lists_have_none(grown):
     service, made = grown
     first = service.post({"eventId": "e9", "body": "word"}, made.publish_key.text)
     again = service.post({"eventId": "e9", "body": "word"}, made.publish_key.text)
@@ -336,13 +336,13 @@ def test_a_retry_gets_the_same_promise_and_lists_have_none(grown):
     assert shown["logIndex"] == 300 and "logPromise" not in shown
 
 
-def test_the_key_is_made_once_and_private(service):
+def test_the_key_is_created_once_and_private(service):
     path = service.config.data_dir / "log_key"
     assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text()) == 64
 
 
 # ---- pages ---------------------------------------------------------------------------------------
-def test_a_posts_page_shows_its_proof(grown):
+def test_a_post_page_shows_its_proof(grown):
     service, made = grown
     answer = service.post({"eventId": "e9", "body": "a <b>word</b>"}, made.publish_key.text)
     uid, promise = answer.json["id"], answer.json["logPromise"]
@@ -363,7 +363,7 @@ def test_a_posts_page_shows_its_proof(grown):
     assert tree.follow_inclusion(leaf, 300, checkpoint.size, path) == checkpoint.root
 
 
-def test_a_hidden_posts_page_shows_its_leaf_and_no_words(grown):
+def test_a_hidden_post_page_shows_its_leaf_without_text(grown):
     service, made = grown
     answer = service.post({"eventId": "e9", "body": "gone"}, made.publish_key.text)
     hide_post(answer.json["id"], NOW)
@@ -372,14 +372,14 @@ def test_a_hidden_posts_page_shows_its_leaf_and_no_words(grown):
     assert answer.json["logPromise"]["salt"] not in page
 
 
-def test_the_logs_page_and_status_show_the_key(grown):
+def test_the_log_page_and_status_show_the_key(grown):
     service, _ = grown
     key = html.escape(service.get("/log/key").text.strip())
     assert key in service.get("/log/").text and key in service.get("/status").text
     assert read_checkpoint(service).origin in service.get("/log/").text
 
 
-def test_the_logs_page_names_the_logs_before(grown):
+def test_the_log_page_names_earlier_logs(grown):
     service, _ = grown
     old = log.find_log().uid
     log.renew_log("restore", NOW)

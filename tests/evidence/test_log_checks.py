@@ -41,7 +41,7 @@ def find(settings):
         reader.close()
 
 
-def test_what_nobody_touched_has_no_difference(grown):
+def test_an_untouched_instance_has_no_differences(grown):
     assert find(grown) == []
 
 
@@ -79,14 +79,14 @@ def test_a_post_shown_again_after_it_was_hidden_is_named(grown):
     assert sorted(find(grown)) == [("post", "hiddenAtMs"), ("post", WORDS)]
 
 
-def test_a_post_that_was_taken_away_is_named(grown):
+def test_a_deleted_post_is_named(grown):
     database.execute_sql("DELETE FROM arrival")
     uid = Post.get(Post.event_id == "e9").uid
     edit("DELETE FROM post WHERE event_id = 'e9'")
     assert find(grown) == [("post", f"{uid} is in the log but not in the database")]
 
 
-def test_a_post_beside_the_log_is_named(grown):
+def test_an_unlogged_post_is_named(grown):
     with writing():
         one = Post.get(Post.event_id == "e9")
         Post.create(
@@ -95,7 +95,7 @@ def test_a_post_beside_the_log_is_named(grown):
     assert find(grown) == [("post", "logIndex")]
 
 
-def test_a_verification_that_was_moved_by_hand_is_named_and_one_that_was_logged_is_not(grown):
+def test_an_edited_verification_is_named_but_a_logged_one_is_not(grown):
     with writing():
         post = Post.get(Post.event_id == "e9")
         Post.update(status="not_found").where(Post.id == post.id).execute()
@@ -121,7 +121,7 @@ def test_a_changed_attachment_is_named(grown, sql):
     assert table == "attachment" and "doesn't match the log" in what
 
 
-def test_attaching_detaching_and_attaching_again_agree(grown):
+def test_attaching_detaching_and_reattaching_match_the_log(grown):
     bot = Post.get().bot
     wallets.detach_wallet(bot, NOW + 5)
     wallets.attach_wallet(grown, bot, WALLET, NOW + 5, "claimed")
@@ -143,12 +143,12 @@ def test_a_changed_retirement_is_named(grown):
         ("UPDATE bot SET created_at = 1 WHERE name = 'Bo'", "createdAtMs"),
     ],
 )
-def test_a_profile_that_was_changed_by_hand_is_named(grown, sql, field):
+def test_an_edited_profile_is_named(grown, sql, field):
     edit(sql)
     assert find(grown) == [("bot", field)]
 
 
-def test_a_bot_of_another_owner_is_named(grown):
+def test_a_bot_moved_to_another_owner_is_named(grown):
     influencers.create_bot(grown, "Stranger", NOW)
     edit("UPDATE bot SET owner_id = (SELECT MAX(id) FROM owner) WHERE name = 'Bo'")
     assert find(grown) == [("bot", "owner")]
@@ -166,25 +166,25 @@ def edit_leaf(number, **changes):
     )
 
 
-def test_an_edited_leaf_of_a_full_tile_is_named_by_its_tile_and_its_post(grown):
+def test_an_edited_leaf_in_a_full_tile_is_named_by_tile_and_post(grown):
     edit_leaf(100, words="00" * 32)
     told = find(grown)
     assert ("post", WORDS) in told and [table for table, _ in told] == ["log_node", "post"]
 
 
-def test_a_leaf_edited_together_with_its_post_still_has_another_hash(grown):
+def test_a_leaf_edited_with_its_post_has_another_hash(grown):
     edit_leaf(100, status="verified")
     edit("UPDATE post SET status = 'verified' WHERE leaf_id = 100")
     ((table, what),) = find(grown)
     assert table == "log_node" and "level 1, place 0" in what
 
 
-def test_an_edited_leaf_of_the_last_tile_is_named_by_its_post(grown):
+def test_an_edited_leaf_in_the_last_tile_is_named_by_its_post(grown):
     edit_leaf(260, words="00" * 32)
     assert find(grown) == [("post", WORDS)]
 
 
-def test_a_leaf_that_is_no_json_is_named(grown):
+def test_an_unparsable_leaf_is_named(grown):
     edit("UPDATE log_leaf SET data = '{' WHERE id = 260")
     told = find(grown)
     assert ("log_leaf", "leaf 260 can't be read") in told
@@ -196,7 +196,7 @@ def test_a_missing_leaf_is_named(grown):
     assert ("log_leaf", "leaf 100 is missing") in find(grown)
 
 
-def test_a_log_cut_at_its_end_is_named_by_what_it_lacks(grown):
+def test_a_truncated_log_is_named_by_what_is_missing(grown):
     last = log.find_log().size - 1
     edit("DELETE FROM log_leaf WHERE id = ?", last)
     # The last leaf hid a post.
@@ -209,7 +209,7 @@ def test_a_changed_hash_is_named(grown):
     assert table == "log_node"
 
 
-def test_two_logs_are_compared_each_with_its_tree(grown):
+def test_two_logs_are_each_compared_with_their_own_tree(grown):
     with writing():
         arrivals.open_log(NOW)
     body = posts.PostBody(eventId="new", body="word")
@@ -218,7 +218,7 @@ def test_two_logs_are_compared_each_with_its_tree(grown):
 
 
 @pytest.mark.parametrize("count", [3, 260])
-def test_a_log_whose_row_is_gone_is_named(settings, db, count):
+def test_a_log_with_a_deleted_row_is_named(settings, db, count):
     """However few its leaves are: no full tile tells of it then."""
     made = influencers.create_bot(settings, "Ada", NOW)
     for n in range(count):
@@ -229,7 +229,7 @@ def test_a_log_whose_row_is_gone_is_named(settings, db, count):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_of_two_logs_the_one_whose_row_is_gone_is_named(grown, which):
+def test_a_deleted_row_of_one_of_two_logs_is_named(grown, which):
     with writing():
         arrivals.open_log(NOW)
     one = log.list_logs()[which]
@@ -247,7 +247,7 @@ def test_a_log_without_leaves_is_named(grown):
     assert ("log", f"{uid}: its first leaf is missing") in find(grown)
 
 
-def test_the_leaf_noted_as_the_last_of_a_wallet_is_compared_with_the_log(grown):
+def test_a_wallets_last_noted_leaf_is_compared_with_the_log(grown):
     with writing():
         for number in range(2):
             append_digest(Wallet.get().id, WALLET, f"{number}" * 64, NOW + number)

@@ -39,19 +39,19 @@ def fields(report):
     return {one.field for one in report.differences if one.field.startswith("held.")}
 
 
-def test_what_was_logged_is_what_is_said(told):
+def test_attachments_match_the_log(told):
     assert audit(told).differences == []
     influencers.retire_bot(Bot.get(), NOW + 8)
     assert audit(told).differences == []
 
 
-def test_a_stay_that_is_kept_quiet_is_named_also_where_the_log_is_first_said_to_be_short(told):
+def test_a_concealed_attachment_is_named_even_when_the_log_size_was_understated(told):
     Attachment.delete().where(Attachment.attached_at == NOW + 7).execute()
     for ask in (ask_service(told), show_early(told)):
         assert f"held.{B}" in fields(audit(told, ask=ask))
 
 
-def test_what_an_earlier_log_has_is_compared(told):
+def test_earlier_logs_are_compared_too(told):
     """All its times with a wallet began before the new log; then one begins."""
     log.renew_log("operator", NOW + 8)
     wallets.add_wallet(told.config, Bot.get(), E, NOW + 9)
@@ -63,31 +63,31 @@ def test_what_an_earlier_log_has_is_compared(told):
 
 @pytest.mark.parametrize("place", [0, 1])
 @pytest.mark.parametrize("column", ["attached_at", "detached_at"])
-def test_a_moved_time_is_named(told, place, column):
+def test_an_edited_time_is_named(told, place, column):
     field = getattr(Attachment, column)
     one = Attachment.select().where(field.is_null(False)).order_by(Attachment.id)[place]
     Attachment.update({field: field - HOUR}).where(Attachment.id == one.id).execute()
     assert f"held.{Wallet.get_by_id(one.wallet_id).address}" in fields(audit(told))
 
 
-def test_a_claim_that_passes_for_proven_is_named(told):
+def test_a_claim_presented_as_proven_is_named(told):
     other = told.make_bot("Bob", E).bot
     Attachment.update(ownership="proven").where(Attachment.bot == other).execute()
     assert len(fields(audit(told, bot=other.uid))) == 1
 
 
-def test_a_wallet_that_is_kept_quiet_is_named(told):
+def test_a_concealed_wallet_is_named(told):
     Attachment.delete().where(Attachment.wallet == Wallet.get(Wallet.address == B)).execute()
     assert f"held.{B}" in fields(audit(told))
 
 
-def test_a_stay_that_nobody_logged_is_named(told):
+def test_an_unlogged_attachment_is_named(told):
     wallet = Wallet.create(address=A[::-1], bot=Bot.get(), created_at=NOW)
     Attachment.create(bot=Bot.get(), wallet=wallet, attached_at=NOW - 2, detached_at=NOW - 1)
     assert fields(audit(told)) == {f"held.{A[::-1]}"}
 
 
-def test_what_happens_while_the_evidence_is_read_accuses_nobody(told):
+def test_changes_during_the_audit_are_not_differences(told):
     ask, left = ask_service(told), ["a", "b"]
 
     def restless(path):
@@ -101,7 +101,7 @@ def test_what_happens_while_the_evidence_is_read_accuses_nobody(told):
     assert not left
 
 
-def test_what_an_earlier_program_kept_of_the_log_is_read_again(told):
+def test_a_cache_from_an_older_version_is_read_again(told):
     memory = Memory(None)
     memory.log._kept.execute("CREATE TABLE log_bundle (origin TEXT, number INTEGER, hash BLOB)")
     memory.log._kept.execute("INSERT INTO log_bundle VALUES ('o', 0, x'00')")

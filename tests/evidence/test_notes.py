@@ -34,19 +34,19 @@ ROOT = bytes(32)
 TEXT = notes.Checkpoint("candor/log_1", 5, ROOT).write()
 
 
-def test_the_specifications_note_is_read():
+def test_the_specifications_example_note_is_read():
     key = notes.Verifier.parse(SPEC_KEY)
     assert str(key) == SPEC_KEY
     notes.check_note(notes.parse_note(SPEC_NOTE.encode()), key)
 
 
-def test_a_note_is_signed_as_go_signs_it():
+def test_a_note_is_signed_as_in_go():
     signer = notes.Signer(base64.b64decode(GO_SECRET)[1:])
     assert str(signer.verifier("PeterNeumann")) == GO_KEY
     assert signer.sign_note("PeterNeumann", GO_TEXT) == f"{GO_TEXT}\n{GO_LINE}"
 
 
-def test_each_of_two_signers_is_found():
+def test_each_of_two_signatures_is_found():
     note = notes.parse_note(f"{GO_TEXT}\n{GO_LINE}{GO_OTHER_LINE}".encode())
     for key in (GO_KEY, GO_OTHER_KEY):
         notes.check_note(note, notes.Verifier.parse(key))
@@ -54,7 +54,7 @@ def test_each_of_two_signers_is_found():
         notes.check_note(note, notes.Verifier.parse(SPEC_KEY))
 
 
-def test_a_changed_byte_is_seen():
+def test_a_changed_byte_is_detected():
     note = notes.parse_note(f"{GO_TEXT}\n{GO_LINE}".replace("problem", "Problem").encode())
     with pytest.raises(notes.BadNote):
         notes.check_note(note, notes.Verifier.parse(GO_KEY))
@@ -70,7 +70,7 @@ def check_cosignature(note, witness):
     return seconds
 
 
-def test_a_cosignature_says_when_and_by_whom():
+def test_a_cosignature_contains_time_and_signer():
     # c2sp.org/tlog-cosignature: key id, eight bytes of time, signature over a header and the text
     line = SIGNER.cosign("w", TEXT, 1679315147)
     raw = base64.b64decode(line.split(" ")[2])
@@ -88,7 +88,7 @@ def test_a_cosignature_says_when_and_by_whom():
         check_cosignature(later, witness)
 
 
-def test_a_log_and_its_witness_have_different_keys():
+def test_a_log_and_its_witness_use_different_keys():
     assert SIGNER.verifier("a").public != SIGNER.verifier("a", notes.COSIGNATURE).public
     assert "0001" not in repr(SIGNER) and SIGNER.seed.hex() not in repr(SIGNER)
 
@@ -109,7 +109,7 @@ def test_a_log_and_its_witness_have_different_keys():
         b"x" * (notes.MAX_NOTE_BYTES + 1),
     ],
 )
-def test_what_is_no_note_is_refused(raw):
+def test_an_invalid_note_is_refused(raw):
     with pytest.raises(notes.BadNote):
         notes.parse_note(raw)
 
@@ -129,7 +129,7 @@ def test_what_is_no_note_is_refused(raw):
         f"{'o' * 256}\n5\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n",
     ],
 )
-def test_what_is_no_checkpoint_is_refused(text):
+def test_an_invalid_checkpoint_is_refused(text):
     with pytest.raises(notes.BadNote):
         notes.parse_checkpoint(text)
 
@@ -145,19 +145,19 @@ def test_what_is_no_checkpoint_is_refused(text):
         " " + GO_KEY,
     ],
 )
-def test_what_is_no_key_is_refused(text):
+def test_an_invalid_key_is_refused(text):
     with pytest.raises(notes.BadNote):
         notes.Verifier.parse(text)
 
 
 # The first three have bits that belong to no byte: `AA==`, `AA==` and `AAA=` say the same.
 @pytest.mark.parametrize("text", ["AB==", "AP==", "AAB=", "AA", "A A==", "AA==\n"])
-def test_bytes_are_written_in_one_way_only(text):
+def test_bytes_have_one_encoding(text):
     """Who may write a signature or a root in two ways has two notes that say the same."""
     assert notes.decode("AA==") == b"\0"
     with pytest.raises(notes.BadNote, match="not base64"):
         notes.decode(text)
 
 
-def test_a_checkpoint_comes_back_as_it_was_written():
+def test_a_checkpoint_survives_encoding():
     assert notes.parse_checkpoint(TEXT) == notes.Checkpoint("candor/log_1", 5, ROOT)

@@ -47,7 +47,7 @@ def test_a_log_is_opened_once(settings, db):
 
 
 # ---- the key -------------------------------------------------------------------------------------
-def test_a_lost_key_file_begins_a_new_log_that_names_the_old(settings, bot):
+def test_a_lost_key_file_starts_a_new_log_naming_the_old_one(settings, bot):
     settings = ground.change(settings, database_url="")
     log.ensure_log(settings, SIGNER, NOW)
     old = log.find_log()
@@ -63,13 +63,13 @@ def test_a_lost_key_file_begins_a_new_log_that_names_the_old(settings, bot):
     }
 
 
-def test_another_log_key_that_was_set_is_refused(settings, bot):
+def test_another_configured_log_key_is_refused(settings, bot):
     log.ensure_log(settings, SIGNER, NOW)
     with pytest.raises(BadSetting, match="LOG_KEY"):
         log.ensure_log(ground.change(settings, log_key="00" * 32), Signer(bytes(31) + b"1"), NOW)
 
 
-def test_where_other_machines_may_have_the_right_key_another_is_refused(settings, bot):
+def test_another_key_is_refused_if_other_machines_may_have_the_right_one(settings, bot):
     """With a database that several machines share a file that is new here says nothing."""
     log.ensure_log(settings, SIGNER, NOW)
     before, shared = log.find_log().uid, ground.change(settings, database_url="postgresql://x/y")
@@ -95,7 +95,7 @@ def fill(settings, folder):
 
 
 @ground.sqlite_only
-def test_a_restore_opens_a_log_that_names_what_was_lost(settings, tmp_path):
+def test_a_restore_starts_a_log_naming_what_was_lost(settings, tmp_path):
     last = fill(settings, tmp_path)
     # opening, attachment, three posts
     assert last.size == 6
@@ -115,7 +115,7 @@ def test_a_restore_opens_a_log_that_names_what_was_lost(settings, tmp_path):
 
 
 @ground.sqlite_only
-def test_a_restore_elsewhere_names_the_backups_own_checkpoint(settings, tmp_path):
+def test_a_restore_elsewhere_names_the_backups_checkpoint(settings, tmp_path):
     fill(settings, tmp_path)
     elsewhere = ground.settings_of(tmp_path / "elsewhere")
     backups.restore_backup(elsewhere, tmp_path / "backup", False, NOW + 5)
@@ -130,7 +130,7 @@ def test_a_restore_elsewhere_names_the_backups_own_checkpoint(settings, tmp_path
 
 
 @ground.sqlite_only
-def test_a_damaged_database_does_not_stop_its_restore(settings, tmp_path):
+def test_a_damaged_database_can_be_restored_over(settings, tmp_path):
     fill(settings, tmp_path)
     settings.database_path.write_bytes(b"SQLite format 3\0" + bytes(8000))
     backups.restore_backup(settings, tmp_path / "backup", True, NOW + 5)
@@ -139,7 +139,7 @@ def test_a_damaged_database_does_not_stop_its_restore(settings, tmp_path):
         assert log.read_opening(log.find_log())["size"] == 5
 
 
-def test_the_old_log_stays_as_it_was(settings, bot):
+def test_the_old_log_is_unchanged(settings, bot):
     log.ensure_log(settings, SIGNER, NOW)
     before = log.make_checkpoint(log.find_log())
     log.renew_log("operator", NOW)

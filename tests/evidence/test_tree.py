@@ -90,19 +90,19 @@ def of(hexed):
 
 # ---- published vectors ---------------------------------------------------------------------------
 @pytest.mark.parametrize("size", range(9))
-def test_roots_are_those_of_the_reference(size):
+def test_roots_match_the_reference(size):
     assert tree.find_root(reader(LEAVES), size).hex() == ROOTS[size]
 
 
 @pytest.mark.parametrize(("index", "size", "path"), INCLUSION)
-def test_inclusion_is_that_of_the_reference(index, size, path):
+def test_inclusion_proofs_match_the_reference(index, size, path):
     assert tree.prove_inclusion(reader(LEAVES), index, size) == of(path)
     leaf = tree.hash_leaf(LEAVES[index])
     assert tree.follow_inclusion(leaf, index, size, of(path)).hex() == ROOTS[size]
 
 
 @pytest.mark.parametrize(("old", "size", "path"), CONSISTENCY)
-def test_consistency_is_that_of_the_reference(old, size, path):
+def test_consistency_proofs_match_the_reference(old, size, path):
     assert tree.prove_consistency(reader(LEAVES), old, size) == of(path)
     roots = of(ROOTS)
     tree.check_consistency(old, roots[old], size, roots[size], of(path))
@@ -112,7 +112,7 @@ def test_consistency_is_that_of_the_reference(old, size, path):
     ("number", "text"),
     [(0, "000"), (67, "067"), (1234067, "x001/x234/067"), (1000, "x001/000")],
 )
-def test_addresses_are_those_of_tlog_tiles(number, text):
+def test_addresses_match_tlog_tiles(number, text):
     assert tree.write_index(number) == text and tree.read_index(text) == number
 
 
@@ -120,11 +120,11 @@ def test_addresses_are_those_of_tlog_tiles(number, text):
     "text",
     ["", "0", "0000", "x000/001", "001/002", "x001/x002", "x001/x002/", "٠٠٠", "000\n", "-01"],
 )
-def test_no_other_writing_is_an_address(text):
+def test_other_spellings_are_not_addresses(text):
     assert tree.read_index(text) is None
 
 
-def test_tiles_of_a_tree_of_70_000_are_as_in_the_specification():
+def test_tiles_of_70_000_leaves_match_the_specification():
     # "273 full level 0 tiles, one partial level 0 tile of width 112, one full level 1 tile, one
     # partial level 1 tile of width 17, and one partial level 2 tile of width 1"
     width = lambda level, number: tree.find_width(70_000, level, number)  # noqa: E731
@@ -145,12 +145,12 @@ sizes = st.integers(1, len(BIG))
 
 
 @given(sizes)
-def test_roots_are_those_of_pymerkle(size):
+def test_roots_match_pymerkle(size):
     assert tree.find_root(READ, size) == OTHER.get_state(size)
 
 
 @given(sizes, st.data())
-def test_inclusion_leads_to_the_root_of_pymerkle(size, data):
+def test_inclusion_proofs_reach_the_root_of_pymerkle(size, data):
     index = data.draw(st.integers(0, size - 1))
     path = tree.prove_inclusion(READ, index, size)
     theirs = OTHER.prove_inclusion(index + 1, size).serialize()
@@ -160,7 +160,7 @@ def test_inclusion_leads_to_the_root_of_pymerkle(size, data):
 
 
 @given(sizes, st.data())
-def test_a_grown_tree_is_shown_to_begin_with_the_old(size, data):
+def test_a_grown_tree_is_proven_to_extend_the_old_one(size, data):
     old = data.draw(st.integers(0, size))
     path = tree.prove_consistency(READ, old, size)
     was = OTHER.get_state(old) if old else tree.EMPTY_ROOT
@@ -169,7 +169,7 @@ def test_a_grown_tree_is_shown_to_begin_with_the_old(size, data):
 
 # ---- what is false is refused --------------------------------------------------------------------
 @given(st.integers(2, len(BIG)), st.data())
-def test_a_changed_path_or_leaf_leads_elsewhere(size, data):
+def test_a_changed_path_or_leaf_gives_another_root(size, data):
     index = data.draw(st.integers(0, size - 1))
     path = tree.prove_inclusion(READ, index, size)
     place = data.draw(st.integers(0, len(path) - 1))
@@ -196,19 +196,19 @@ def test_a_fork_is_refused(size, data):
 @pytest.mark.parametrize(
     ("old", "size", "path"), [(9, 8, 0), (0, 8, 1), (8, 8, 1), (3, 8, 0), (3, 8, 1), (3, 8, 9)]
 )
-def test_nonsense_is_no_consistency(old, size, path):
+def test_an_invalid_consistency_proof_is_refused(old, size, path):
     with pytest.raises(tree.BadProof):
         tree.check_consistency(old, tree.EMPTY_ROOT, size, bytes(32), [bytes(32)] * path)
 
 
-def test_a_leaf_outside_of_the_tree_is_in_no_root():
+def test_a_leaf_outside_the_tree_is_in_no_root():
     for index in (-1, 8):
         with pytest.raises(tree.BadProof):
             tree.follow_inclusion(bytes(32), index, 8, [bytes(32)] * 3)
 
 
 @given(st.lists(st.binary(max_size=300), max_size=20), st.binary(max_size=50))
-def test_bundles_hold_what_was_put_in_and_nothing_else(leaves, noise):
+def test_bundles_contain_exactly_their_leaves(leaves, noise):
     bundle = tree.write_bundle(leaves)
     assert tree.cut_bundle(bundle, len(leaves)) == leaves
     for broken in (bundle + noise + b"\1", bundle[:-1]) if leaves else (b"\0",):

@@ -75,7 +75,7 @@ def edit_old(leaf):
 
 
 # ---- what is consistent --------------------------------------------------------------------------
-def test_a_log_that_grows_is_cosigned_each_time(grown):
+def test_a_growing_log_is_cosigned_each_time(grown):
     assert look(grown).verdict == "consistent"
     for size in (301, 511, 512, 700):
         grow(size)
@@ -91,13 +91,13 @@ def test_a_log_that_grows_is_cosigned_each_time(grown):
     notes.check_note(note, Verifier.parse(Witnessed.get().key))
 
 
-def test_what_was_seen_is_served(grown):
+def test_cosigned_checkpoints_are_served(grown):
     look(grown)
     answer = grown.get("/log/witness")
     assert answer.status_code == 200 and Witnessed.get().note in answer.text
 
 
-def test_a_new_log_that_names_all_that_was_seen_is_followed(grown):
+def test_a_new_log_naming_everything_seen_is_followed(grown):
     look(grown)
     log.renew_log("restore", NOW)
     told = look(grown)
@@ -108,7 +108,7 @@ def test_a_new_log_that_names_all_that_was_seen_is_followed(grown):
     )
 
 
-def test_a_log_that_was_renewed_twice_between_two_looks_is_followed(grown):
+def test_a_log_renewed_twice_between_two_checks_is_followed(grown):
     look(grown)
     log.renew_log("operator", NOW)
     log.renew_log("key", NOW)
@@ -116,7 +116,7 @@ def test_a_log_that_was_renewed_twice_between_two_looks_is_followed(grown):
     assert told.verdict == "consistent" and told.text.startswith("a NEW LOG (operator, key)")
 
 
-def test_words_edited_before_a_renewal_are_told_though_the_new_log_names_the_old(grown):
+def test_text_edited_before_a_renewal_is_reported_despite_the_new_log(grown):
     look(grown)
     log.renew_log("operator", NOW)
     edit_old(17)
@@ -124,7 +124,7 @@ def test_words_edited_before_a_renewal_are_told_though_the_new_log_names_the_old
     assert told.verdict == "alarm" and "FORK" in told.text
 
 
-def test_an_edited_leaf_of_a_log_in_between_is_told(grown):
+def test_an_edited_leaf_of_an_intermediate_log_is_reported(grown):
     look(grown)
     log.renew_log("operator", NOW)
     grow(5)
@@ -155,7 +155,7 @@ def test_a_shorter_log_is_a_rollback(grown):
     assert told.verdict == "alarm" and "ROLLBACK: it had 300 leaves and now has 291" in told.text
 
 
-def test_a_truncated_tile_is_told(grown):
+def test_a_truncated_tile_is_reported(grown):
     look(grown)
     grow(310)
     for cut in (b"", bytes(31), bytes(32 * 53), bytes(32 * 54)):
@@ -164,12 +164,12 @@ def test_a_truncated_tile_is_told(grown):
     assert look(grown).verdict == "consistent"
 
 
-def test_tiles_that_do_not_lead_to_the_root_are_told_at_first_sight(grown):
+def test_tiles_that_miss_the_root_are_reported_on_first_contact(grown):
     assert look(grown, tile__0__001=bytes(32 * 44)).verdict == "alarm"
     assert Witnessed.select().count() == 0
 
 
-def test_another_key_is_told(grown):
+def test_another_key_is_reported(grown):
     look(grown)
     one = log.find_log()
     other = Signer(b"o" * 32)
@@ -179,7 +179,7 @@ def test_another_key_is_told(grown):
     assert told.verdict == "alarm" and "not signed with the log's key" in told.text
 
 
-def test_a_restore_that_lost_leaves_is_told_and_then_followed(grown):
+def test_a_restore_that_lost_leaves_is_reported_and_then_followed(grown):
     look(grown)
     old = log.describe_last()
     edit("DELETE FROM log_leaf WHERE id > 290")
@@ -190,7 +190,7 @@ def test_a_restore_that_lost_leaves_is_told_and_then_followed(grown):
     assert look(grown).verdict == "consistent"
 
 
-def test_a_new_log_that_names_nothing_is_told(grown):
+def test_a_new_log_naming_nothing_is_reported(grown):
     look(grown)
     with writing():
         arrivals.open_log(NOW)
@@ -199,7 +199,7 @@ def test_a_new_log_that_names_nothing_is_told(grown):
         assert told.verdict == "alarm" and "NEW LOG" in told.text
 
 
-def test_a_new_log_over_a_forged_past_is_told(grown):
+def test_a_new_log_over_a_forged_past_is_reported(grown):
     look(grown)
     edit("UPDATE log_leaf SET data = '{}' WHERE id = 17")
     log.renew_log("restore", NOW)
@@ -224,7 +224,7 @@ def test_a_new_log_over_a_forged_past_is_told(grown):
         {"log": ["log"]},
     ],
 )
-def test_what_a_hostile_log_says_of_the_one_before_stops_no_other_look(
+def test_hostile_data_about_the_earlier_log_stops_no_other_check(
     grown, monkeypatch, caplog, hostile
 ):
     """It is told as an alarm, in our words, and the instance after it is looked at too."""
@@ -240,7 +240,7 @@ def test_what_a_hostile_log_says_of_the_one_before_stops_no_other_look(
     assert "ERROR all logs" not in caplog.text + told
 
 
-def test_tiles_of_the_log_before_that_are_cut_wrong_are_told(grown):
+def test_truncated_tiles_of_the_earlier_log_are_reported(grown):
     look(grown)
     prefix = log.find_log().uid
     log.renew_log("restore", NOW)
@@ -262,7 +262,7 @@ def test_tiles_of_the_log_before_that_are_cut_wrong_are_told(grown):
         {"tile__": None},
     ],
 )
-def test_silence_and_nonsense_accuse_nobody(grown, replaced):
+def test_silence_and_invalid_responses_are_not_blamed(grown, replaced):
     look(grown)
     grow(310)
     before = Witnessed.get().note
@@ -298,7 +298,7 @@ def serving(request):
     server.server_close()
 
 
-def test_an_endless_answer_is_cut(service, serving):
+def test_an_endless_response_is_cut(service, serving):
     told = witness.observe_log(serving, SIGNER, NOW)
     assert told.verdict == "cannot_tell" and "far too much data" in told.text
 
@@ -317,12 +317,12 @@ class Busy(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.mark.parametrize("serving", [Busy], indirect=True)
-def test_a_pause_that_cannot_be_ends_no_look(service, serving):
+def test_an_impossible_pause_ends_no_check(service, serving):
     told = witness.observe_log(serving, SIGNER, NOW)
     assert (told.verdict, told.text) == ("cannot_tell", "it returned HTTP 503")
 
 
-def test_so_many_requests_and_no_more(monkeypatch):
+def test_requests_are_limited(monkeypatch):
     monkeypatch.setattr(witness, "fetch", lambda *_: b"")
     get = witness.make_fetch(URL)
     for _ in range(witness.MAX_REQUESTS):
@@ -331,7 +331,7 @@ def test_so_many_requests_and_no_more(monkeypatch):
         get("checkpoint")
 
 
-def test_nobody_overwrites_what_another_look_stored_meanwhile(grown):
+def test_concurrent_checks_do_not_overwrite_each_other(grown):
     look(grown)
     seen = witness.Seen(Witnessed.get().key, "other note")
     grow(310)
@@ -357,7 +357,7 @@ def ask(**replaced):
     return witness.ask_about_us(URL, own_signer(), lambda path: replaced[path])
 
 
-def test_what_a_witness_saw_of_this_log_is_compared(grown):
+def test_a_witnesss_view_of_this_log_is_compared(grown):
     one = log.find_log()
     read = log.make_reader(one, one.size)
     for size in (1, 256, 300):
@@ -372,18 +372,18 @@ def test_what_a_witness_saw_of_this_log_is_compared(grown):
 @pytest.mark.parametrize(
     "shown", [b"", b"\xff", b"key\n", b"key\n\nx\n1\n\n", b"a\n\nb\n\nc\n\nd\n\n"]
 )
-def test_a_witness_that_says_nothing_of_us_accuses_nobody(grown, shown):
+def test_a_witness_without_our_log_is_not_blamed(grown, shown):
     assert ask(witness=shown).verdict == "cannot_tell"
 
 
-def test_a_forged_checkpoint_of_ours_accuses_nobody(grown):
+def test_a_forged_checkpoint_of_ours_is_not_blamed(grown):
     one = log.find_log()
     forged = notes.Checkpoint(one.origin, one.size + 9, bytes(32)).write()
     shown = f"key\n\n{Signer(b'f' * 32).sign_note(one.origin, forged)}".encode()
     assert ask(witness=shown).verdict == "cannot_tell"
 
 
-def test_the_job_tells_what_is_wrong(grown, monkeypatch, caplog):
+def test_the_job_reports_what_is_wrong(grown, monkeypatch, caplog):
     monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
     assert witness.run_tick([URL], SIGNER, NOW) is None
     edit("DELETE FROM log_leaf WHERE id > 290")

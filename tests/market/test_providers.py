@@ -66,7 +66,7 @@ def read_pair(**changes):
 
 
 # ---- the recorded answers ------------------------------------------------------------------------
-def test_recorded_pairs_parse_whole_and_exactly(receipts):
+def test_recorded_pairs_parse_completely_and_exactly(receipts):
     text = (receipts / "providers" / "dexscreener-pairs.json").read_text()
     quotes, rows = parse_pairs(exact(text))
     raw = {
@@ -89,7 +89,7 @@ def test_recorded_pairs_parse_whole_and_exactly(receipts):
     assert any(quote.liquidity_usd is None for quote in quotes.values())
 
 
-def test_recorded_pools_parse_whole_and_exactly(receipts):
+def test_recorded_pools_parse_completely_and_exactly(receipts):
     text = (receipts / "providers" / "geckoterminal-networks_solana_new_pools.json").read_text()
     quotes, rows = parse_pools(exact(text))
     assert not rows.unreadable and len(quotes) == len(json.loads(text)["data"])
@@ -156,7 +156,7 @@ def test_amounts_are_exact_text(sent, text):
         Decimal("NaN"),
     ],
 )
-def test_what_is_no_amount_is_refused(sent):
+def test_an_invalid_amount_is_refused(sent):
     with pytest.raises(ValueError):
         parse_amount(sent)
 
@@ -178,11 +178,11 @@ def test_what_is_no_amount_is_refused(sent):
         ("Ünï ₿ 猫 🚀", "Ünï ₿ 猫 🚀"),
     ],
 )
-def test_names_stay_text_without_what_cannot_be_seen(sent, text):
+def test_names_keep_everything_except_invisible_characters(sent, text):
     assert parse_text(sent, 20) == (text[:20] if text else None)
 
 
-def test_a_pair_tells_what_it_has_and_null_for_what_it_has_not():
+def test_a_pair_has_its_values_and_null_for_missing_ones():
     quote = read_pair(liquidity=None, volume=None, pairCreatedAt=None)
     assert (quote.liquidity_usd, quote.pool_sol, quote.volume24h_usd, quote.pair_created_at) == (
         None,
@@ -197,7 +197,7 @@ def test_a_pair_tells_what_it_has_and_null_for_what_it_has_not():
         assert read_pair(pairAddress=wrong, url="javascript:alert(1)").pair_url is None
 
 
-def test_absurd_prices_are_passed_on_and_numbers_that_are_none_are_not():
+def test_absurd_prices_are_passed_on_and_non_numbers_are_not():
     assert (
         read_pair(priceUsd="-5").price_usd == "-5"
         and read_pair(priceUsd="1e30").price_usd == "1" + "0" * 30
@@ -210,12 +210,12 @@ def test_absurd_prices_are_passed_on_and_numbers_that_are_none_are_not():
 @pytest.mark.parametrize(
     "row", [None, 5, "x", [], {}, {"chainId": "solana"}, {"chainId": "solana", "baseToken": None}]
 )
-def test_one_unreadable_entry_does_not_spoil_the_others(row):
+def test_one_unreadable_entry_does_not_affect_the_others(row):
     quotes, rows = parse_pairs([row, pair()])
     assert list(quotes) == [MINT] and rows.unreadable == 1
 
 
-def test_other_chains_and_sol_itself_are_passed_over():
+def test_other_chains_and_sol_itself_are_skipped():
     assert parse_pairs(
         [
             pair(chainId="ethereum", baseToken={"address": "0xdead"}),
@@ -230,7 +230,7 @@ def test_other_chains_and_sol_itself_are_passed_over():
     assert parse_list(listed) == ([MINT], (len(listed) - 1, 1))
 
 
-def test_of_several_pairs_the_deepest_in_sol_counts():
+def test_the_most_liquid_sol_pair_is_used():
     usdc = pair(quoteToken={"address": address(5)}, liquidity={"usd": 10**9}, priceUsd="3")
     shallow, deep, unknown = (
         pair(liquidity=liquidity, priceUsd=usd)
@@ -256,7 +256,7 @@ def test_of_several_pairs_the_deepest_in_sol_counts():
         (parse_pools, {"data": [], "included": 3}),
     ],
 )
-def test_answers_of_another_shape_are_refused(parse, value):
+def test_responses_of_another_shape_are_refused(parse, value):
     with pytest.raises(FetchError, match="^sent an unexpected response format$"):
         parse(value)
 
@@ -270,7 +270,7 @@ def test_answers_of_another_shape_are_refused(parse, value):
         {"base_token_price_usd": "NaN"},
     ],
 )
-def test_one_unreadable_pool_does_not_spoil_the_others(change):
+def test_one_unreadable_pool_does_not_affect_the_others(change):
     sides = {
         "base_token": {"data": {"id": f"solana_{MINT}"}},
         "quote_token": {"data": {"id": f"solana_{SOL}"}},
@@ -290,7 +290,7 @@ def test_one_unreadable_pool_does_not_spoil_the_others(change):
     ) == ("0.5", None, None, 1)
 
 
-def test_no_pairs_is_an_answer():
+def test_an_empty_list_of_pairs_is_valid():
     assert (
         parse_pairs({"schemaVersion": "1.0.0", "pairs": None})
         == parse_pairs([])
@@ -343,7 +343,7 @@ ANSWERS = st.recursive(
 
 
 @given(ANSWERS)
-def test_whatever_is_sent_is_read_or_refused(value):
+def test_any_response_is_read_or_refused(value):
     for parse in (parse_list, parse_pairs, parse_pools):
         try:
             found, rows = parse(value)
@@ -353,7 +353,7 @@ def test_whatever_is_sent_is_read_or_refused(value):
 
 
 # ---- the wire ------------------------------------------------------------------------------------
-def test_numbers_arrive_exact(market, session):
+def test_numbers_stay_exact(market, session):
     market.answer(
         PROFILES, body=b'{"a": 0.1000000000000000000001, "b": 123456789012345678901234567890}'
     )
@@ -363,7 +363,7 @@ def test_numbers_arrive_exact(market, session):
     }
 
 
-def test_compressed_answers_are_read(market, session):
+def test_compressed_responses_are_read(market, session):
     market.answer(PROFILES, body=gzip.compress(b"[1, 2]"), headers={"Content-Encoding": "gzip"})
     assert fetch_json(session, market.url + PROFILES) == [1, 2]
 
@@ -388,7 +388,7 @@ def test_compressed_answers_are_read(market, session):
         ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "connection was lost"),
     ],
 )
-def test_bad_answers_are_told_in_words_without_the_address(market, session, how, words):
+def test_invalid_responses_are_described_without_the_address(market, session, how, words):
     limits = replace(PROVIDER_LIMITS, read_seconds=2)
     market.answer(PROFILES, **how)
     with pytest.raises(FetchError, match=words) as raised:
@@ -396,13 +396,13 @@ def test_bad_answers_are_told_in_words_without_the_address(market, session, how,
     assert "127.0.0.1" not in str(raised.value) and raised.value.wait_seconds is None
 
 
-def test_an_unreachable_service_is_a_fetch_error(session):
+def test_an_unreachable_provider_is_a_fetch_error(session):
     with pytest.raises(FetchError, match="could not be reached"):
         fetch_json(session, "http://127.0.0.1:9/")
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_refusal_says_how_long_to_wait(market, session, status):
+def test_a_429_gives_the_time_to_wait(market, session, status):
     for header, low, high in (
         ("7", 7, 7),
         (formatdate(time.time() + 100, usegmt=True), 95, 100),
@@ -417,7 +417,7 @@ def test_a_refusal_says_how_long_to_wait(market, session, status):
         assert low <= raised.value.wait_seconds <= high, header
 
 
-def test_an_answer_too_large_is_left(market, session):
+def test_an_oversized_response_is_abandoned(market, session):
     limits = replace(PROVIDER_LIMITS, max_bytes=1000)
     market.answer(
         PROFILES,
@@ -428,7 +428,7 @@ def test_an_answer_too_large_is_left(market, session):
         fetch_json(session, market.url + PROFILES, limits=limits)
 
 
-def test_an_answer_that_trickles_in_ends_at_the_deadline(market, session):
+def test_a_trickling_response_ends_at_the_deadline(market, session):
     limits = replace(PROVIDER_LIMITS, answer_seconds=0.2)
     # The whole answer would take forty seconds.
     market.answer(PROFILES, body=b"[" + b"1," * 2000 + b"1]", drip=0.02)
@@ -436,7 +436,7 @@ def test_an_answer_that_trickles_in_ends_at_the_deadline(market, session):
         fetch_json(session, market.url + PROFILES, limits=limits)
 
 
-def test_the_environment_steers_no_request(market, session, monkeypatch):
+def test_environment_proxies_are_ignored(market, session, monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     market.profile(MINT)
@@ -445,7 +445,7 @@ def test_the_environment_steers_no_request(market, session, monkeypatch):
 
 # ---- the pace ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("burst, refill", [(10, 50), (5, 25), (100, 200)])
-def test_no_minute_has_more_questions_than_the_limit(burst, refill):
+def test_requests_per_minute_stay_within_the_limit(burst, refill):
     now = [0.0]
     pace, asked = Pace(burst, refill, lambda: now[0]), []
     while now[0] < 240:
@@ -456,7 +456,7 @@ def test_no_minute_has_more_questions_than_the_limit(burst, refill):
     assert burst + refill - 2 <= busiest <= burst + refill and len(asked) >= refill * 4
 
 
-def test_a_pause_is_kept():
+def test_a_pause_is_respected():
     now = [100.0]
     pace = Pace(5, 60, lambda: now[0])
     assert pace.take()
@@ -468,7 +468,7 @@ def test_a_pause_is_kept():
 
 
 # ---- what a trader looks at ----------------------------------------------------------------------
-def test_a_pair_says_where_it_trades_and_how_it_moved():
+def test_a_pair_has_its_venue_and_price_change():
     told, _ = parse_pairs(
         exact(
             json.dumps(
@@ -498,7 +498,7 @@ def read_json_pair():
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "a b", "<b>", ["x"], {"m5": "much"}, "x" * 41])
-def test_what_only_describes_a_pair_never_drops_its_price(wrong):
+def test_optional_fields_never_drop_a_price(wrong):
     told, rows = parse_pairs(
         [
             pair(

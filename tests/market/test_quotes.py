@@ -69,18 +69,18 @@ def test_a_change_compares_the_price_now_with_the_one_stored_then(service, now):
 
 
 @pytest.mark.parametrize("more", [{"quoted_at": 1}, {"absurd": "jump"}, {"price_usd": None}])
-def test_a_price_that_does_not_hold_changes_nothing(service, now, more):
+def test_a_doubtful_price_gives_no_change(service, now, more):
     remember(track("old", now, **more), now - 6 * MINUTE_MS, "1.20")
     (row,) = table(now).rows
     assert row["changes"] == {"change5m": None, "change1h": None}
 
 
-def test_a_price_of_long_ago_stands_for_no_other_time(service, now):
+def test_an_old_price_is_not_used_for_another_time(service, now):
     remember(track("gap", now), now - 15 * MINUTE_MS, "1.20")
     assert table(now).rows[0]["changes"]["change5m"] is None
 
 
-def test_rows_are_sorted_by_a_number_and_what_is_unknown_is_last(service, now):
+def test_rows_sort_by_number_with_unknown_last(service, now):
     for name, price, liquidity in (("a", "9.5", "10"), ("b", None, "2000"), ("c", "10.1", None)):
         remember(track(name, now, price, liquidity_usd=liquidity), now - 6 * MINUTE_MS, "1")
     assert symbols(now) == ["c", "b", "a"]
@@ -89,7 +89,7 @@ def test_rows_are_sorted_by_a_number_and_what_is_unknown_is_last(service, now):
     assert symbols(now, "change5m") == ["c", "a", "b"]
 
 
-def test_the_youngest_pair_comes_first_wherever_it_was_found(service, now):
+def test_the_newest_pair_comes_first_whatever_its_source(service, now):
     track("old", now, pair_created_at=now - 60 * 24 * 60 * MINUTE_MS)
     track("hour", now, discovered_at=now - 5 * MINUTE_MS, pair_created_at=now - 60 * MINUTE_MS)
     # Found 30 minutes ago, and nobody told when it was created.
@@ -98,7 +98,7 @@ def test_the_youngest_pair_comes_first_wherever_it_was_found(service, now):
     assert 'aria-sort="ascending"' in service.get("/market").text
 
 
-def test_failures_come_first_and_numbers_are_no_checks(service, now):
+def test_failures_come_first_and_counts_are_not_checks(service, now):
     track("fine", now, checks=checks(supply="pass", pausable="pass"))
     track("bad", now, checks=checks(pausable="warn", transfer_hook="fail"))
     track("new", now, checks=None)
@@ -111,9 +111,7 @@ def test_failures_come_first_and_numbers_are_no_checks(service, now):
 
 
 @pytest.mark.parametrize("hours, is_drawn", [(3, False), (4, True)])
-def test_a_line_of_a_day_is_drawn_from_four_hourly_prices_on(
-    service, now, monkeypatch, hours, is_drawn
-):
+def test_a_daily_chart_needs_four_hourly_prices(service, now, monkeypatch, hours, is_drawn):
     monkeypatch.setattr("time.time_ns", lambda: now * 1_000_000)
     token = track("few", now)
     for hour in range(hours):
@@ -135,7 +133,7 @@ def test_an_empty_market_names_the_setting(tmp_path):
         service.close()
 
 
-def test_the_page_sorts_by_links_and_has_pages(service, now):
+def test_the_page_has_sort_links_and_pages(service, now):
     for n in range(41):
         track(f"T{n}", now + n)
     page = service.get("/market?sort=price")

@@ -94,7 +94,7 @@ def discover(world, *mints):
 
 
 # ---- finding -------------------------------------------------------------------------------------
-def test_discoveries_of_all_sources_are_listed_newest_first(world):
+def test_tokens_from_all_sources_are_listed_newest_first(world):
     world.market.profile(ONE)
     world.market.price(
         ONE,
@@ -141,7 +141,7 @@ def test_discoveries_of_all_sources_are_listed_newest_first(world):
     assert entry(world, TWO)["priceUsd"] is None and entry(world, TWO)["symbol"] is None
 
 
-def test_dexscreeners_price_goes_before_geckoterminals(world):
+def test_dexscreener_prices_take_precedence(world):
     world.market.open_pool(ONE, usd="9")
     world.market.price(ONE, usd="8")
     world.tick()
@@ -177,7 +177,7 @@ def test_an_entry_has_the_documented_fields(world):
     ]
 
 
-def test_an_entry_names_exchange_and_pool(world):
+def test_an_entry_names_venue_and_pool(world):
     world.market.profile(ONE)
     world.market.price(ONE, dexId="raydium", labels=["CLMM"])
     world.tick()
@@ -199,7 +199,7 @@ def test_other_chains_and_wrapped_sol_are_not_listed(world):
     assert entries(world) == {} and health(world)["discovery"]["state"] == "ok"
 
 
-def test_missing_liquidity_is_null_and_replaces_what_was_known(world):
+def test_missing_liquidity_replaces_the_old_value_with_null(world):
     discover(world, ONE)
     world.tick()
     assert entry(world)["liquidityUsd"] == "4000"
@@ -209,7 +209,7 @@ def test_missing_liquidity_is_null_and_replaces_what_was_known(world):
     assert [row.pool_sol for row in Snapshot.select().order_by(Snapshot.id)] == ["10.25", None]
 
 
-def test_hostile_names_stay_text_within_bounds(world):
+def test_hostile_names_stay_text_and_are_cut(world):
     world.market.profile(ONE)
     world.market.price(
         ONE,
@@ -222,7 +222,7 @@ def test_hostile_names_stay_text_within_bounds(world):
     assert row["name"].startswith("<script>1</script>NNN") and len(row["name"]) == 100
 
 
-def test_a_missing_name_does_not_take_away_the_known_one(world):
+def test_a_missing_name_keeps_the_known_one(world):
     discover(world, ONE)
     world.tick()
     world.market.price(ONE, symbol=None, name="\u200b")
@@ -230,7 +230,7 @@ def test_a_missing_name_does_not_take_away_the_known_one(world):
     assert (entry(world)["symbol"], entry(world)["name"]) == ("COIN", "Coin")
 
 
-def test_the_list_is_paged_over_an_order_that_newcomers_do_not_shift(world):
+def test_new_tokens_do_not_shift_pages(world):
     discover(world, *(address(n) for n in range(1, 8)))
     world.tick()
     first, place = shown.list_market(world.now, limit=3)
@@ -273,7 +273,7 @@ def trade(mint, side, seconds, number):
     TradeMint.create(trade=row, wallet=wallet, mint=moved, side=side, slot=number)
 
 
-def test_traded_tokens_are_priced_and_merely_held_ones_are_named(world):
+def test_traded_tokens_get_prices_and_held_ones_only_names(world):
     trade(ONE, "buy", NOW // 1000, 1)
     # Too long ago.
     trade(TWO, "sell", NOW // 1000 - 2 * 86400, 2)
@@ -294,7 +294,7 @@ def test_traded_tokens_are_priced_and_merely_held_ones_are_named(world):
     assert [row.token.mint for row in Snapshot.select()] == [ONE]
 
 
-def test_a_name_nobody_knows_is_asked_for_once_a_day(world):
+def test_an_unknown_name_is_requested_once_a_day(world):
     trade(TWO, None, NOW // 1000, 1)
     for _ in range(5):
         world.tick()
@@ -304,7 +304,7 @@ def test_a_name_nobody_knows_is_asked_for_once_a_day(world):
 
 
 # ---- checks --------------------------------------------------------------------------------------
-def test_checks_say_what_the_accounts_allow_and_when_they_were_read(world):
+def test_checks_show_what_accounts_allow_and_when_they_were_read(world):
     world.node.accounts = {ONE: mint_account(), TWO: mint_account((9, b""), mint_authority=KEY)}
     discover(world, ONE, TWO, THREE)
     world.tick()
@@ -321,14 +321,14 @@ def test_checks_say_what_the_accounts_allow_and_when_they_were_read(world):
 
 
 @pytest.mark.parametrize("data", [{"parsed": {"type": "mint"}}, "AAAA", None])
-def test_an_account_that_is_not_in_base64_as_asked_is_no_answer(data):
+def test_an_account_not_in_base64_is_not_accepted(data):
     """Of what a node decoded by itself any part may be anything."""
     node = FakeNode({TWO: {"owner": KEY, "data": data}})
     with pytest.raises(ValueError, match="^returned an unexpected response format$"):
         fetch_accounts(node, [ONE, TWO])
 
 
-def test_before_the_first_reading_everything_is_unknown(world):
+def test_before_the_first_read_everything_is_unknown(world):
     world.node.fail = Unavailable("getMultipleAccounts: every endpoint is paused")
     discover(world, ONE)
     world.tick()
@@ -343,7 +343,7 @@ def test_before_the_first_reading_everything_is_unknown(world):
     assert health(world)["discovery"]["state"] == "ok"
 
 
-def test_mint_accounts_are_read_again_after_ten_minutes_and_kept_when_the_node_fails(world):
+def test_mint_accounts_are_reread_after_ten_minutes_and_kept_during_node_failures(world):
     world.node.accounts = {ONE: mint_account()}
     discover(world, ONE)
     for _ in range(10):
@@ -371,7 +371,7 @@ def test_mint_accounts_are_read_again_after_ten_minutes_and_kept_when_the_node_f
 
 
 @pytest.mark.parametrize("account", [None, mint_account((1, b"\0" * 8))])
-def test_a_transfer_fee_that_cannot_be_read_any_more_is_the_last_one_known(world, account):
+def test_an_unreadable_transfer_fee_keeps_the_last_known_one(world, account):
     """The node knows no such account for once, or an extension that ends early: nothing about the
     fee is known, least of all that there is none.
     """
@@ -389,7 +389,7 @@ def test_a_transfer_fee_that_cannot_be_read_any_more_is_the_last_one_known(world
     assert Token.get(mint=ONE).transfer_fee_bps == 0
 
 
-def test_names_of_the_mint_account_fill_what_providers_leave_open(world):
+def test_mint_account_names_fill_in_missing_ones(world):
     metadata = bytes(64) + b"\x05\0\0\0Plain\x04\0\0\0\x1bPLN"
     world.node.accounts = {ONE: mint_account((19, metadata)), TWO: mint_account((19, metadata))}
     world.market.profile(ONE)
@@ -413,7 +413,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_broken_provider_leaves_the_cache_and_is_named(world, fault):
+def test_a_failing_provider_leaves_the_cache_and_is_named(world, fault):
     world.node.accounts = {ONE: mint_account()}
     discover(world, ONE)
     world.market.open_pool(TWO)
@@ -451,7 +451,7 @@ def test_a_broken_provider_leaves_the_cache_and_is_named(world, fault):
     assert Job.get(name="scout").state == "ok" and Job.get(name="scout").last_error is None
 
 
-def test_numbers_that_are_none_change_nothing_and_are_told(world):
+def test_non_numeric_values_change_nothing_and_are_reported(world):
     discover(world, ONE, TWO)
     world.tick()
     before = entry(world)
@@ -489,7 +489,7 @@ def test_one_malformed_row_is_dropped_alone_and_counted(world):
     assert health(world)["discovery"]["droppedRows"] == 0 and entry(world)["priceUsd"] == "0.7"
 
 
-def test_an_answer_that_is_nonsense_throughout_still_shows(world):
+def test_an_entirely_invalid_response_is_reported(world):
     discover(world, ONE, TWO)
     world.tick()
     for mint in (ONE, TWO):
@@ -505,7 +505,7 @@ def test_an_answer_that_is_nonsense_throughout_still_shows(world):
     )
 
 
-def test_a_malformed_row_among_tokens_of_other_chains_is_one_row(world):
+def test_a_malformed_row_among_other_chains_counts_as_one(world):
     """Rows of no interest can be read: a list of foreign tokens with one broken entry is no broken
     list.
     """
@@ -517,7 +517,7 @@ def test_a_malformed_row_among_tokens_of_other_chains_is_one_row(world):
     assert (told["state"], told["droppedRows"]) == ("ok", 1)
 
 
-def test_empty_answers_leave_the_cache_until_it_is_stale(world):
+def test_empty_responses_keep_the_cache_until_it_is_stale(world):
     discover(world, ONE)
     world.tick()
     world.market.pairs, world.market.profiles = {}, []
@@ -528,7 +528,7 @@ def test_empty_answers_leave_the_cache_until_it_is_stale(world):
     assert entry(world)["asOf"] == "2027-01-15T08:01:00Z"
 
 
-def test_one_provider_down_does_not_stop_the_other(world):
+def test_one_failing_provider_does_not_stop_the_other(world):
     discover(world, ONE)
     world.market.open_pool(TWO)
     world.market.answer(PROFILES, status=None)
@@ -547,7 +547,7 @@ def test_one_provider_down_does_not_stop_the_other(world):
     )
 
 
-def test_a_provider_that_asks_for_silence_gets_it(world):
+def test_a_provider_that_asks_for_a_pause_gets_it(world):
     discover(world, ONE)
     world.market.answer(PRICES, status=429, headers={"Retry-After": "90"})
     for _ in range(2):
@@ -560,7 +560,7 @@ def test_a_provider_that_asks_for_silence_gets_it(world):
     assert world.market.asked[PRICES] == 2 and entry(world)["priceUsd"] == "0.5"
 
 
-def test_a_slow_provider_costs_one_wait_a_question(world):
+def test_a_slow_provider_delays_one_request_each(world):
     discover(world, *(address(n) for n in range(1, 100)))
     world.tick()
     # Only now: on a busy machine what answers at once takes longer than this, too.
@@ -572,7 +572,7 @@ def test_a_slow_provider_costs_one_wait_a_question(world):
     assert "did not respond in time" in health(world)["discovery"]["lastError"]
 
 
-def test_batches_after_a_failed_one_come_first_next_time(world):
+def test_batches_after_a_failed_one_go_first_next_time(world):
     discover(world, *(address(n) for n in range(1, 61)))
     world.market.answer(PRICES, status=500)
     world.tick()
@@ -583,7 +583,7 @@ def test_batches_after_a_failed_one_come_first_next_time(world):
     assert Snapshot.get(Snapshot.id == 1).token.mint == address(31)
 
 
-def test_absurd_prices_are_passed_on_and_marked(world):
+def test_absurd_prices_are_stored_and_marked(world):
     discover(world, ONE)
     for usd, mark in (
         ("0.5", None),
@@ -610,7 +610,7 @@ def test_absurd_prices_are_passed_on_and_marked(world):
     ]
 
 
-def test_before_anything_was_asked_there_is_an_empty_market_that_says_so(db):
+def test_before_the_first_request_the_market_says_it_is_empty(db):
     assert shown.list_market(NOW) == ([], None)
     assert (
         shown.show_market_health(NOW)["discovery"]["state"]
@@ -620,7 +620,7 @@ def test_before_anything_was_asked_there_is_an_empty_market_that_says_so(db):
     assert shown.explain_empty(NOW) == "the scout has not checked the market yet"
 
 
-def test_an_empty_market_says_why(world):
+def test_an_empty_market_explains_why(world):
     world.tick()
     assert shown.explain_empty(world.now) == "the scout has found nothing yet"
     world.market.answer(POOLS, status=500)
@@ -634,7 +634,7 @@ def test_an_empty_market_says_why(world):
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"discovery": []}', '{"safety": {}, "discovery": {}, "budgets": {}}']
 )
-def test_a_damaged_report_is_as_none_and_is_written_anew(world, text):
+def test_a_damaged_report_counts_as_missing_and_is_replaced(world, text):
     discover(world, ONE)
     world.tick()
     Job.update(details=text).where(Job.name == "scout").execute()
@@ -644,7 +644,7 @@ def test_a_damaged_report_is_as_none_and_is_written_anew(world, text):
     assert health(world)["discovery"]["state"] == "ok"
 
 
-def test_a_restart_remembers_when_things_went_well(world):
+def test_success_times_survive_a_restart(world):
     discover(world, ONE)
     world.tick()
     world.market.break_all(status=None)
@@ -681,7 +681,7 @@ def test_a_thousand_tokens_stay_within_both_providers_limits(world):
     assert len(world.node.calls) == 10 and all(len(call) == 100 for call in world.node.calls)
 
 
-def test_hurried_passes_stay_within_the_limits_too(world):
+def test_frequent_passes_stay_within_the_limits_too(world):
     discover(world, *(address(n) for n in range(1, 1001)))
     for _ in range(30):
         # Every two seconds for a minute.
@@ -693,7 +693,7 @@ def test_hurried_passes_stay_within_the_limits_too(world):
     assert Token.select(fn.MIN(Token.asked_at)).scalar() >= world.now - 14_000
 
 
-def test_reading_a_page_asks_no_node_and_no_price_service(world):
+def test_reading_a_page_sends_no_requests(world):
     discover(world, ONE)
     world.tick()
     asked, calls = dict(world.market.asked), len(world.node.calls)
@@ -709,7 +709,7 @@ def token(number, tracked_at=0, volume=None, held=False):
     return SimpleNamespace(id=number, tracked_at=tracked_at, volume24h_usd=volume, held=held)
 
 
-def test_held_tokens_stay_then_new_ones_then_the_busiest():
+def test_held_tokens_come_first_then_new_ones_then_high_volume():
     tokens = [
         token(1, volume="5"),
         token(2, volume="100"),
@@ -722,7 +722,7 @@ def test_held_tokens_stay_then_new_ones_then_the_busiest():
     ] == [[], [3], [1, 3], [2, 1, 3], [4, 2, 1, 3], [4, 2, 1, 3]]
 
 
-def test_a_dropped_token_leaves_the_list_and_is_forgotten_and_may_come_back(world, monkeypatch):
+def test_a_dropped_token_is_forgotten_and_may_return(world, monkeypatch):
     discover(world, ONE, TWO)
     world.market.price(TWO, volume=99999)
     world.tick()
@@ -743,7 +743,7 @@ def test_a_dropped_token_leaves_the_list_and_is_forgotten_and_may_come_back(worl
     assert set(entries(world)) == {ONE}
 
 
-def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
+def test_a_held_token_gets_prices_whatever_its_volume(world, monkeypatch):
     discover(world, ONE, TWO)
     world.market.price(ONE, volume=0)
     world.tick()
@@ -757,7 +757,7 @@ def test_a_held_token_is_priced_whatever_its_volume(world, monkeypatch):
 
 
 # ---- snapshots -----------------------------------------------------------------------------------
-def test_snapshots_are_kept_the_longer_the_rarer():
+def test_older_snapshots_are_kept_more_sparsely():
     start = NOW // DAY_MS * DAY_MS
     # On probation
     assert keep_until(start, None, start) == start + 2 * HOUR_MS
@@ -772,7 +772,7 @@ def test_snapshots_are_kept_the_longer_the_rarer():
     assert keep_until(later, sixth, later - 1) == later + HOUR_MS // 2
 
 
-def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
+def test_thinning_keeps_promised_ages_and_pinned_snapshots(world):
     discover(world, ONE)
     world.tick()
     start = world.now
@@ -804,7 +804,7 @@ def test_thinning_leaves_what_the_ages_promise_and_what_is_pinned(world):
     assert all(at % HOUR_MS == 0 for at in rest) and len(rest) == 6
 
 
-def test_a_snapshot_that_is_pinned_while_pruning_stays(world, monkeypatch):
+def test_a_snapshot_pinned_during_pruning_is_kept(world, monkeypatch):
     discover(world, ONE)
     world.tick()
     late = world.now + DAY_MS
@@ -838,7 +838,7 @@ def test_a_jump_is_more_than_twentyfold(usd, before, mark):
 
 
 # ---- what paper mode holds -----------------------------------------------------------------------
-def test_held_tokens_are_asked_for_between_the_passes(world):
+def test_held_tokens_are_requested_between_passes(world):
     """Their price is new, nobody else's, and a snapshot of it is kept."""
     discover(world, ONE, TWO)
     world.tick()
@@ -850,7 +850,7 @@ def test_held_tokens_are_asked_for_between_the_passes(world):
     assert Snapshot.select().where(Snapshot.taken_at == world.now + 6_000).count() == 1
 
 
-def test_a_short_pass_waits_for_no_other_and_asks_nothing_without_a_holding(world):
+def test_a_short_pass_waits_for_no_other_and_needs_a_holding(world):
     discover(world, ONE)
     world.tick()
     asked = entry(world, ONE)["asOf"]
@@ -863,7 +863,7 @@ def test_a_short_pass_waits_for_no_other_and_asks_nothing_without_a_holding(worl
     assert entry(world, ONE)["asOf"] == asked
 
 
-def test_requests_are_counted_by_provider_and_day(world):
+def test_requests_are_counted_per_provider_and_day(world):
     """Two lists and a page of prices, one of new pools; a short pass asks once more."""
     discover(world, ONE)
     world.tick()
@@ -881,7 +881,7 @@ def test_requests_are_counted_by_provider_and_day(world):
     assert world.scout.budgets["dexscreener"].show(world.now + 86_400_000)["requests"] == 0
 
 
-def test_requests_that_a_limit_of_a_minute_holds_back_are_named(world):
+def test_requests_held_back_by_a_minute_limit_are_counted(world):
     """31 mints are two requests for prices, of which the minute has one left."""
     discover(world, ONE)
     world.tick()
@@ -909,7 +909,7 @@ def test_requests_that_a_limit_of_a_minute_holds_back_are_named(world):
     assert world.scout.prices.error is None and world.scout.budgets["dexscreener"].held_back == 1
 
 
-def test_a_day_that_is_used_up_is_said_and_ends_at_midnight(world):
+def test_an_exhausted_day_is_reported_and_ends_at_midnight(world):
     discover(world, ONE)
     world.tick()
     pools = world.scout.budgets["geckoterminal"]
@@ -933,7 +933,7 @@ def test_a_day_that_is_used_up_is_said_and_ends_at_midnight(world):
     assert told["budgets"]["geckoterminal"]["requestsToday"] == 1
 
 
-def test_the_doctor_tells_of_budgets(world):
+def test_doctor_reports_budgets(world):
     def tell(now):
         jobs.note_job("scout", "ok", now, None, world.scout._report(world.now)[1])
         found = check_budgets(storage.database.execute_sql, now)
@@ -952,7 +952,7 @@ def test_the_doctor_tells_of_budgets(world):
     assert tell(world.now + DAY_MS) == []
 
 
-def test_the_status_page_tells_how_much_of_a_budget_is_used(service, standing_clock):
+def test_the_status_page_shows_the_used_budget(service, standing_clock):
     def show(held_back):
         now = time.time_ns() // 1_000_000
         budget = {"day": now // DAY_MS, "requests": 129_600, "allowed": 518_400, **held_back}

@@ -49,7 +49,7 @@ IMITATIONS = {
 
 
 @pytest.mark.parametrize("told, symbol", IMITATIONS.items())
-def test_a_symbol_that_looks_like_a_well_known_one_is_shown_with_its_mint(told, symbol):
+def test_a_look_alike_symbol_is_shown_with_its_mint(told, symbol):
     assert find_imitated(M, told) == symbol
     shown = show_symbol(M, told)
     assert shown.endswith(f" ({SHORT})") if symbol else shown == told
@@ -58,7 +58,7 @@ def test_a_symbol_that_looks_like_a_well_known_one_is_shown_with_its_mint(told, 
 
 
 @pytest.mark.parametrize("mint, symbol", SYMBOLS.items())
-def test_a_well_known_token_keeps_its_own_symbol(mint, symbol):
+def test_a_well_known_token_keeps_its_symbol(mint, symbol):
     assert is_base58(mint, 32)
     for told in (symbol, "FAKE", "", None):
         assert show_symbol(mint, told) == symbol and find_imitated(mint, told) is None
@@ -68,14 +68,14 @@ def test_no_two_well_known_tokens_share_a_symbol():
     assert len(set(SYMBOLS.values())) == len(SYMBOLS) and set(OWNED.values()) == {*SYMBOLS.values()}
 
 
-def test_pyusd_is_the_mint_that_its_issuer_names():
+def test_pyusd_has_its_issuers_mint():
     assert {one.symbol: one.mint for one in STABLECOINS}["PYUSD"] == (
         "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo"
     )
 
 
 @pytest.mark.parametrize("told", ["\u202e\u2066PINE\u2069", "PI\u200bNE", " PINE\n", "PINE\x00"])
-def test_invisible_characters_never_pass(told):
+def test_invisible_characters_are_removed(told):
     assert show_symbol(M, told) == "PINE"
 
 
@@ -114,7 +114,7 @@ def list_symbols(shown):
 
 
 @pytest.mark.parametrize("told", ["USDC", "USDC\u200b", "USDС", "S0L"])
-def test_the_interface_shows_an_imitation_with_its_mint(service, told):
+def test_the_api_shows_an_imitation_with_its_mint(service, told):
     uid, key = observe(service, told)
     plain = told.replace("\u200b", "")
     for path, count in (

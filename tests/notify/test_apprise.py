@@ -43,7 +43,7 @@ def read(one):
 
 
 # ---- delivering ----------------------------------------------------------------------------------
-def test_the_operator_is_told_of_every_bot_in_order_and_nothing_twice(
+def test_the_operator_gets_every_bots_events_in_order_and_once(
     private,  # noqa: F811
     delivering,  # noqa: F811
     receivers,  # noqa: F811
@@ -78,7 +78,7 @@ def test_the_operator_is_told_of_every_bot_in_order_and_nothing_twice(
     until(lambda: read(good)[3:] == ["This is a test: Candor can reach you."])
 
 
-def test_what_was_refused_is_tried_again_and_is_not_overtaken(
+def test_failed_messages_are_retried_in_order(
     private,  # noqa: F811
     delivering,  # noqa: F811
     receivers,  # noqa: F811
@@ -101,7 +101,7 @@ def test_what_was_refused_is_tried_again_and_is_not_overtaken(
     assert "one" in read(bad)[-2] and "two" in read(bad)[-1]
 
 
-def test_a_child_that_hangs_is_ended_and_holds_up_nobody(monkeypatch):
+def test_a_hanging_child_process_is_killed_and_delays_nothing(monkeypatch):
     monkeypatch.setattr(apprising, "ANSWER_SECONDS", 0.05)
     speakers = apprising.Speakers("https://candor.example")
     hanging = messages.Message("json://127.0.0.1:9/", {}, b"x")
@@ -109,7 +109,7 @@ def test_a_child_that_hangs_is_ended_and_holds_up_nobody(monkeypatch):
     assert speakers.send(hanging) == Answer(None, "did not respond in time")
 
 
-def test_an_address_that_apprise_does_not_know_is_named_so_and_a_child_is_ended_with_time(
+def test_an_unknown_apprise_address_is_named_and_its_child_gets_time_to_stop(
     monkeypatch,
 ):
     speakers = apprising.Speakers("https://candor.example")
@@ -125,7 +125,7 @@ def test_an_address_that_apprise_does_not_know_is_named_so_and_a_child_is_ended_
     assert speakers.send(unknown) == Answer(None, "needs Apprise, which is not installed")
 
 
-def test_a_child_is_told_no_secret_of_ours(monkeypatch):
+def test_a_child_process_gets_none_of_our_secrets(monkeypatch):
     monkeypatch.setenv("SECRET_KEY", SECRET)
     given = []
     monkeypatch.setattr(apprising, "start_python", lambda *words: given.extend(words))
@@ -135,7 +135,7 @@ def test_a_child_is_told_no_secret_of_ours(monkeypatch):
 
 
 # ---- the hooks that settings make ----------------------------------------------------------------
-def test_an_address_that_is_no_longer_named_is_forgotten(service):
+def test_a_removed_address_is_forgotten(service):
     change(service, apprise_urls=("json://one.example", "ntfy://two.example"))
     with storage.database.connection_context():
         outbox.keep_operator_hooks(service.config, NOW)
@@ -152,7 +152,7 @@ def test_an_address_that_is_no_longer_named_is_forgotten(service):
         assert hooks.list_hooks() == []
 
 
-def test_an_owner_cannot_have_the_kind_of_the_operator(service):
+def test_an_owner_cannot_use_the_operators_kind(service):
     owner = service.make_bot("Ada").owner
     with pytest.raises(Problem) as refused:
         hooks.add_hook(service.config, owner, "https://x.example", NOW, "apprise")
@@ -170,7 +170,7 @@ def test_an_owner_cannot_have_the_kind_of_the_operator(service):
         ("", ()),
     ],
 )
-def test_addresses_are_between_commas_or_blanks(text, urls):
+def test_addresses_are_separated_by_commas_or_spaces(text, urls):
     assert settings.load({"APPRISE_URLS": text}, dotenv=None).apprise_urls == urls
 
 
@@ -184,13 +184,13 @@ def test_addresses_are_between_commas_or_blanks(text, urls):
         ("APPRISE_EVENTS", "posts"),
     ],
 )
-def test_what_cannot_be_used_is_refused_without_being_repeated(name, text):
+def test_an_unusable_address_is_refused_without_repeating_it(name, text):
     with pytest.raises(settings.BadSetting, match=name) as refused:
         settings.load({name: text}, dotenv=None)
     assert SECRET not in str(refused.value)
 
 
-def test_social_networks_that_apprise_speaks_are_refused():
+def test_apprises_social_networks_are_refused():
     """Those of the installed version, by the words with which it names itself."""
     from apprise.manager_plugins import NotificationManager
 

@@ -62,7 +62,7 @@ def kill(server):
 
 
 @ground.sqlite_only
-def test_no_kill_loses_an_event(tmp_path, receiver):
+def test_kills_lose_no_event(tmp_path, receiver):
     (tmp_path / "sitecustomize.py").write_text(HURRY)
     more = {"HOOKS_PRIVATE": "on", "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     key, dice, accepted = make_bot(tmp_path, receiver.url), random.Random(23), []

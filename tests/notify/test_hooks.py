@@ -120,7 +120,7 @@ def row(made):
 
 
 # ---- deliveries ----------------------------------------------------------------------------------
-def test_a_receiver_is_told_everything_in_order_and_signed(private, delivering, receivers):
+def test_a_receiver_gets_every_event_in_order_and_signed(private, delivering, receivers):
     (good,) = receivers()
     bot = private.make_bot()
     say(private, bot, "before")
@@ -137,9 +137,7 @@ def test_a_receiver_is_told_everything_in_order_and_signed(private, delivering, 
     assert len({headers["webhook-id"] for headers, _ in good.got}) == 12
 
 
-def test_a_hook_that_is_switched_off_on_its_way_is_told_nothing_more(
-    private, delivering, receivers
-):
+def test_a_hook_turned_off_mid_delivery_gets_nothing_more(private, delivering, receivers):
     (slow,), go = receivers(), threading.Event()
     bot = private.make_bot()
 
@@ -168,7 +166,7 @@ def test_a_hook_that_is_switched_off_on_its_way_is_told_nothing_more(
     assert events_of(slow) == ["on its way", None, "later"]
 
 
-def test_a_commit_is_told_of_at_once(private, delivering, receivers, monkeypatch):
+def test_a_commit_is_delivered_at_once(private, delivering, receivers, monkeypatch):
     """Not at the end of a pause that lasts a minute here."""
     monkeypatch.setattr(outbox, "POLL_SECONDS", 60.0)
     (good,), made = receivers(), private.make_bot("Nell")
@@ -179,7 +177,7 @@ def test_a_commit_is_told_of_at_once(private, delivering, receivers, monkeypatch
         until(lambda: events_of(good)[-1:] == [said])
 
 
-def test_what_a_webhook_is_sent_is_the_post_as_the_api_shows_it(private, delivering, receivers):
+def test_a_webhook_gets_the_post_as_in_the_api(private, delivering, receivers):
     (good,) = receivers()
     bot = private.make_bot()
     add(private, bot, good.url)
@@ -194,7 +192,7 @@ def test_what_a_webhook_is_sent_is_the_post_as_the_api_shows_it(private, deliver
     }
 
 
-def test_after_a_crash_nothing_is_missing_and_a_repetition_has_its_id(
+def test_a_crash_loses_nothing_and_repeats_have_the_same_id(
     private, delivering, receivers, monkeypatch
 ):
     (good,) = receivers()
@@ -216,7 +214,7 @@ def test_after_a_crash_nothing_is_missing_and_a_repetition_has_its_id(
     assert ids[:2] == ids[2:4] and ids[4] not in ids[:4]
 
 
-def test_receivers_that_fail_delay_nobody_else(private, delivering, receivers):
+def test_failing_receivers_delay_no_others(private, delivering, receivers):
     held = threading.Event()
     good, bad, slow, away = receivers(4)
     bad.behave(receiver.answer(500, b"secrets of the receiver"))
@@ -266,7 +264,7 @@ def deliver_each_second(made, clock, seconds):
             clock.now += 1.0
 
 
-def test_hooks_of_one_host_are_told_in_turn(private, clock):
+def test_hooks_of_one_host_take_turns(private, clock):
     """Ada has six posts to tell, Otto two: her hook, the older one, must not have the host's one
     message a second for itself until it has told all.
     """
@@ -362,7 +360,9 @@ def measure_news(service, bot, honest, event):
     return time.monotonic() - began
 
 
-def test_receivers_that_hang_now_and_then_delay_nobody(private, delivering, receivers, monkeypatch):
+def test_occasionally_hanging_receivers_delay_no_others(
+    private, delivering, receivers, monkeypatch
+):
     """Sixty receivers accept a message and hang at the next one. An honest receiver is told before
     any of them is given up, also right after a restart.
     """
@@ -385,7 +385,7 @@ def test_receivers_that_hang_now_and_then_delay_nobody(private, delivering, rece
     assert max(seconds) < 2.5, seconds
 
 
-def test_receivers_that_hung_share_a_lane_for_a_while(private, delivering, receivers, monkeypatch):
+def test_hanging_receivers_share_a_lane_for_a_while(private, delivering, receivers, monkeypatch):
     """Few messages to them are under way, and each receiver gets all of its own in order."""
     monkeypatch.setattr(client, "ANSWER_SECONDS", 2.0)
     monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
@@ -423,7 +423,7 @@ def has_operators_hook():
         return Hook.select().where(Hook.kind == hooks.APPRISE).exists()
 
 
-def test_the_operators_own_receivers_wait_for_nobody(private, delivering, receivers, monkeypatch):
+def test_the_operators_own_receivers_never_wait(private, delivering, receivers, monkeypatch):
     """Also where messages to others take all places there are."""
     monkeypatch.setattr(outbox, "MAX_BUSY", 2)
     private.config = ground.change(private.config, apprise_urls=("json://127.0.0.1/in",))
@@ -448,7 +448,7 @@ def test_the_operators_own_receivers_wait_for_nobody(private, delivering, receiv
     held.set()
 
 
-def test_a_new_hook_must_answer_a_ping_before_it_is_told_anything(private, delivering, receivers):
+def test_a_new_hook_must_respond_to_a_ping_first(private, delivering, receivers):
     mute, good = receivers(2)
     mute.behave(receiver.answer(404))
     bot = private.make_bot()
@@ -461,7 +461,7 @@ def test_a_new_hook_must_answer_a_ping_before_it_is_told_anything(private, deliv
     assert row(made[0]).state == "waiting" and len(mute.got) == 1
 
 
-def test_a_receiver_that_is_gone_is_paused_until_it_answers_a_ping(private, delivering, receivers):
+def test_a_gone_receiver_is_paused_until_it_responds_to_a_ping(private, delivering, receivers):
     (gone,) = receivers()
     gone.behave(receiver.answer(410))
     bot = private.make_bot()
@@ -476,7 +476,7 @@ def test_a_receiver_that_is_gone_is_paused_until_it_answers_a_ping(private, deli
     assert [json.loads(body)["type"] for _, body in gone.got] == ["post", "ping", "post"]
 
 
-def test_a_hook_is_told_of_its_owners_bots_and_of_what_it_asked_for(private, delivering, receivers):
+def test_a_hook_gets_its_owners_bots_and_chosen_events(private, delivering, receivers):
     mine, chosen = receivers(2)
     ada, stranger = private.make_bot("Ada"), private.make_bot("Otto")
     second = private.make_bot("Nell", owner=ada.owner)
@@ -490,7 +490,7 @@ def test_a_hook_is_told_of_its_owners_bots_and_of_what_it_asked_for(private, del
     assert events_of(mine) == ["mine", "also mine"] and events_of(chosen) == ["also mine"]
 
 
-def test_words_that_were_taken_down_are_not_sent(private, delivering, receivers):
+def test_removed_text_is_not_sent(private, delivering, receivers):
     (late,) = receivers()
     bot = private.make_bot()
     add(private, bot, late.url)
@@ -504,7 +504,7 @@ def test_words_that_were_taken_down_are_not_sent(private, delivering, receivers)
     assert b"words of one" not in late.got[0][1]
 
 
-def test_coverage_that_changes_is_told_and_no_stream_tells_it(private, delivering, receivers):
+def test_coverage_changes_go_to_hooks_and_not_to_the_stream(private, delivering, receivers):
     (program,) = receivers()
     bot = private.make_bot("Nell", address("w"))
     hook = add(private, bot, program.url, events=["coverage"])
@@ -527,7 +527,7 @@ def test_coverage_that_changes_is_told_and_no_stream_tells_it(private, deliverin
     assert (streamed.raw, streamed.public) == (b"", b"")
 
 
-def test_people_are_told_what_the_chain_says(private):
+def test_messages_state_what_the_chain_shows(private):
     """Sold 1 of what 3 decimals count, for 5,000 lamports; bought for 1,000 before."""
     bot = private.make_bot("Nell", address("w"))
     with storage.database.connection_context():
@@ -556,7 +556,7 @@ def test_people_are_told_what_the_chain_says(private):
     assert lines[0] == "Nell: Took profit." and lines[2].startswith(deed)
 
 
-def test_a_history_that_is_still_arriving_is_not_news():
+def test_a_loading_history_sends_nothing():
     target = outbox.Target(
         1, WEBHOOK, frozenset({"trade"}), frozenset({"bot_1"}), created_at=1_000_000
     )
@@ -567,7 +567,7 @@ def test_a_history_that_is_still_arriving_is_not_news():
     assert [bool(one) for one in told] == [False, True, False]
 
 
-def test_a_removed_hook_is_sent_nothing_more(private, delivering, receivers):
+def test_a_removed_hook_gets_nothing_more(private, delivering, receivers):
     first, second = receivers(2)
     bot = private.make_bot()
     made = add(private, bot, first.url)
@@ -589,7 +589,7 @@ def progress(**more):
     return fresh._replace(**more)
 
 
-def test_failures_wait_longer_each_time_and_end_in_a_pause_after_a_day():
+def test_failures_back_off_and_pause_the_hook_after_a_day():
     now, seen, waits = 0, progress(), []
     while seen.state == "active":
         seen = plan.after_failure(seen, now, 500, "returned HTTP 500")
@@ -612,13 +612,13 @@ def test_failures_wait_longer_each_time_and_end_in_a_pause_after_a_day():
         (1, 86_401, True),
     ],
 )
-def test_a_clock_that_was_set_back_silences_no_hook(failures, due_in_seconds, is_due):
+def test_a_clock_set_back_silences_no_hook(failures, due_in_seconds, is_due):
     """A hook that works waits for nothing; no wait is longer than a day."""
     one = progress(failures=failures, due_at=NOW + 1_000 * due_in_seconds)
     assert plan.is_due(one, NOW) is is_due
 
 
-def test_a_receiver_that_asks_for_a_pause_is_left_alone_so_long(receivers):
+def test_retry_after_is_respected(receivers):
     (busy,) = receivers()
     busy.behave(receiver.answer(429, **{"Retry-After": "90"}))
     answered = client.post(Message(busy.url, {}, b"x"), private=True)
@@ -643,12 +643,12 @@ def test_a_receiver_that_asks_for_a_pause_is_left_alone_so_long(receivers):
         ("soon", 0),
     ],
 )
-def test_the_pause_that_a_receiver_asks_for(text, seconds):
+def test_retry_after_values_are_parsed(text, seconds):
     # 2026-11-05T12:00:00Z
     assert client.read_wait(text, 1_793_880_000) == seconds
 
 
-def test_a_test_that_is_asked_for_while_a_message_is_under_way_is_sent_too(private, clock):
+def test_a_test_requested_during_a_delivery_is_sent_too(private, clock):
     """The message fails: it waits its five seconds, and the test comes after them, before it."""
     sent = []
     bot = private.make_bot()
@@ -672,12 +672,12 @@ def test_a_test_that_is_asked_for_while_a_message_is_under_way_is_sent_too(priva
     assert sent == [(1_000.0, "post"), (1_006.0, "ping"), (1_007.0, "post")]
 
 
-def test_a_ping_that_is_told_to_wait_makes_what_follows_wait():
+def test_a_ping_told_to_wait_delays_what_follows():
     failed = plan.after_failure(progress(ping=True), 0, 429, "returned HTTP 429", 30, is_ping=True)
     assert (failed.ping, failed.due_at) == (False, 30_000)
 
 
-def test_a_pause_until_a_date_without_a_zone_is_until_utc(monkeypatch):
+def test_a_date_without_a_zone_is_utc(monkeypatch):
     """The oldest form of HTTP's dates, on a machine fourteen hours ahead: a minute after 0."""
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
     time.tzset()
@@ -688,7 +688,7 @@ def test_a_pause_until_a_date_without_a_zone_is_until_utc(monkeypatch):
         time.tzset()
 
 
-def test_success_forgets_failures():
+def test_success_resets_failures():
     failed = plan.after_failure(progress(), 10, None, "did not respond in time")
     assert plan.after_success(failed, 20, 8) == progress(delivered=8, due_at=20, delivered_at=20)
 
@@ -719,16 +719,16 @@ PUBLIC = """1.1.1.1 93.184.216.34 2606:4700::1111 2a00:1450:4001::1 ::ffff:1.1.1
 
 
 @pytest.mark.parametrize("text", " ".join(NOT_PUBLIC.values()).split())
-def test_addresses_that_are_not_public(text):
+def test_private_addresses_are_recognized(text):
     assert not client.is_public(text)
 
 
 @pytest.mark.parametrize("text", PUBLIC.split())
-def test_addresses_that_are_public(text):
+def test_public_addresses_are_recognized(text):
     assert client.is_public(text)
 
 
-def test_nothing_goes_to_a_private_address_by_default(receivers):
+def test_private_addresses_are_refused_by_default(receivers):
     (inside,) = receivers()
     port = inside.server.server_port
     for host in ("127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"):
@@ -737,7 +737,7 @@ def test_nothing_goes_to_a_private_address_by_default(receivers):
     assert inside.got == []
 
 
-def test_a_name_that_changes_its_mind_leads_nowhere_else(monkeypatch):
+def test_dns_rebinding_leads_nowhere(monkeypatch):
     """The address that was checked is the one connected to: the name is asked once."""
     asked, connected = [], []
     first = [(2, 1, 6, "", ("93.184.216.34", 443))]
@@ -756,7 +756,7 @@ def test_a_name_that_changes_its_mind_leads_nowhere_else(monkeypatch):
     assert asked == ["rebind.example"] and connected == ["93.184.216.34"]
 
 
-def test_one_private_address_of_several_refuses_the_name(monkeypatch):
+def test_one_private_address_refuses_the_whole_name(monkeypatch):
     both = [(2, 1, 6, "", (one, 443)) for one in ("93.184.216.34", "10.0.0.1")]
     monkeypatch.setattr(client.socket, "getaddrinfo", lambda *_, **__: both)
     answered = client.post(Message("https://two.example/", {}, b"x"))
@@ -772,7 +772,7 @@ def test_a_trickle_ends_at_the_deadline(receivers, monkeypatch):
     assert time.monotonic() - began < 10
 
 
-def test_what_a_receiver_says_is_not_kept(receivers):
+def test_receiver_responses_are_not_stored(receivers):
     (bad,) = receivers()
     bad.behave(receiver.answer(500, b"<script>canary</script>", **{"X-Canary": "canary"}))
     assert client.post(Message(bad.url, {}, b"x"), private=True) == client.Answer(
@@ -805,13 +805,13 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("url, kind", REFUSED)
-def test_addresses_that_are_refused(service, url, kind):
+def test_invalid_addresses_are_refused(service, url, kind):
     with pytest.raises(Problem) as refused:
         hooks.check_url(service.config, url, kind)
     assert refused.value.errors[0]["field"] == ("kind" if "pigeon" in kind else "url")
 
 
-def test_addresses_that_are_accepted(service):
+def test_valid_addresses_are_accepted(service):
     for url, kind in (
         ("https://x.example:443/in?token=1", "webhook"),
         ("https://x.example:80/in", "webhook"),
@@ -823,11 +823,11 @@ def test_addresses_that_are_accepted(service):
         hooks.check_url(service.config, url, kind)
 
 
-def test_where_hooks_may_be_private_they_may_have_any_port(private):
+def test_hooks_private_allows_any_port(private):
     hooks.check_url(private.config, "http://127.0.0.1:8443/in", "webhook")
 
 
-def test_a_hook_names_known_events_and_known_bots(service):
+def test_a_hook_accepts_known_events_and_bots_only(service):
     bot = service.make_bot("Ada")
     with storage.database.connection_context():
         for more, field in (
@@ -841,7 +841,7 @@ def test_a_hook_names_known_events_and_known_bots(service):
         assert not Hook.select().count()
 
 
-def test_an_account_has_so_many_hooks(service):
+def test_hooks_per_account_are_limited(service):
     config = ground.change(service.config, max_hooks_per_owner=1)
     bot = service.make_bot()
     with storage.database.connection_context():
@@ -858,7 +858,7 @@ def test_an_account_has_so_many_hooks(service):
 
 
 # ---- messages ------------------------------------------------------------------------------------
-def test_people_are_told_the_words_and_their_label():
+def test_messages_contain_text_and_label():
     assert messages.write_text(Event(1, "post", POST), "https://c.example") == (
         "Nell: Took profit.\nVerified by a finalized transaction\nhttps://c.example/posts/post_1"
     )
@@ -868,7 +868,7 @@ def test_people_are_told_the_words_and_their_label():
     )
 
 
-def test_long_words_are_cut_and_the_link_stays():
+def test_long_text_is_cut_and_the_link_kept():
     text = messages.write_text(Event(1, "post", {**POST, "body": "x" * 4000}), "https://c.example")
     assert len(text) == messages.MAX_TEXT and "x…\n" in text
     assert text.endswith("https://c.example/posts/post_1")
@@ -883,7 +883,7 @@ def test_long_words_are_cut_and_the_link_stays():
     ],
 )
 @pytest.mark.parametrize("body", ["字" * 4000, "😀" * 4000, "*" * 4000, "\\" * 4000, "字*" * 2000])
-def test_long_words_fit_what_each_messenger_takes(kind, url, body):
+def test_long_text_fits_each_messengers_limit(kind, url, body):
     """ntfy takes 4,096 bytes, and makes a file of more; 1,800 of these characters have up to 7,200.
     Discord takes 2,000 characters, also where each was given a backslash.
     """
@@ -898,7 +898,7 @@ def test_long_words_fit_what_each_messenger_takes(kind, url, body):
     assert text.endswith("…\nVerified by a finalized transaction\nhttps://c.example/posts/post_1")
 
 
-def test_hostile_words_format_nothing():
+def test_hostile_text_formats_nothing():
     """What Discord and Slack would take for markup is shown as it was written."""
     body = "# [sure](https://evil.example) **x** _y_ `z` ||s|| <@1>\n>>> all https://a.example/b_c"
     post = {**POST, "botName": "N*ll", "body": body}
@@ -921,7 +921,7 @@ def test_hostile_words_format_nothing():
     assert slack["mrkdwn"] is False and "*x*" in slack["text"]
 
 
-def test_hostile_words_call_nobody_and_link_nothing():
+def test_hostile_text_mentions_nobody_and_links_nothing():
     post = {**POST, "body": "<!channel> @everyone <https://evil.example|win> & more"}
 
     def body(kind, url):
@@ -946,7 +946,7 @@ def test_an_address_is_shown_without_its_path():
     assert hooks.mask_url("https://discord.com/api/webhooks/1/token?x=1") == "https://discord.com/…"
 
 
-def test_the_signature_of_the_specification():
+def test_signatures_match_the_specification():
     """The example of the reference libraries of Standard Webhooks."""
     signed = messages.sign(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -957,13 +957,13 @@ def test_the_signature_of_the_specification():
     assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_a_wallet_is_no_receiver(service):
+def test_a_wallet_is_not_a_receiver(service):
     with pytest.raises(Problem):
         hooks.check_url(service.config, address("ada"), "webhook")
 
 
 # ---- while nothing happens -----------------------------------------------------------------------
-def test_events_are_read_again_only_where_somebody_wrote(private, monkeypatch):
+def test_events_are_read_only_after_a_write(private, monkeypatch):
     """PostgreSQL counts writers of the whole cluster, and the tests beside this one are some: what
     is read at each version that was seen counts, not how often.
     """

@@ -68,7 +68,7 @@ def read_text(kind, body):
 
 
 @pytest.mark.parametrize("kind", SERVICES)
-def test_a_service_is_told(private, delivering, hook, kind):  # noqa: F811
+def test_each_messenger_gets_its_format(private, delivering, hook, kind):  # noqa: F811
     """Its first message is the test that every new hook must answer."""
     bot, made, service = hook(kind)
     say(private, bot, "one")
@@ -91,7 +91,7 @@ def test_a_service_is_told(private, delivering, hook, kind):  # noqa: F811
 @pytest.mark.parametrize(
     "kind, status, said", [(kind, *one) for kind, those in REFUSALS.items() for one in those]
 )
-def test_what_a_service_refuses_is_tried_again(
+def test_refused_messages_are_retried(
     private,  # noqa: F811
     delivering,  # noqa: F811
     hook,
@@ -118,7 +118,7 @@ def test_what_a_service_refuses_is_tried_again(
 
 
 @pytest.mark.parametrize("kind", SERVICES)
-def test_a_service_that_is_gone_is_left_alone(private, delivering, hook, kind):  # noqa: F811
+def test_a_gone_messenger_is_paused(private, delivering, hook, kind):  # noqa: F811
     bot, made, service = hook(kind)
     delivering()
     until(lambda: row(made).state == "active")
@@ -131,7 +131,7 @@ def test_a_service_that_is_gone_is_left_alone(private, delivering, hook, kind): 
 
 
 @pytest.mark.parametrize("kind", SERVICES)
-def test_a_service_that_leads_elsewhere_is_not_followed(private, delivering, hook, kind):  # noqa: F811
+def test_redirects_are_not_followed(private, delivering, hook, kind):  # noqa: F811
     bot, made, service = hook(kind)
     other = hook(kind, "Otto")[2]
     delivering()

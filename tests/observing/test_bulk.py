@@ -52,7 +52,7 @@ def test_a_backfill_takes_a_request_per_hundred_transactions(settings, db, long_
         assert node.calls[method] <= told["calls"][method]
 
 
-def test_a_node_without_it_is_asked_once(settings, db, long_chain, singly):
+def test_a_node_without_the_method_is_asked_once(settings, db, long_chain, singly):
     told = singly(settings)
     assert told["calls"][BULK] == 1 and told["state"] == "complete"
 
@@ -103,7 +103,7 @@ def test_a_hostile_answer_changes_nothing(settings, db, long_chain, singly, chan
     assert (lookout.ledger(), lookout.state()) == (told["ledger"], told["state"])
 
 
-def test_a_transaction_of_others_is_not_taken(settings, db, long_chain, singly):
+def test_a_transaction_of_other_wallets_is_not_stored(settings, db, long_chain, singly):
     told = singly(settings)
     foreign = copy.deepcopy([row.receipt for row in long_chain.rows[:20]])
     for number, one in enumerate(foreign):
@@ -115,7 +115,7 @@ def test_a_transaction_of_others_is_not_taken(settings, db, long_chain, singly):
     assert node.calls["getTransaction"] < told["calls"]["getTransaction"] // 3
 
 
-def test_a_transaction_that_it_hides_is_found_missing(settings, db, long_chain):
+def test_a_transaction_the_bulk_method_hides_is_found_missing(settings, db, long_chain):
     """It is listed, so it is asked for; a node that drops it keeps the history open."""
     hidden = long_chain.moving(ADA)[7].signature
     node = FakeNode(long_chain)
@@ -128,7 +128,7 @@ def test_a_transaction_that_it_hides_is_found_missing(settings, db, long_chain):
     assert lookout.settle().state() == "complete"
 
 
-def test_another_endpoint_may_have_it(settings, db, long_chain, singly):
+def test_another_endpoint_may_have_the_missing_transaction(settings, db, long_chain, singly):
     told = singly(settings)
     plain, rich = FakeNode(long_chain), FakeNode(long_chain)
     rich.offer_bulk()

@@ -77,7 +77,7 @@ def take(listener):
     return listener.notices.take(time.monotonic, 60)
 
 
-def test_wallets_and_accounts_are_subscribed_to_finalized(node, listen):
+def test_wallets_and_accounts_subscribe_to_finalized(node, listen):
     listener = listen(node)
     until(lambda: sorted(node.list_places()) == sorted(PLACES))
     until(lambda: listener.notices.count_covered() == 2)
@@ -86,7 +86,7 @@ def test_wallets_and_accounts_are_subscribed_to_finalized(node, listen):
     assert listener.notices.covers(1, 0.0) and listener.notices.covers(2, 0.0)
 
 
-def test_a_notice_of_either_kind_makes_its_wallet_due(node, listen, chain):
+def test_either_notice_makes_its_wallet_due(node, listen, chain):
     listener = listen(node)
     until(lambda: listener.notices.count_covered() == 2)
     assert listener.noticed_at is None
@@ -97,7 +97,7 @@ def test_a_notice_of_either_kind_makes_its_wallet_due(node, listen, chain):
     assert take(listener) == [1]
 
 
-def test_subscriptions_are_renewed_after_a_cut(node, listen):
+def test_subscriptions_are_renewed_after_a_disconnect(node, listen):
     listener = listen(node)
     until(lambda: listener.notices.count_covered() == 2)
     node.cut()
@@ -105,7 +105,7 @@ def test_subscriptions_are_renewed_after_a_cut(node, listen):
     assert sorted(node.list_places()) == sorted(PLACES)
 
 
-def test_nobody_is_heard_while_the_line_is_cut():
+def test_no_wallet_is_covered_while_disconnected():
     node = BellNode()
     notices = Notices()
     notices.want(WANTED)
@@ -119,7 +119,7 @@ def test_nobody_is_heard_while_the_line_is_cut():
     listener.join(60)
 
 
-def test_who_came_is_subscribed_to_and_who_went_no_more(node, listen):
+def test_added_wallets_are_subscribed_and_removed_ones_are_not(node, listen):
     listener = listen(node)
     until(lambda: len(node.list_places()) == 3)
     listener.notices.want(WANTED[1:2])
@@ -128,7 +128,7 @@ def test_who_came_is_subscribed_to_and_who_went_no_more(node, listen):
     until(lambda: sorted(node.list_places()) == sorted(PLACES))
 
 
-def test_an_endpoint_that_allows_few_tells_of_the_busiest(node, listen):
+def test_a_limited_endpoint_covers_the_busiest_wallets(node, listen):
     node.allow(2)
     listener = listen(node)
     until(lambda: listener.notices.count_covered() == 1 and listener.subscriptions == 2)
@@ -139,7 +139,7 @@ def test_an_endpoint_that_allows_few_tells_of_the_busiest(node, listen):
     assert listener.refused == asked - 2 > 0
 
 
-def test_an_endpoint_that_allows_none_is_given_up_quietly(node, listen, caplog):
+def test_an_endpoint_that_allows_no_subscriptions_is_dropped_quietly(node, listen, caplog):
     node.allow(0)
     listener = listen(node)
     until(lambda: listener.state == "resting")
@@ -149,14 +149,14 @@ def test_an_endpoint_that_allows_none_is_given_up_quietly(node, listen, caplog):
     assert listener.refused == len(node.requests) > 0
 
 
-def test_the_setting_is_a_cap(node, listen):
+def test_the_setting_caps_subscriptions(node, listen):
     listen(node, most=1)
     until(lambda: node.list_places() == PLACES[:1])
     time.sleep(0.2)
     assert len(node.requests) == 1
 
 
-def test_an_endpoint_that_answers_nothing_is_left(node, listen, monkeypatch):
+def test_a_silent_endpoint_is_dropped(node, listen, monkeypatch):
     monkeypatch.setattr(subscriptions, "REPLY_SECONDS", 0.2)
     node.stall()
     listener = listen(node)
@@ -196,7 +196,7 @@ class DeadLine:
         self._thread.join()
 
 
-def test_a_line_that_falls_silent_is_given_up_and_begun_again(node, listen, monkeypatch):
+def test_a_connection_that_falls_silent_is_reopened(node, listen, monkeypatch):
     """No byte comes any more and nobody hangs up: it shows within two pings, 40 s of the 60 that
     are allowed; here half a second each. Meanwhile nobody passes for heard.
     """
@@ -228,7 +228,7 @@ def test_a_line_that_falls_silent_is_given_up_and_begun_again(node, listen, monk
         b"\xff\xfe",
     ],
 )
-def test_nonsense_is_passed_over(node, listen, chain, raw):
+def test_invalid_messages_are_skipped(node, listen, chain, raw):
     listener = listen(node)
     until(lambda: listener.notices.count_covered() == 2)
     node.flood(raw)
@@ -238,14 +238,14 @@ def test_nonsense_is_passed_over(node, listen, chain, raw):
     assert node.connections == 1
 
 
-def test_a_message_that_is_too_large_ends_the_connection_and_no_more(node, listen):
+def test_an_oversized_message_only_ends_the_connection(node, listen):
     listener = listen(node)
     until(lambda: listener.notices.count_covered() == 2)
     node.flood("x" * (subscriptions.MAX_MESSAGE_BYTES + 1))
     until(lambda: node.connections == 2 and listener.notices.count_covered() == 2)
 
 
-def test_nonsense_without_end_is_left_alone(node, listen):
+def test_an_endless_stream_of_invalid_messages_is_dropped(node, listen):
     listener = listen(node)
     until(lambda: listener.notices.count_covered() == 2)
     for _ in range(MAX_FALSE + 5):
@@ -253,7 +253,7 @@ def test_nonsense_without_end_is_left_alone(node, listen):
     until(lambda: listener.state == "resting")
 
 
-def test_a_flood_is_read_at_a_pace(node, listen, monkeypatch):
+def test_a_flood_is_read_at_a_limited_rate(node, listen, monkeypatch):
     """Fifty a second here, whatever is sent."""
     monkeypatch.setattr(subscriptions, "MAX_NOTICES", 50)
     listener, noticed_at = listen(node), []
@@ -266,7 +266,7 @@ def test_a_flood_is_read_at_a_pace(node, listen, monkeypatch):
     assert noticed_at[150] - noticed_at[0] > 1.0
 
 
-def test_its_url_is_told_nobody(node, listen, caplog, capfd):
+def test_its_url_is_never_shown(node, listen, caplog, capfd):
     caplog.set_level(0)
     listener = listen(node)
     until(lambda: listener.notices.count_covered() == 2)
@@ -279,7 +279,7 @@ def test_its_url_is_told_nobody(node, listen, caplog, capfd):
     assert "canary-of-the-bell" not in said and "canary" not in json.dumps(listener.state)
 
 
-def test_health_tells_how_many_are_heard_and_when_last(look, node, monkeypatch):
+def test_health_shows_covered_wallets_and_the_last_notice(look, node, monkeypatch):
     monkeypatch.setattr(subscriptions, "NOTE_SECONDS", 0.05)
     seen, began = look(market(), wallets=[ADA]).settle(), time.time_ns() // 1_000_000
     settings, state = ground.change(seen.config, solana_ws_urls=(node.url,)), seen.observer.state
@@ -306,7 +306,7 @@ def test_health_tells_how_many_are_heard_and_when_last(look, node, monkeypatch):
     job.stop(5)
 
 
-def test_the_job_outlives_a_fault_of_ours(settings, db, caplog, monkeypatch):
+def test_the_job_survives_an_internal_error(settings, db, caplog, monkeypatch):
     monkeypatch.setattr(subscriptions, "FAULT_SECONDS", 0.05)
     faults, noted = [ZeroDivisionError("x"), KeyError("x")], []
 
@@ -325,7 +325,7 @@ def test_the_job_outlives_a_fault_of_ours(settings, db, caplog, monkeypatch):
     assert logged == [KeyError, ZeroDivisionError]
 
 
-def test_a_listener_outlives_a_fault_of_ours(node, listen, monkeypatch, caplog):
+def test_a_listener_survives_an_internal_error(node, listen, monkeypatch, caplog):
     """Its text may hold the address, and with it a token: the log has its type."""
     read, faults = subscriptions.read_message, [ZeroDivisionError("canary-of-the-bell")]
 
@@ -350,12 +350,12 @@ def test_a_listener_outlives_a_fault_of_ours(node, listen, monkeypatch, caplog):
         ("http://u:p@[::1]:8899/x", "ws://u:p@[::1]:8900/x"),
     ],
 )
-def test_the_websocket_of_an_endpoint_is_derived(tmp_path, rpc, told):
+def test_the_websocket_url_is_derived_from_the_endpoint(tmp_path, rpc, told):
     settings = config.load({**ground.environ(tmp_path), "SOLANA_RPC_URLS": rpc}, dotenv=None)
     assert list_websockets(settings) == (told,)
 
 
-def test_websockets_are_set_or_switched_off(tmp_path):
+def test_websockets_can_be_set_or_turned_off(tmp_path):
     def load(text):
         given = {**ground.environ(tmp_path), "SOLANA_WS_URLS": text}
         return config.load(given, dotenv=None)

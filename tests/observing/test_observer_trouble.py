@@ -21,7 +21,7 @@ from observing.listing import Listing
 from web.api.health import check_health
 
 
-def test_a_wallet_whose_token_accounts_no_node_lists_is_not_complete(look, chain):
+def test_a_wallet_with_unlisted_token_accounts_is_not_complete(look, chain):
     """Some providers refuse that list for some wallets: the rest is observed, and it is not said to
     be whole.
     """
@@ -39,7 +39,7 @@ def test_a_wallet_whose_token_accounts_no_node_lists_is_not_complete(look, chain
     assert seen.settle().state() == "complete"
 
 
-def test_a_wallet_no_node_answered_about_was_not_polled(look, chain):
+def test_a_wallet_no_node_answered_for_was_not_polled(look, chain):
     """Health shows the lag of each wallet by this: it grows while no node answers."""
     node = FakeNode(chain)
     seen = look(node).settle()
@@ -59,7 +59,7 @@ def test_a_wallet_no_node_answered_about_was_not_polled(look, chain):
     assert Wallet.get().polled_at == seen.now and seen.observer.problem is None
 
 
-def test_a_program_is_refused_as_a_wallet_and_harms_no_other(look):
+def test_a_program_is_refused_as_a_wallet_without_harming_others(look):
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     node = FakeNode(chain)
     node.execute(eve)
@@ -130,7 +130,7 @@ def test_a_wallet_of_12000_token_accounts_delays_no_other(look):
     assert health["troubled"] == [] and seen.observer.problem is None
 
 
-def test_accounts_beyond_the_cap_are_left_out_and_coverage_names_it(look, chain, monkeypatch):
+def test_accounts_beyond_the_cap_are_dropped_and_coverage_says_so(look, chain, monkeypatch):
     """Known transactions name ada's accounts: those stay, whatever a list tells besides."""
     monkeypatch.setattr(listing, "MAX_ADDRESSES", 20)
     seen = look(Hoarder(chain, ADA, 100)).settle()
@@ -140,7 +140,7 @@ def test_accounts_beyond_the_cap_are_left_out_and_coverage_names_it(look, chain,
     assert Wallet.get().accounts_left_out == 100 - (20 - len(own))
 
 
-def test_an_account_named_later_replaces_the_unnamed_one(look, monkeypatch):
+def test_a_named_account_replaces_the_unnamed_one(look, monkeypatch):
     monkeypatch.setattr(listing, "MAX_ADDRESSES", 10)
     story = Story()
     story.fund("ada", 10**9)
@@ -160,7 +160,7 @@ def test_an_account_named_later_replaces_the_unnamed_one(look, monkeypatch):
     assert Address.select().count() == 10 and seen.state() == "partial"
 
 
-def test_accounts_of_tokens_that_were_never_traded_make_room_for_others(look, monkeypatch):
+def test_never_traded_token_accounts_make_room_for_others(look, monkeypatch):
     """Of 3 traded tokens, 12 gifts before the last purchase and 12 after it, 5 accounts fit."""
     monkeypatch.setattr(listing, "MAX_ADDRESSES", 6)
     story = Story()
@@ -211,7 +211,7 @@ STEPS = {
         *(("no answer", step) for step in ASKING if step != "scan_page"),
     ],
 )
-def test_any_fault_of_one_wallet_is_that_wallets_alone(look, monkeypatch, kind, step):
+def test_an_error_affects_only_its_wallet(look, monkeypatch, kind, step):
     chain, eve = market(2, ("ada", "eve"), 14), address("eve")
     seen = look(chain, wallets=[eve, ADA])
     monkeypatch.setattr(module.storage, "is_busy", lambda error: False)
@@ -239,7 +239,7 @@ def test_any_fault_of_one_wallet_is_that_wallets_alone(look, monkeypatch, kind, 
     assert check_health(seen.config, seen.now)["walletObserver"]["troubled"] == []
 
 
-def test_a_fault_of_ours_is_logged_once_with_its_stack(look, chain, monkeypatch, caplog):
+def test_an_internal_error_is_logged_once_with_its_traceback(look, chain, monkeypatch, caplog):
     seen = look(chain)
 
     def fail(self, wallet):
@@ -256,7 +256,7 @@ def test_a_fault_of_ours_is_logged_once_with_its_stack(look, chain, monkeypatch,
     )
 
 
-def test_balances_are_compared_though_one_wallet_spoils_the_common_call(look):
+def test_balances_are_compared_though_one_wallet_breaks_the_shared_call(look):
     """A node refuses whatever asks for eve's accounts: ada's are asked for without them."""
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     node = FakeNode(chain)
@@ -277,7 +277,7 @@ def test_balances_are_compared_though_one_wallet_spoils_the_common_call(look):
     ] == [eve]
 
 
-def test_a_refusal_that_is_over_is_forgotten_by_all_whose_call_goes_through_again(look):
+def test_every_wallet_recovers_once_its_call_succeeds(look):
     """Refused together, then each alone; once the common call is answered nobody asks alone."""
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     node = FakeNode(chain)
@@ -315,7 +315,7 @@ def hold_lamports(*people):
     return story
 
 
-def test_whose_list_was_refused_is_listed_again_before_others(look):
+def test_a_wallet_whose_list_was_refused_goes_first_next_time(look):
     """A poll has a request for each address. Of three one is for balances and one for the time;
     what failed is listed beyond them.
     """
@@ -328,7 +328,7 @@ def test_whose_list_was_refused_is_listed_again_before_others(look):
     assert list_troubled(seen) == [] and seen.observer.problem is None
 
 
-def test_a_refused_list_is_done_too_where_a_balance_that_moved_led_to_it(look):
+def test_a_refused_list_is_repeated_even_if_a_balance_triggered_it(look):
     story = hold_lamports("ada", "bob", "eve")
     node = FakeNode(story.chain())
     seen = look(node, wallets=[ADA, address("bob"), address("eve")]).settle()
@@ -342,7 +342,7 @@ def test_a_refused_list_is_done_too_where_a_balance_that_moved_led_to_it(look):
     assert list_troubled(seen) == []
 
 
-def test_a_busy_database_ends_the_pass_and_costs_no_memory_of_the_others(look, monkeypatch):
+def test_a_busy_database_ends_the_pass_but_keeps_other_wallets_state(look, monkeypatch):
     chain, eve = market(2, ("ada", "eve"), 30), address("eve")
     seen = look(chain, wallets=[eve, ADA]).settle()
     Wallet.update(due_at=0).execute()

@@ -65,7 +65,7 @@ def store_post(seen, signature, **more):
 
 
 # ---- what it costs -------------------------------------------------------------------------------
-def test_a_poll_takes_three_statements_for_each_wallet_more(look, monkeypatch):
+def test_a_poll_takes_three_statements_per_wallet(look, monkeypatch):
     """One tells when it was looked at, two list its head; all others are asked once a pass. A poll
     in full takes some forty.
     """
@@ -82,7 +82,7 @@ def test_a_poll_takes_three_statements_for_each_wallet_more(look, monkeypatch):
     assert more - fewer <= 3 * (13 - 3), (counts, asked)
 
 
-def test_what_is_told_is_what_a_poll_in_full_tells(look, chain):
+def test_a_short_poll_reports_the_same_as_a_full_one(look, chain):
     """An hour of polls, then one by a process that remembers nothing: the same rows, with later
     times.
     """
@@ -98,7 +98,7 @@ def test_what_is_told_is_what_a_poll_in_full_tells(look, chain):
 
 
 # ---- what wakes it -------------------------------------------------------------------------------
-def test_a_post_that_another_process_stored_is_judged_by_the_next_poll(look, chain):
+def test_another_processs_post_is_checked_by_the_next_poll(look, chain):
     seen = rest(look(chain))
     bought = next(one.signature for one in seen.trades() if one.kind == "buy")
     store_post(seen, bought)
@@ -131,7 +131,7 @@ def test_an_arrival_is_shown_by_the_next_poll(look):
     assert len(seen.trades()) == len(chain.touching(ADA)) > before
 
 
-def test_a_wallet_that_goes_to_another_bot_begins_a_record_at_the_next_poll(look, chain):
+def test_a_wallet_moved_to_another_bot_starts_a_record_at_the_next_poll(look, chain):
     seen = rest(look(chain, wallets=(ADA, address("eve"))))
     bot = seen.wallets[1].bot
     Attachment.update(detached_at=seen.now).execute()
@@ -154,7 +154,7 @@ def test_a_wallet_that_goes_to_another_bot_begins_a_record_at_the_next_poll(look
     ],
     ids="scan rules coverage results record".split(),
 )
-def test_what_another_process_leaves_to_do_is_done_by_the_next_poll(look, chain, write):
+def test_the_next_poll_finishes_another_processs_work(look, chain, write):
     seen = rest(look(chain))
     told, before, held = seen.coverage(), seen.ledger(), Attachment.get().open_positions
     write(seen.wallets[0]).execute()
@@ -165,7 +165,7 @@ def test_what_another_process_leaves_to_do_is_done_by_the_next_poll(look, chain,
     assert seen.coverage()["state"] == told["state"]
 
 
-def test_who_makes_a_wallet_due_during_its_poll_has_it_polled_again(look, chain, monkeypatch):
+def test_a_wallet_made_due_during_its_poll_is_polled_again(look, chain, monkeypatch):
     seen = rest(look(chain))
     finish = Observer._finish
 
@@ -182,7 +182,7 @@ def test_who_makes_a_wallet_due_during_its_poll_has_it_polled_again(look, chain,
     assert seen.now < Wallet.get().due_at < seen.now + 15_000
 
 
-def test_trouble_with_a_quiet_wallet_is_told(look, chain):
+def test_errors_of_a_quiet_wallet_are_reported(look, chain):
     """A node refuses its list alone: the coverage names it, and no poll writes that over."""
     node = FakeNode(chain)
     seen = rest(look(node))
@@ -196,7 +196,7 @@ def test_trouble_with_a_quiet_wallet_is_told(look, chain):
     assert seen.coverage()["note"] is None and is_quiet(seen) == {ADA: True}
 
 
-def test_a_day_later_all_is_scanned_again(look, chain):
+def test_everything_is_scanned_again_a_day_later(look, chain):
     node = FakeNode(chain)
     seen = rest(look(node))
     full_scans = sum(one.full_scans for one in Address.select())

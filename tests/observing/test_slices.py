@@ -117,7 +117,7 @@ def make_slice(*slots):
     return [Pending(number, f"s{number}", slot, None, 0, NOW) for number, slot in enumerate(slots)]
 
 
-def test_a_full_slice_leaves_its_last_slot_whole_to_the_next_one():
+def test_a_full_slice_leaves_its_last_slot_to_the_next_one():
     """Eighteen transactions in six slots, and two of a seventh that may have more."""
     full = make_slice(*[slot for slot in range(1, 7) for _ in range(3)], 7, 7)
     assert end_with_slot(full) == full[:18]
@@ -126,7 +126,7 @@ def test_a_full_slice_leaves_its_last_slot_whole_to_the_next_one():
         assert end_with_slot(rows) == rows
 
 
-def test_the_next_slice_takes_as_many_steps_however_much_waits(wallet):
+def test_the_next_slice_takes_the_same_steps_however_much_waits(wallet):
     if storage.database.engine != "sqlite":
         pytest.skip("steps of SQLite are counted")
     list_pending(wallet, 200)
@@ -141,7 +141,7 @@ def test_the_next_slice_takes_as_many_steps_however_much_waits(wallet):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_showing_takes_a_tenth_of_the_time_of_all(count):
+def test_showing_a_slice_takes_a_tenth_of_the_total_time(count):
     """Wallets in turn: a step takes a tenth of a second, showing it one. In a thousand seconds that
     is a hundred times, and once more for each.
     """

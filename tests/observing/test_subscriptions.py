@@ -6,6 +6,7 @@ import itertools
 import random
 
 import pytest
+import sampling
 from node import FakeNode
 from story import ADA, Story, address, market
 
@@ -23,7 +24,7 @@ from observing.subscriptions import list_subscriptions, make_due
 
 
 # ---- what is subscribed to -----------------------------------------------------------------------
-def test_wallets_come_before_accounts_and_those_waited_for_before_the_busiest(look):
+def test_wallets_come_before_accounts_and_waiting_ones_before_busy_ones(look):
     people = [address(one) for one in ("ada", "bob", "cleo")]
     seen = look(market(people=("ada", "bob", "cleo")), wallets=people).settle()
     Trade.update(block_time=seen.now // 1000).where(Trade.wallet == seen.wallets[1]).execute()
@@ -40,7 +41,7 @@ def test_wallets_come_before_accounts_and_those_waited_for_before_the_busiest(lo
 
 
 # ---- when a wallet is polled ---------------------------------------------------------------------
-def test_a_wallet_is_polled_once_a_second_however_many_notices_arrive():
+def test_a_wallet_is_polled_once_a_second_despite_many_notices():
     notices, taken = Notices(), []
     for tick in range(1000):
         now = tick / 100
@@ -76,14 +77,14 @@ def test_a_wallet_is_polled_again_until_something_is_found():
     assert [now for now in times if poll(notices, now + 10)] == [0.2, 1.2, 2.2][:MAX_TRIES]
 
 
-def test_a_wallet_is_polled_again_while_a_transaction_is_not_there_yet():
+def test_a_wallet_is_polled_again_while_a_transaction_is_missing():
     notices = Notices()
     notices.add(7, "endpoint 1", 0.0)
     assert poll(notices, 0.2, found=True, pending=True) and not poll(notices, 1.1)
     assert poll(notices, 1.2) and not poll(notices, 9.0)
 
 
-def test_a_pass_that_begins_before_a_wallet_is_due_leaves_it_to_the_next():
+def test_a_pass_that_starts_before_a_wallet_is_due_skips_it():
     notices = Notices()
     notices.add(7, "endpoint 1", 0.0)
     assert notices.take(lambda: 1.0) == [7]
@@ -93,7 +94,7 @@ def test_a_pass_that_begins_before_a_wallet_is_due_leaves_it_to_the_next():
     assert not notices.is_urgent() and notices.is_noticed(7)
 
 
-def test_a_wallet_that_no_pass_polls_is_not_urgent_for_long():
+def test_a_wallet_no_pass_polls_is_not_urgent_for_long():
     notices = Notices()
     notices.add(7, "endpoint 1", 0.0)
     assert notices.take(lambda: 1.0) == [7]
@@ -102,7 +103,7 @@ def test_a_wallet_that_no_pass_polls_is_not_urgent_for_long():
         assert notices.is_urgent() == is_urgent
 
 
-def test_an_endpoint_is_muted_after_many_false_notices_in_a_row():
+def test_many_false_notices_in_a_row_mute_an_endpoint():
     notices, ticks = Notices(), itertools.count()
 
     def send(endpoint, count, found):
@@ -124,14 +125,14 @@ def test_an_endpoint_is_muted_after_many_false_notices_in_a_row():
     assert not notices.is_false("endpoint 2") and notices.take(lambda: 99.0) == [88]
 
 
-def test_a_wallet_that_is_not_wanted_is_forgotten():
+def test_an_unwatched_wallet_is_forgotten():
     notices = Notices()
     notices.note_found(7, 0.0)
     notices.want(())
     assert not any(7 in one for one in vars(notices).values() if isinstance(one, dict))
 
 
-def test_an_endpoint_that_leaves_something_out_is_not_relied_on_for_a_while():
+def test_an_endpoint_that_misses_something_is_not_trusted_for_a_while():
     notices = Notices()
     notices.cover("endpoint 1", {7, 8})
     assert notices.covers(7, 0.0) and notices.count_covered() == 2
@@ -141,7 +142,7 @@ def test_an_endpoint_that_leaves_something_out_is_not_relied_on_for_a_while():
 
 
 @pytest.mark.parametrize("after, covered", [(GRACE_SECONDS - 1, True), (GRACE_SECONDS, False)])
-def test_a_notice_just_after_a_poll_left_nothing_out(after, covered):
+def test_a_notice_just_after_a_poll_counts_as_on_time(after, covered):
     notices = Notices()
     notices.cover("endpoint 1", {7})
     notices.note_found(7, 0.0)
@@ -149,7 +150,7 @@ def test_a_notice_just_after_a_poll_left_nothing_out(after, covered):
     assert notices.covers(7, GRACE_SECONDS) == covered
 
 
-def test_a_poll_just_after_a_notice_found_nothing_that_was_left_out():
+def test_a_poll_just_after_a_notice_counts_as_on_time():
     notices = Notices()
     notices.cover("endpoint 1", {7})
     notices.add(7, "endpoint 1", 0.0)
@@ -212,7 +213,7 @@ def forget_time(asked):
     return {method: count for method, count in asked.items() if method != "getBlockTime"}
 
 
-def test_a_sale_is_shown_for_three_requests(look):
+def test_a_sale_costs_three_requests(look):
     street = Street(look)
     row = street.go_on("sell", "ada", "CAT", 400, 300_000)
     street.tell(row)
@@ -222,7 +223,7 @@ def test_a_sale_is_shown_for_three_requests(look):
     assert street.pass_on() == {}
 
 
-def test_a_notice_polls_its_wallet_and_no_other(look):
+def test_a_notice_polls_only_its_wallet(look):
     street = Street(look, people=("ada", "bob"))
     street.seen.look(2)
     polled = dict(Wallet.select(Wallet.address, Wallet.polled_at).tuples())
@@ -232,7 +233,7 @@ def test_a_notice_polls_its_wallet_and_no_other(look):
     assert after[address("bob")] == polled[address("bob")] and after[ADA] > polled[ADA]
 
 
-def test_a_sale_that_nobody_told_of_is_found_in_the_wallets_own_list(look):
+def test_an_unannounced_sale_is_found_in_the_wallets_list(look):
     """It moved a token account, too, which needs no list then. Where there is news the page before
     it is asked for as well.
     """
@@ -248,7 +249,7 @@ def test_a_sale_that_nobody_told_of_is_found_in_the_wallets_own_list(look):
 
 
 @pytest.mark.parametrize("sold", [400, 25])
-def test_a_poll_finds_what_a_sale_in_its_list_overtook(look, sold):
+def test_a_poll_finds_what_a_listed_sale_overtook(look, sold):
     """Tokens arrive at an account alone and are sold before the poll. The sale explains what the
     account holds now; where just as many are sold, the account does not even seem to have moved.
     """
@@ -260,7 +261,7 @@ def test_a_poll_finds_what_a_sale_in_its_list_overtook(look, sold):
     assert shown == [arrival.signature, sale.signature] and not street.seen.gaps()
 
 
-def test_what_moves_a_token_account_alone_is_listed_there(look):
+def test_a_move_of_only_a_token_account_is_listed_there(look):
     street = Street(look)
     row = street.go_on("receive", "ada", "CAT", 25)
     assert ADA not in row.keys
@@ -269,7 +270,7 @@ def test_what_moves_a_token_account_alone_is_listed_there(look):
     assert street.seen.trades()[-1].signature == row.signature
 
 
-def test_what_a_known_transaction_overtook_is_listed(look):
+def test_transactions_overtaken_by_a_known_one_are_listed(look):
     """Tokens arrive at an account alone and are sold at once: one pass takes both, and what the
     account holds is what the sale left.
     """
@@ -284,7 +285,7 @@ def test_what_a_known_transaction_overtook_is_listed(look):
     assert shown == [arrival.signature, sale.signature] and street.seen.state() == "complete"
 
 
-def test_an_arrival_that_is_not_listed_yet_is_listed_again_soon(look):
+def test_a_transfer_not_listed_yet_is_listed_again_soon(look):
     """The node that is polled is behind the one that sent the notice."""
     street = Street(look)
     row = street.go_on("receive", "ada", "CAT", 25)
@@ -297,7 +298,7 @@ def test_an_arrival_that_is_not_listed_yet_is_listed_again_soon(look):
     assert street.pass_on() == {}
 
 
-def test_a_false_notice_is_given_up_and_stores_nothing(look):
+def test_a_false_notice_stores_nothing(look):
     street = Street(look)
     before, receipts = street.seen.ledger(), Receipt.select().count()
     street.lie()
@@ -316,7 +317,7 @@ def test_a_new_token_account_is_scanned_at_once(look):
     assert len(street.seen.trades()) == 4
 
 
-def test_a_transaction_that_no_node_has_yet_is_asked_for_again(look):
+def test_a_transaction_no_node_has_yet_is_requested_again(look):
     street = Street(look)
     row = street.go_on("sell", "ada", "CAT", 400, 300_000)
     street.node.drop(row.signature)
@@ -327,7 +328,7 @@ def test_a_transaction_that_no_node_has_yet_is_asked_for_again(look):
     assert street.seen.trades()[-1].signature == row.signature
 
 
-def test_false_notices_without_end_cost_a_bounded_number_of_requests(look):
+def test_endless_false_notices_cost_a_bounded_number_of_requests(look):
     """Of each wallet ten a second, until the endpoint is muted."""
     people = [f"bot {number}" for number in range(6)]
     street, asked, seconds = Street(look, people), 0, 0
@@ -342,8 +343,8 @@ def test_false_notices_without_end_cost_a_bounded_number_of_requests(look):
     assert street.pass_on() == {} and street.seen.state(address("bot 0")) == "complete"
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_dropped_doubled_late_shuffled_and_forged_notices_change_no_ledger(look, seed):
+@pytest.mark.parametrize("seed", sampling.sample(range(4), 1))
+def test_lost_repeated_late_shuffled_and_forged_notices_change_no_ledger(look, seed):
     """Of each notice a dice says what becomes of it; the ledger is the one that polls lead to."""
     people, dice = ("ada", "bob"), random.Random(seed)
     street, late = Street(look, people), []
@@ -397,7 +398,7 @@ def test_a_long_pass_ends_early_when_a_notice_arrives(look):
     assert len(seen.trades(address("bob"))) > 200
 
 
-def test_with_every_notice_lost_polls_find_all(look):
+def test_with_every_notice_lost_polling_finds_everything(look):
     """Listened to and told nothing: the transaction shows in the next poll, and what moves nothing
     after two at the latest.
     """
@@ -434,7 +435,7 @@ def count_idle_requests(look, covered):
     return node.calls - before
 
 
-def test_idle_wallets_that_are_covered_cost_fewer_requests(look):
+def test_covered_idle_wallets_cost_fewer_requests(look):
     before, after = (
         count_idle_requests(look, covered=False),
         count_idle_requests(look, covered=True),
@@ -444,7 +445,7 @@ def test_idle_wallets_that_are_covered_cost_fewer_requests(look):
 
 
 # ---- what a steady flow costs --------------------------------------------------------------------
-PEOPLE, FLOW_SECONDS, A_SECOND, TICK_SECONDS = 20, 40, 8, 0.05
+PEOPLE, FLOW_SECONDS, A_SECOND, TICK_SECONDS = 20, 40 if sampling.FULL else 10, 8, 0.05
 
 
 class Flow(Street):
@@ -488,8 +489,8 @@ class Flow(Street):
 
 
 def test_a_steady_flow_costs_two_and_a_half_requests_a_transaction(look):
-    """320 transactions in 40 s: each is listed and fetched, and balances are compared once for all
-    wallets that had a notice meanwhile.
+    """Eight transactions a second: each is listed and fetched, and balances are compared once for
+    all wallets that had a notice since the last comparison.
     """
     street = Flow(look)
     calls = street.run()

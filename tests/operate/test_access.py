@@ -109,13 +109,13 @@ def run(config, *argv):
     return lambda: run_plain(work)
 
 
-def test_an_instance_of_this_user_has_nothing_wrong(instance):
+def test_a_correct_instance_has_no_findings(instance):
     assert complain(instance) == []
 
 
 @as_root
 @pytest.mark.parametrize("name", ["app.db", "open.lock", "log_key", "secret_key"])
-def test_a_file_that_root_left_is_named_and_no_restore_is_advised(instance, name):
+def test_a_file_left_by_root_is_named_without_advising_a_restore(instance, name):
     give(0, instance.data_dir / name)
     # Seen by the server's user, and by root, who can use everything.
     for told in (
@@ -128,13 +128,13 @@ def test_a_file_that_root_left_is_named_and_no_restore_is_advised(instance, name
 
 
 @as_root
-def test_root_is_told_whose_instance_it_is(instance):
+def test_root_is_told_who_owns_the_instance(instance):
     (told,) = [text for level, text, _ in examine(instance) if "this is root" in text]
     assert "belongs to user nobody" in told
 
 
 @as_root
-def test_what_the_server_reads_alone_may_belong_to_root(instance):
+def test_files_only_the_server_reads_may_belong_to_root(instance):
     """As an operator who is root writes it."""
     for name in ("programs.csv", "about.txt"):
         (instance.data_dir / name).write_text("")
@@ -143,7 +143,7 @@ def test_what_the_server_reads_alone_may_belong_to_root(instance):
 
 
 @as_root
-def test_a_folder_of_another_user_is_told_as_that(instance):
+def test_a_folder_of_another_user_is_reported(instance):
     give(0, instance.data_dir)
     (told,) = complain(instance)
     assert f"{instance.data_dir} belongs to user root, but this is user nobody" in told
@@ -151,14 +151,14 @@ def test_a_folder_of_another_user_is_told_as_that(instance):
 
 
 @pytest.mark.parametrize("name", ["app.db", "open.lock", "log_key", "secret_key"])
-def test_a_file_that_its_own_user_cannot_read_is_no_damage(instance, name):
+def test_a_file_its_own_user_cannot_read_is_not_damage(instance, name):
     (instance.data_dir / name).chmod(0)
     (told,) = complain(instance)
     assert f"{name} cannot be read" in told and "chmod 600" in told and "restore" not in told
 
 
 @pytest.mark.parametrize("text", ["garbage", "0" * 63, "\xff" * 64])
-def test_a_log_key_that_is_none_is_named(instance, text):
+def test_an_invalid_log_key_is_named(instance, text):
     (instance.data_dir / "log_key").write_bytes(text.encode("latin-1"))
     (told,) = complain(instance)
     assert (
@@ -167,7 +167,7 @@ def test_a_log_key_that_is_none_is_named(instance, text):
     )
 
 
-def test_a_database_that_another_program_keeps_locked_is_not_called_damaged(instance, monkeypatch):
+def test_a_database_locked_by_another_program_is_not_called_damaged(instance, monkeypatch):
     import apsw
 
     def refuse(path):
@@ -181,7 +181,7 @@ def test_a_database_that_another_program_keeps_locked_is_not_called_damaged(inst
 
 @pytest.mark.parametrize("argv", [("bot", "list"), ("log",), ("doctor",), ("admin", "audit")])
 @pytest.mark.parametrize("name", ["app.db", "open.lock", "log_key", "."])
-def test_a_command_that_may_not_read_says_so(instance, monkeypatch, name, argv):
+def test_a_command_without_permission_says_so(instance, monkeypatch, name, argv):
     monkeypatch.setenv("DATA_DIR", str(instance.data_dir))
     again = run(instance, *argv)
     (instance.data_dir / name).chmod(0)
@@ -192,7 +192,7 @@ def test_a_command_that_may_not_read_says_so(instance, monkeypatch, name, argv):
 
 
 @as_root
-def test_what_a_command_of_root_makes_belongs_to_the_server(instance, monkeypatch, tmp_path):
+def test_files_created_by_a_root_command_belong_to_the_server(instance, monkeypatch, tmp_path):
     """In the folder of an instance, and in one that is still empty, as systemd makes it."""
     monkeypatch.setenv("DATA_DIR", str(instance.data_dir))
     mine = instance.data_dir / "programs.csv"

@@ -44,7 +44,7 @@ def sell(service):
     )
 
 
-def test_trades_are_those_of_the_interface(service, bot, monkeypatch):
+def test_exported_trades_match_the_api(service, bot, monkeypatch):
     monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 2)
     sell(service)
     for slot in range(3, 8):
@@ -68,7 +68,7 @@ def test_trades_are_those_of_the_interface(service, bot, monkeypatch):
     assert rows[6]["resultLamports"] == ""
 
 
-def test_a_table_holds_the_trades_that_its_page_shows(service, bot):
+def test_a_csv_has_the_trades_of_its_page(service, bot):
     sell(service)
     asked = f"kind=sell&token={M}"
     page = service.get(f"/bots/{bot.bot.uid}?tab=trades&{asked}").text
@@ -78,7 +78,7 @@ def test_a_table_holds_the_trades_that_its_page_shows(service, bot):
     assert signature("sold") not in service.get(f"/bots/{bot.bot.uid}/trades.csv?token=NONE").text
 
 
-def test_lots_are_those_that_sales_took(service, bot):
+def test_lots_match_the_sales(service, bot):
     sell(service)
     first, second = read(service, bot, "lots")
     assert first["saleId"] == second["saleId"] == "trade_sold"
@@ -96,20 +96,20 @@ def test_no_name_becomes_a_formula(service, bot, symbol):
     assert read(service, bot, "trades")[0]["symbol"] == f"'{symbol.strip()}"
 
 
-def test_a_name_with_quotes_and_line_breaks_stays_one_line(service, bot):
+def test_a_name_with_quotes_and_line_breaks_stays_on_one_line(service, bot):
     Token.create(mint=M, held=True, symbol='a"b,\r\nc')
     sell(service)
     assert [row["symbol"] for row in read(service, bot, "trades")] == ['a"b, c'] * 2
 
 
-def test_an_unknown_bot_has_no_table_and_one_without_trades_an_empty_one(service, bot):
+def test_an_unknown_bot_has_no_csv_and_one_without_trades_an_empty_one(service, bot):
     assert service.get("/bots/bot_nobody/trades.csv").status_code == 404
     assert service.get("/bots/bot_nobody/lots.csv").status_code == 404
     answer = service.get(f"/bots/{bot.bot.uid}/lots.csv")
     assert answer.text == ",".join(exports.LOT_COLUMNS) + "\r\n"
 
 
-def test_a_table_is_sent_while_it_is_read(service, bot, monkeypatch):
+def test_a_csv_is_streamed(service, bot, monkeypatch):
     """Of 6 trades in pages of 2, no page is read before the one before it was taken."""
     monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 2)
     for slot in range(6):

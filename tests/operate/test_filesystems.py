@@ -57,7 +57,7 @@ DOCKER = """600 500 0:60 / / rw,master:20 - overlay overlay rw,lowerdir=/l/A,upp
         ("nonsense\n1 2 3 / /data - nfs4\n - \n", "/data", "", False),
     ],
 )
-def test_the_filesystem_of_a_folder(mountinfo, folder, kind, warned):
+def test_the_filesystem_of_a_folder_is_recognized(mountinfo, folder, kind, warned):
     assert doctor.find_type(Path(folder), mountinfo) == kind
     assert doctor.is_network(kind) is warned
 
@@ -80,12 +80,12 @@ def list_warnings(config):
     return [one.text for one in doctor.examine(config, 1) if "filesystem" in one.text]
 
 
-def test_the_doctor_warns(on_nfs, monkeypatch):
+def test_doctor_warns_about_network_filesystems(on_nfs, monkeypatch):
     (text,) = list_warnings(on_nfs)
     assert str(on_nfs.data_dir) in text and "nfs4" in text and "lose data" in text
 
 
-def test_the_start_warns_and_serves(on_nfs, monkeypatch, capsys):
+def test_startup_warns_and_continues(on_nfs, monkeypatch, capsys):
     served = []
     monkeypatch.setattr(processes, "serve", lambda: served.append(1))
     monkeypatch.setenv("LISTEN_FDS", "1")
@@ -95,7 +95,7 @@ def test_the_start_warns_and_serves(on_nfs, monkeypatch, capsys):
     assert "Warning" in warning and "local disk" in warning and served
 
 
-def test_nothing_is_said_with_postgresql_or_without_linux(on_nfs, monkeypatch):
+def test_with_postgresql_or_without_linux_there_is_no_warning(on_nfs, monkeypatch):
     served = on_nfs.model_copy(update={"database_url": "postgresql://127.0.0.1:1/candor"})
     assert list(doctor.check_filesystem(served)) == []
     monkeypatch.setattr(doctor, "MOUNTINFO", Path("/nowhere/mountinfo"))

@@ -68,7 +68,7 @@ def backup(service, tmp_path):
 
 
 # ---- backing up ----------------------------------------------------------------------------------
-def test_every_backup_under_load_restores_with_a_prefix_of_the_posts(service, tmp_path):
+def test_every_backup_under_load_restores_a_prefix_of_the_posts(service, tmp_path):
     bots = [service.make_bot(name).bot.id for name in ("One", "Two", "Three")]
     acknowledged, stopped = dict.fromkeys(bots, 0), threading.Event()
 
@@ -105,7 +105,7 @@ def test_every_backup_under_load_restores_with_a_prefix_of_the_posts(service, tm
     assert sum(acknowledged.values()) > 20
 
 
-def test_a_backup_is_one_private_file_that_says_what_it_holds(service, tmp_path):
+def test_a_backup_is_one_private_file_describing_itself(service, tmp_path):
     bot = service.make_bot()
     service.post({"eventId": "e", "body": "words"}, bot.publish_key.text)
     old = os.umask(0)
@@ -127,7 +127,7 @@ def test_a_backup_is_one_private_file_that_says_what_it_holds(service, tmp_path)
         assert db.pragma("journal_mode") == "delete"
 
 
-def test_an_older_backup_is_replaced_and_nothing_else_is(service, tmp_path):
+def test_only_an_older_backup_is_replaced(service, tmp_path):
     target = tmp_path / "backup.db"
     assert backups.store_backup(service.config, target).posts == 0
     service.post({"eventId": "e", "body": "words"}, service.make_bot().publish_key.text)
@@ -141,7 +141,7 @@ def test_an_older_backup_is_replaced_and_nothing_else_is(service, tmp_path):
         backups.store_backup(service.config, tmp_path / "nowhere" / "backup.db")
 
 
-def test_a_damaged_database_gives_no_backup(service, tmp_path):
+def test_a_damaged_database_cannot_be_backed_up(service, tmp_path):
     for n in range(40):
         service.make_bot(f"Bot {n}")
     leave()
@@ -166,7 +166,7 @@ def test_a_backup_serves_where_it_is_restored(backup, tmp_path):
     other.close()
 
 
-def test_restore_logs_the_operator_out_and_keeps_what_he_did(service, tmp_path):
+def test_restore_signs_the_operator_out_and_keeps_recorded_actions(service, tmp_path):
     admin.use_login(admin.make_login(NOW), NOW + 1)
     admin.make_login(NOW + 2)
     backups.store_backup(service.config, tmp_path / "backup.db")
@@ -181,7 +181,7 @@ def test_restore_logs_the_operator_out_and_keeps_what_he_did(service, tmp_path):
     assert held == [0, 0, 3]
 
 
-def test_restore_keeps_the_present_database_aside(backup, service):
+def test_restore_keeps_the_current_database_aside(backup, service):
     with pytest.raises(Refused, match="--replace"):
         backups.restore_backup(service.config, backup, False, NOW)
     storage.connect(service.config)
@@ -195,7 +195,7 @@ def test_restore_keeps_the_present_database_aside(backup, service):
     assert aside.parent == service.config.data_dir
 
 
-def test_restore_keeps_writes_aside_that_are_only_in_the_wal(backup, service, tmp_path):
+def test_restore_keeps_writes_that_are_only_in_the_wal(backup, service, tmp_path):
     """A killed server leaves its last writes in app.db-wal; a WAL left beside the restored file
     would be played into it.
     """
@@ -214,7 +214,7 @@ def test_restore_keeps_writes_aside_that_are_only_in_the_wal(backup, service, tm
             assert {text for (text,) in db.execute("SELECT body FROM post")} == {body}
 
 
-def test_what_an_interrupted_restore_left_is_not_played_into_the_next(backup, service):
+def test_leftovers_of_an_interrupted_restore_are_not_applied(backup, service):
     """A WAL and a journal beside the file that it was about to make."""
     folder = service.config.data_dir
     left = folder / "app.db.restored"
@@ -231,7 +231,7 @@ def test_what_an_interrupted_restore_left_is_not_played_into_the_next(backup, se
     assert not list(folder.glob("app.db.restored*"))
 
 
-def test_a_restore_interrupted_at_its_end_leaves_the_present_database(backup, service, monkeypatch):
+def test_a_restore_interrupted_late_leaves_the_current_database(backup, service, monkeypatch):
     """It has a second name then, which the next start takes away again."""
     before, folder = list_events(service.config.database_path), service.config.data_dir
 
@@ -253,7 +253,7 @@ def test_a_restore_interrupted_at_its_end_leaves_the_present_database(backup, se
     assert list_events(service.config.database_path) == before
 
 
-def test_where_files_have_one_name_the_database_is_renamed(backup, service, monkeypatch):
+def test_the_database_is_renamed_where_hard_links_are_missing(backup, service, monkeypatch):
     def refuse(*_):
         raise PermissionError
 
@@ -262,7 +262,7 @@ def test_where_files_have_one_name_the_database_is_renamed(backup, service, monk
     assert backups.check_database(restored.kept_aside).posts == 2
 
 
-def test_restore_refuses_what_is_no_whole_backup_of_this_version(backup, service, tmp_path):
+def test_restore_refuses_an_incomplete_or_incompatible_backup(backup, service, tmp_path):
     (tmp_path / "letter.txt").write_text("dear friend, " * 1000)
     (tmp_path / "empty.db").touch()
     torn, newer, foreign = (tmp_path / name for name in ("torn.db", "newer.db", "foreign.db"))
@@ -382,9 +382,7 @@ def tamper(path, what):
 
 
 @pytest.mark.parametrize("what", [*FOREIGN, *REWRITTEN])
-def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(
-    backup, tmp_path, what
-):
+def test_restore_refuses_an_altered_schema_and_doctor_names_it(backup, tmp_path, what):
     tamper(backup, what)
     given = settings_for(tmp_path / "elsewhere")
     with pytest.raises(Refused, match="differs from what Candor creates"):
@@ -397,7 +395,7 @@ def test_restore_refuses_a_backup_whose_schema_is_not_ours_and_doctor_names_it(
     assert found and all(finding.level == "wrong" for finding in found)
 
 
-def test_a_missing_index_and_a_foreign_header_are_noticed(backup):
+def test_a_missing_index_and_another_header_are_reported(backup):
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute("DROP INDEX attachment_open_wallet")
         db.pragma("application_id", 0x47504B47)
@@ -414,7 +412,7 @@ LITESTREAM = (
 )
 
 
-def test_what_litestream_notes_is_nobodys_harm_in_its_own_form_alone(backup, tmp_path):
+def test_only_litestreams_own_tables_are_accepted(backup, tmp_path):
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         for statement in LITESTREAM:
             db.execute(statement)
@@ -426,7 +424,7 @@ def test_what_litestream_notes_is_nobodys_harm_in_its_own_form_alone(backup, tmp
     assert told == ["the table '_litestream_lock' isn't Candor's"]
 
 
-def test_a_list_of_migrations_that_is_no_table_is_refused(backup, tmp_path):
+def test_a_migration_list_that_is_not_a_table_is_refused(backup, tmp_path):
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute("ALTER TABLE schema_migration RENAME TO kept")
         db.execute(
@@ -437,7 +435,7 @@ def test_a_list_of_migrations_that_is_no_table_is_refused(backup, tmp_path):
         backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
 
 
-def test_names_that_are_no_text_are_refused_with_a_sentence(backup, tmp_path):
+def test_names_that_are_not_text_are_refused_in_one_sentence(backup, tmp_path):
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute("CREATE TABLE xyzzyplugh (id INTEGER)")
     backup.write_bytes(backup.read_bytes().replace(b"xyzzyplugh", b"xyzzy\xff\xfeugh"))
@@ -445,7 +443,7 @@ def test_names_that_are_no_text_are_refused_with_a_sentence(backup, tmp_path):
         backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
 
 
-def test_a_backup_of_a_changed_schema_is_made_and_says_so(service, tmp_path, capsys):
+def test_a_backup_of_an_altered_schema_is_made_with_a_note(service, tmp_path, capsys):
     """Whoever runs on it needs a backup all the same."""
     storage.database.execute_sql(FOREIGN["a view"])
     holding = backups.store_backup(service.config, tmp_path / "backup.db")
@@ -454,7 +452,7 @@ def test_a_backup_of_a_changed_schema_is_made_and_says_so(service, tmp_path, cap
     assert "everything" in capsys.readouterr().err
 
 
-def test_no_connection_trusts_the_schema_of_its_file(service, tmp_path):
+def test_connections_do_not_trust_the_schema(service, tmp_path):
     assert storage.database.execute_sql("PRAGMA trusted_schema").fetchone() == (0,)
     assert storage.database.data_version()[0].pragma("trusted_schema") == 0
     for db in (
@@ -465,7 +463,7 @@ def test_no_connection_trusts_the_schema_of_its_file(service, tmp_path):
             assert db.pragma("trusted_schema") == 0
 
 
-def test_a_statement_keeps_its_plan_whatever_is_bound(db):
+def test_a_statement_keeps_its_plan_for_any_values(db):
     """Else each run of one is planned anew where a table has a partial index."""
 
     def plan(state, *values):
@@ -488,7 +486,7 @@ class Openings(apsw.VFS):
         return super().xOpen(name, flags)
 
 
-def test_storing_a_post_opens_no_file_to_undo_it(service):
+def test_storing_a_post_opens_no_rollback_journal(service):
     """One that changes a thousand posts does: the test would see it."""
     key, seen = service.make_bot().publish_key.text, Openings()
     assert service.post({"eventId": "e-0", "body": "some words"}, key).status_code == 201
@@ -534,14 +532,14 @@ def complain(given, now=NOW):
     )
 
 
-def test_a_healthy_instance_has_nothing_wrong(service):
+def test_a_healthy_instance_has_no_findings(service):
     service.make_bot()
     jobs.note_job("observer", "ok", NOW)
     assert complain(service.config) == ""
     assert all(one.advice for one in doctor.examine(service.config, NOW) if one.level == "wrong")
 
 
-def test_a_transaction_that_was_cut_off_is_undone_before_reading(tmp_path, service):
+def test_an_interrupted_transaction_is_rolled_back_before_reading(tmp_path, service):
     """A journal tells of it; a reader alone could not undo it."""
     given, path = settings_for(tmp_path / "cut"), service.config.database_path
     given.data_dir.mkdir(mode=0o700)
@@ -563,7 +561,7 @@ def test_a_transaction_that_was_cut_off_is_undone_before_reading(tmp_path, servi
     assert backups.store_backup(given, tmp_path / "safe.db").foreign == ()
 
 
-def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
+def test_doctor_says_what_is_wrong_and_what_to_do(service):
     folder, database = service.config.data_dir, service.config.database_path
     (folder / "secret_key").write_text("")
     (folder / "app.db.before-0002_more").write_bytes(b"x")
@@ -601,7 +599,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(service):
     assert "cannot be read" in complain(service.config)
 
 
-def test_a_job_may_fail_for_an_hour(service):
+def test_a_job_may_fail_for_an_hour_before_a_finding(service):
     service.make_bot()
     for success_at, level in ((NOW - 3_000_000, "look"), (NOW - 4_000_000, "wrong")):
         jobs.note_job("observer", "ok", success_at)
@@ -613,7 +611,7 @@ def test_a_job_may_fail_for_an_hour(service):
         ] == [level]
 
 
-def test_the_doctor_finds_broken_pages_and_rows(service):
+def test_doctor_finds_damaged_pages_and_rows(service):
     for n in range(40):
         service.make_bot(f"Bot {n}")
     with storage.database.connection_context():
@@ -625,7 +623,7 @@ def test_the_doctor_finds_broken_pages_and_rows(service):
     assert "restore the newest backup" in complain(service.config)
 
 
-def test_the_doctor_notices_a_read_only_or_missing_database(service):
+def test_doctor_reports_a_read_only_or_missing_database(service):
     service.make_bot()
     leave()
     path = service.config.database_path
@@ -648,7 +646,7 @@ def test_the_doctor_notices_a_read_only_or_missing_database(service):
         "UPDATE key SET created_at = ?",
     ],
 )
-def test_the_doctor_notices_rows_from_the_future(service, change):
+def test_doctor_reports_rows_from_the_future(service, change):
     """A clock ran ahead and was set right, or it is behind now."""
     bot = service.make_bot()
     models.Session.create(owner=bot.owner, hash="0" * 64, created_at=NOW, seen_at=NOW)
@@ -669,13 +667,13 @@ def test_the_doctor_notices_rows_from_the_future(service, change):
         (100, "1 min 40 s later", "the endpoint lags"),
     ],
 )
-def test_the_doctor_says_by_how_much_the_clock_differs_from_a_node_s(off_seconds, words, advice):
+def test_doctor_reports_clock_differences_from_a_node(off_seconds, words, advice):
     told = doctor.compare_clock(2, NOW, NOW + 1000 * off_seconds)
     assert told.level == "wrong" and "endpoint 2" in told.text
     assert told.text.endswith(words) and advice in told.advice and "timedatectl" in told.advice
 
 
-def test_what_a_killed_copy_left_is_told_and_removed(service, tmp_path):
+def test_leftovers_of_a_killed_copy_are_reported_and_removed(service, tmp_path):
     """By the next start in DATA_DIR, by the next backup to the same file elsewhere; what another
     process is writing stays.
     """
@@ -699,13 +697,13 @@ def test_what_a_killed_copy_left_is_told_and_removed(service, tmp_path):
     leave()
 
 
-def test_the_doctor_needs_no_instance(tmp_path):
+def test_doctor_works_without_an_instance(tmp_path):
     assert complain(settings_for(tmp_path / "nothing")) == ""
     assert not (tmp_path / "nothing").exists()
 
 
 # ---- with a real server --------------------------------------------------------------------------
-def test_a_running_server_is_backed_up_and_not_restored_into(tmp_path):
+def test_a_running_server_can_be_backed_up_but_not_restored_into(tmp_path):
     from bench._ports import find_port, wait_for
 
     port = find_port()

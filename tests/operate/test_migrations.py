@@ -129,7 +129,7 @@ def start(given, folder):
     )
 
 
-def test_a_new_database_has_the_newest_schema_and_needs_no_later_step(given, plant):
+def test_a_new_database_has_the_newest_schema(given, plant):
     plant(FAILS)
     assert backups.migrate(given) == ([FIRST, SECOND], None)
     assert backups.migrate(given) == ([], None)
@@ -139,7 +139,7 @@ def test_a_new_database_has_the_newest_schema_and_needs_no_later_step(given, pla
     assert read(given)[0] == [FIRST, SECOND]
 
 
-def test_an_older_database_is_migrated_after_a_copy(older, plant):
+def test_an_older_database_is_copied_and_migrated(older, plant):
     plant()
     applied, copy = backups.migrate(older)
     leave()
@@ -153,7 +153,7 @@ def test_an_older_database_is_migrated_after_a_copy(older, plant):
         assert backups.check_database(copy).schema == FIRST
 
 
-def test_a_step_that_fails_changes_nothing(older, plant):
+def test_a_failing_step_changes_nothing(older, plant):
     plant(FAILS)
     with pytest.raises(ZeroDivisionError):
         backups.migrate(older)
@@ -172,7 +172,7 @@ def test_two_processes_migrate_once(older, plant):
         assert backups.check_database(copy).schema == FIRST
 
 
-def test_a_kill_in_the_middle_of_a_step_changes_nothing(older, plant):
+def test_a_kill_during_a_step_changes_nothing(older, plant):
     with start(older, plant(HANGS)) as process:
         assert process.stdout.readline() == "begun\n"
         process.send_signal(signal.SIGKILL)
@@ -193,7 +193,7 @@ def backup(older, tmp_path):
 
 
 @ground.sqlite_only
-def test_an_older_backup_is_restored_and_brought_up_to_date(backup, plant, tmp_path):
+def test_an_older_backup_is_restored_and_migrated(backup, plant, tmp_path):
     plant()
     elsewhere = ground.settings_of(tmp_path / "elsewhere")
     assert backups.restore_backup(elsewhere, backup, False, 2).holding.schema == SECOND
@@ -210,7 +210,7 @@ def test_an_older_backup_is_restored_and_brought_up_to_date(backup, plant, tmp_p
         ("ALTER TABLE owner ADD COLUMN mine TEXT", "'owner' has a different definition"),
     ],
 )
-def test_an_older_backup_with_another_schema_is_refused(backup, plant, tmp_path, foreign, named):
+def test_an_older_backup_with_an_altered_schema_is_refused(backup, plant, tmp_path, foreign, named):
     plant()
     with contextlib.closing(apsw.Connection(str(backup))) as db:
         db.execute(foreign)

@@ -66,7 +66,7 @@ def everything():
     return {table.__name__: sorted(table.select().tuples(), key=repr) for table in schema.TABLES}
 
 
-def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
+def test_all_rows_move_and_new_ones_follow_them(file, target):
     tables = copy.move(file, target)
     assert {one.table: one.rows for one in tables if one.rows} == {
         "owner": 2,
@@ -103,7 +103,9 @@ def test_all_rows_move_and_new_ones_go_on_behind_them(file, target):
     leave()
 
 
-def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, history, expected):
+def test_the_recorded_history_gives_the_same_ledger_on_both_engines(
+    tmp_path, target, history, expected
+):
     """Observed on SQLite and moved; and observed again from the beginning on PostgreSQL."""
 
     def observe(settings):
@@ -135,12 +137,12 @@ def test_the_recorded_history_has_the_same_ledger_on_both(tmp_path, target, hist
     leave()
 
 
-def test_a_target_that_is_not_empty_is_left_alone(file, tmp_path):
+def test_a_target_that_is_not_empty_is_unchanged(file, tmp_path):
     with pytest.raises(Refused, match="has tables"):
         copy.move(file, ground.url_of(tmp_path / "taken"))
 
 
-def test_a_row_that_comes_back_as_another_undoes_everything(file, target, monkeypatch):
+def test_a_row_that_differs_after_copying_undoes_everything(file, target, monkeypatch):
     """PostgreSQL stores no NUL, SQLite does."""
     with storage.connect(file).connection_context():
         storage.database.execute_sql("UPDATE token SET name = 'a' || char(0) || 'b'")
@@ -167,7 +169,7 @@ def test_a_newer_or_older_schema_is_refused(file, target, monkeypatch):
         copy.move(file, target)
 
 
-def test_the_command_says_what_it_did(file, target, monkeypatch, capsys):
+def test_the_command_reports_what_it_did(file, target, monkeypatch, capsys):
     monkeypatch.setenv("DATA_DIR", str(file.data_dir))
     monkeypatch.delenv("DATABASE_URL", raising=False)
     assert app.main(["copy", "--to", target, "--json"]) == 0
@@ -186,14 +188,14 @@ def test_the_command_says_what_it_did(file, target, monkeypatch, capsys):
         "canary",
     ],
 )
-def test_a_target_that_cannot_be_is_refused_without_its_password(file, url, monkeypatch, capsys):
+def test_an_invalid_target_is_refused_without_its_password(file, url, monkeypatch, capsys):
     monkeypatch.setenv("DATA_DIR", str(file.data_dir))
     assert app.main(["copy", "--to", url]) == 1
     said = capsys.readouterr()
     assert "canary" not in said.out + said.err and said.err
 
 
-def test_on_postgresql_backup_and_restore_name_its_own_tools(file, target, tmp_path):
+def test_on_postgresql_backup_and_restore_name_its_tools(file, target, tmp_path):
     served = ground.change(file, database_url=target)
     with pytest.raises(Refused, match="pg_dump"):
         backups.store_backup(served, tmp_path / "backup.db")

@@ -28,7 +28,7 @@ def close(net, spent=100, gross=None, mint="A", reason="stop"):
 
 
 # ---- figures -------------------------------------------------------------------------------------
-def test_figures_of_closes():
+def test_closes_have_their_expected_figures():
     closes = [close(30, gross=40), close(-10, gross=-5), close(-10), close(0)]
     # 10 / 4 = 2 (lamports, cut); 30 / 20; 400 / 1000; costs of 15 in 400.
     assert results.describe_closes(closes, 1_000) == {
@@ -49,7 +49,7 @@ def test_figures_of_closes():
     assert results.describe_closes([close(5)], 1_000)["profitFactor"] is None
 
 
-def test_drawdown_counts_from_the_highest_so_far_the_start_included():
+def test_drawdown_starts_at_the_opening_equity():
     marks = [Mark(n, equity, 0) for n, equity in enumerate((90, 120, 60, 130, 117))]
     # 10 of 100, 60 of 120, 13 of 130.
     assert results.find_drawdown(marks, 100) == results.Drawdown(0.5, 1, 2)
@@ -75,7 +75,7 @@ def test_ratios_need_twenty_days():
     assert results.find_sharpe([0.0] * 30) is results.find_sortino([0.01] * 30) is None
 
 
-def test_exposure_is_the_mean_share_in_positions():
+def test_exposure_is_the_mean_share_of_equity_in_positions():
     assert results.find_exposure([Mark(0, 100, 50), Mark(1, 200, 0), Mark(2, 0, 0)]) == 0.25
     assert results.find_exposure([]) is None
 
@@ -92,7 +92,7 @@ def test_results_are_grouped_by_token_and_by_reason():
 
 
 # ---- what is stored ------------------------------------------------------------------------------
-def test_marks_are_thinned_to_one_an_hour_after_a_day(db):
+def test_marks_are_hourly_after_a_day(db):
     period = accounts.create_trader("Ada", "momentum", NOW).trader.periods.get()
     old, new = NOW // HOUR_MS * HOUR_MS - 2 * DAY_MS, NOW // HOUR_MS * HOUR_MS
     for at in (old, old + 600_000, old + HOUR_MS, new, new + 600_000):
@@ -102,7 +102,7 @@ def test_marks_are_thinned_to_one_an_hour_after_a_day(db):
     assert kept == [old, old + HOUR_MS, new, new + 600_000]
 
 
-def test_of_an_hour_that_had_no_mark_at_its_beginning_the_first_one_stays(db):
+def test_an_hour_without_a_mark_at_its_beginning_keeps_the_first(db):
     """The service ran from twenty past to ten to, two days ago; another account all of the hour."""
     late, whole = (
         accounts.create_trader(name, "momentum", NOW).trader.periods.get() for name in ("Ada", "Bo")
@@ -116,7 +116,7 @@ def test_of_an_hour_that_had_no_mark_at_its_beginning_the_first_one_stays(db):
     assert kept == [(late.id, 20 * 60_000), (whole.id, 0)]
 
 
-def test_marks_are_thinned_for_three_days_alone(db):
+def test_marks_are_thinned_for_three_days_only(db):
     """At twenty past the hour: what is exactly a day old, and what the job missed for three days,
     stays.
     """
@@ -131,7 +131,7 @@ def test_marks_are_thinned_for_three_days_alone(db):
     assert [one.at for one in EquityMark.select().order_by(EquityMark.at)] == stays
 
 
-def test_a_mark_is_of_its_ten_minutes_and_tells_what_is_in_positions():
+def test_a_mark_covers_ten_minutes_and_shows_positions():
     account = SimpleNamespace(equity=12 * SOL, cash=9 * SOL)
     loaded = SimpleNamespace(row=SimpleNamespace(period=7, twin=0), account=account)
     marks = store.list_marks([loaded], 5 * MARK_MS + 1, 150_00)
@@ -141,7 +141,7 @@ def test_a_mark_is_of_its_ten_minutes_and_tells_what_is_in_positions():
     assert store.list_marks([loaded], 5 * MARK_MS + 1, None) == []
 
 
-def test_growth_dates_streaks_and_durations():
+def test_growth_dates_streaks_and_durations_are_expected():
     """Thirty days from 100 to 110: 1.1 ** (365 / 29) - 1. Won, won, lost, won; held 10 and 20 s."""
     marks = [Mark(day * DAY_MS, 100 * SOL, 0, 200_00) for day in range(29)]
     marks.append(Mark(29 * DAY_MS, 110 * SOL, 0, 230_00))
@@ -177,7 +177,7 @@ def account(service):
     return trader
 
 
-def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
+def test_a_trader_shows_equity_drawdown_and_figures(service, account):
     tabs = ("", "?tab=trades", "?tab=record")
     page = " ".join(service.get(f"/traders/{account.uid}{tab}").text for tab in tabs)
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
@@ -197,7 +197,7 @@ def test_a_trader_shows_equity_drawdown_and_its_figures(service, account):
     assert (shown["maxDrawdownPct"], shown["exposure"]) == (13.64, 0.0909)
 
 
-def test_figures_of_a_doubted_record_are_withheld(service, account):
+def test_figures_under_review_are_withheld(service, account):
     accounts.open_review(account, "a jump", NOW)
     assert service.get(f"/api/traders/{account.uid}").json["metrics"] is None
     tabs = ("", "?tab=trades", "?tab=record")
@@ -205,7 +205,7 @@ def test_figures_of_a_doubted_record_are_withheld(service, account):
     assert "compared with holding" not in page and "Profit factor" not in page
 
 
-def test_marks_are_of_open_positions_too_and_of_each_close_once():
+def test_marks_include_open_positions_and_each_close_once():
     trades = [
         TradeRow("sell", 9_000, 5, 9_000),
         TradeRow("buy", 8_000, 5, None),
@@ -221,7 +221,7 @@ def test_marks_are_of_open_positions_too_and_of_each_close_once():
     ]
 
 
-def test_falls_are_below_the_highest_so_far():
+def test_drops_are_measured_from_the_peak():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
     curve = pictures.draw_falls(points, 30_000)
     assert curve.total == 0 and [run.side for run in curve.runs] == ["flat", "down", "flat"]

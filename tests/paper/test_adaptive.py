@@ -29,7 +29,7 @@ def after(earlier, random=(), **more):
     return one
 
 
-def test_a_lesson_is_told_with_the_closes_it_counts():
+def test_a_lesson_lists_its_closes():
     """Thirteen days of 50 % each, where random entries lost 1 % each: at the first close of a week
     that is a lesson, at any other it is not looked for.
     """
@@ -82,7 +82,7 @@ def test_closes_of_two_weeks_are_kept():
     assert [one.id for one in after([old, young]).closes[:-1]] == [young.id]
 
 
-def test_a_pause_is_told_in_full():
+def test_a_pause_is_described_completely():
     """Fourteen losses in A, an hour apart, the newest just after rules looked last."""
     one = trader(adaptive="on")
     one.closes = losses(14, at=START - START % rules.LOOK_MS, apart=61 * MINUTE)
@@ -108,7 +108,7 @@ def test_a_pause_is_told_in_full():
     assert [pause.id for pause in one.pauses] == [line.facts["id"] for line in lines.values()]
 
 
-def test_the_end_of_a_pause_names_its_token_and_rule():
+def test_a_pauses_end_names_its_token_and_rule():
     one = trader()
     begun, ends = START - DAY, START
     one.pauses = [
@@ -128,7 +128,7 @@ def test_the_end_of_a_pause_names_its_token_and_rule():
     }
 
 
-def test_a_pause_ends_with_its_last_moment_and_counts_what_was_opened_in_it():
+def test_a_pause_ends_on_time_and_counts_positions_opened_in_it():
     """Half-open: opened when it began counts, when it ended not; in another token neither."""
     begun = START - DAY
     pause = rules.Pause("p", "r", "pause_mint", "A", begun, START, False, 8, DAY, "numbers")
@@ -151,7 +151,7 @@ def test_a_pause_ends_with_its_last_moment_and_counts_what_was_opened_in_it():
         ]
 
 
-def test_the_equity_of_a_day_is_that_of_its_first_heartbeat():
+def test_a_days_equity_is_that_of_its_first_heartbeat():
     one = trader()
     midnight = START - START % DAY + DAY
     engine.run_heartbeat(one, midnight)
@@ -162,7 +162,7 @@ def test_the_equity_of_a_day_is_that_of_its_first_heartbeat():
     assert (one.day, one.day_equity) == (midnight // DAY + 1, 9 * SOL)
 
 
-def test_guarded_start_ends_with_a_line_of_what_was_counted():
+def test_guarded_start_ends_with_a_summary():
     """Not while a review is open; the day of the beat counts."""
     for reviewed in (True, False):
         one = trader(phase="guarded", reviewed=reviewed)
@@ -175,7 +175,7 @@ def test_guarded_start_ends_with_a_line_of_what_was_counted():
     assert (one.phase.since, one.phase.closes, one.phase.last_day) == (START, 0, START // DAY)
 
 
-def test_a_new_phase_begins_with_a_peak_and_days_of_its_own():
+def test_a_new_phase_has_its_own_peak_and_days():
     one = trader()
     one.phase = replace(one.phase, closes=30, days=20, last_day=7)
     one.account.cash = 7 * SOL

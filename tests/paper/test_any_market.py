@@ -85,7 +85,7 @@ def decide_often(seed):
 
 # Those came upon pools that a twin had forgotten before the purchase of what it sold.
 @pytest.mark.parametrize("seed", [0, 2, 12])
-def test_whatever_a_market_does_adds_up_and_is_made_again(db, settings, monkeypatch, seed):
+def test_any_market_adds_up_and_replays_identically(db, settings, monkeypatch, seed):
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 1_000)
     monkeypatch.setattr("paper.engine.decide", decide_often(seed))
     chance, stage = random.Random(seed), Stage(settings)

@@ -45,7 +45,7 @@ def recording_of(prices, flows=None, **more):
 
 
 # ---- the engine, the fills -----------------------------------------------------------------------
-def test_a_backtest_does_what_the_job_did(db, settings, monkeypatch):
+def test_a_backtest_matches_the_job(db, settings, monkeypatch):
     """Same engine, same fills: to the lamport what the trader of the job has in its tables."""
     monkeypatch.setattr("accounts.traders.TWINS", 0)
     stage = Stage(settings).list_token()
@@ -81,7 +81,7 @@ def test_a_backtest_stores_nothing(db, settings):
     assert not PaperOrder.select().exists() and not PaperPosition.select().exists()
 
 
-def test_snapshots_of_a_day_are_played_as_far_apart_as_all_are_kept(db, settings):
+def test_older_snapshots_are_played_at_their_kept_spacing(db, settings):
     hour = 60 * MINUTE
     assert recordings.find_grain(START, MINUTE, START + 2 * hour) == MINUTE
     assert recordings.find_grain(START, MINUTE // 6, START + hour // 2) == MINUTE // 6
@@ -105,7 +105,7 @@ def test_snapshots_of_a_day_are_played_as_far_apart_as_all_are_kept(db, settings
 
 
 # ---- costs, controls, what counts ----------------------------------------------------------------
-def test_the_network_takes_what_it_took_at_the_time():
+def test_network_costs_are_those_of_the_time():
     """Recorded quantiles until this instance had its own, from round 20 on."""
     own = NetworkCosts(7, 7, 7)
     recording = replace(
@@ -122,7 +122,7 @@ def test_the_network_takes_what_it_took_at_the_time():
     assert (second["source"], second["receipts"], second["p90Lamports"]) == ("own", 31, "7")
 
 
-def test_what_costs_and_venues_were_measured_is_read(db, settings):
+def test_measured_costs_and_venues_are_used(db, settings):
     stage = Stage(settings).list_token()
     for number in range(3):
         stage.snapshot()
@@ -147,7 +147,7 @@ def test_what_costs_and_venues_were_measured_is_read(db, settings):
     "receipts, p90, excluded",
     [(10, 300, None), (9, 300, "venue_unproven"), (10, 301, "venue_unproven")],
 )
-def test_closes_count_where_fills_are_known_to_be_near(receipts, p90, excluded):
+def test_closes_count_where_fills_are_known_to_be_accurate(receipts, p90, excluded):
     errors = (VenueError("raydium", receipts, 5, p90, "own", START),)
     recording = replace(recording_of(["0.001"] * 20), errors=errors)
     report = show_backtest(backtests.run_backtest(recording, [closes_at(2)]), "told", "standard")
@@ -160,7 +160,7 @@ def test_closes_count_where_fills_are_known_to_be_near(receipts, p90, excluded):
     ]
 
 
-def test_random_entries_of_the_same_sizes_stand_beside_the_result_and_change_nothing(monkeypatch):
+def test_random_entries_of_the_same_size_are_shown_and_change_nothing(monkeypatch):
     """Each twin holds as long as the strategy did."""
     recording = recording_of(["0.001", "0.00101"] * 40)
     told = Told(enter_at=(2, 30), leave_at=tuple(range(80)))
@@ -188,7 +188,7 @@ def test_random_entries_of_the_same_sizes_stand_beside_the_result_and_change_not
     assert alone == found.shown.trader.journal
 
 
-def test_a_price_that_jumps_excludes_the_positions_it_was_held_in_and_no_others():
+def test_a_price_jump_excludes_only_the_affected_positions():
     """Thirtyfold while all hold: nobody reviews a backtest."""
     recording = recording_of(["0.001"] * 25 + ["0.03"] * 30)
     found = backtests.run_backtest(recording, [Told(enter_at=(2,), leave_at=(45,))])
@@ -206,7 +206,7 @@ def test_a_price_that_jumps_excludes_the_positions_it_was_held_in_and_no_others(
     ("back_at", "reason", "excluded"),
     [(12, "told", "missing_snapshot"), (None, "price_gone", None)],
 )
-def test_a_token_that_dies_leaves_the_other_closes(back_at, reason, excluded):
+def test_a_dead_token_does_not_affect_other_closes(back_at, reason, excluded):
     """B has no snapshots from round 6 on. If it is back in round 12, its close doesn't count; if it
     never is, it is closed at nothing a day later, and that counts. Closes in A count either way.
     """
@@ -229,7 +229,7 @@ def test_a_token_that_dies_leaves_the_other_closes(back_at, reason, excluded):
     assert [one["excluded"] for one in closes if one["mint"] == "A"] == [None, None]
 
 
-def test_holding_sol_is_told_in_dollars():
+def test_holding_sol_is_shown_in_dollars():
     """A token of 0.001 SOL for 0.15 and then 0.18 dollars: a SOL of 150 and 180, up a fifth."""
     snapshots = [quote(number, price_usd=usd) for number, usd in enumerate(["0.15"] * 3 + ["0.18"])]
     recording = replace(recording_of(["0.001"] * 4), snapshots=snapshots)
@@ -247,7 +247,7 @@ class Peeking(Told):
         return Enter("told", "somebody will buy it") if ahead else None
 
 
-def test_a_strategy_that_knows_what_comes_is_found_out(monkeypatch):
+def test_a_strategy_that_looks_ahead_is_detected(monkeypatch):
     bought = {"A": (Flow(1, "wallet", "buy", START + 35 * MINUTE),)}
     recording = replace(recording_of(["0.001", "0.00101"] * 20), flows=bought)
     honest = backtests.run_backtest(recording, [Told(enter_at=(3, 30), leave_at=(8, 35))])
@@ -275,7 +275,7 @@ def closes_at(*rounds):
     return Told(enter_at=rounds, leave_at=tuple(one + 3 for one in rounds))
 
 
-def test_settings_are_chosen_on_what_came_before():
+def test_settings_are_chosen_on_earlier_parts():
     """Rising in the first half of each ten minutes, falling in the second."""
     prices, level = [], 1_000_000
     for number in range(80):
@@ -297,7 +297,7 @@ def test_settings_are_chosen_on_what_came_before():
     assert report["equity"][0]["sol"] == "10" and report["maxDrawdownPct"] > 0
 
 
-def test_settings_are_chosen_by_the_mean_return_of_three_closes_that_count():
+def test_settings_are_chosen_by_the_mean_return_of_at_least_three_closes():
     """10 % of 3, 25 % of 4 and -50 % of 2 lamports: the millionths are cut, then their mean."""
 
     def closes(*results, **more):
@@ -316,7 +316,7 @@ def test_settings_are_chosen_by_the_mean_return_of_three_closes_that_count():
     assert [backtests.choose(one) for one in ([[], poor, []], [[], good[:2]])] == [1, 0]
 
 
-def test_a_player_begins_with_nothing_and_knows_nothing_of_later():
+def test_a_player_starts_empty_and_sees_nothing_later():
     flows = {"A": tuple(Flow(1, "w", "buy", START + at) for at in (8, 9, 10))}
     told = recording_of(["0.001"] * 5, flows=flows)
     player = backtests.Trial.prepare(told, closes_at(2), "guarded", START + 9)
@@ -332,7 +332,7 @@ def test_a_player_begins_with_nothing_and_knows_nothing_of_later():
 
 
 @pytest.mark.parametrize("length, cuts, percent", [(1, [0, 0, 0], 0), (200, [50, 100, 150], 2)])
-def test_what_is_played_is_told_in_percent(length, cuts, percent):
+def test_progress_is_reported_in_percent(length, cuts, percent):
     """Two tokens in one moment, 5 ms after the beginning where there are as many."""
     at, noted = START + min(5, length - 1), []
     moment = [quote(0, "A", at=at), quote(0, "B", at=at)]
@@ -346,7 +346,7 @@ def test_what_is_played_is_told_in_percent(length, cuts, percent):
     assert [fold.end - START for fold in found.folds] == [*starts[1:], length]
 
 
-def test_combinations_are_candidates_and_bad_ones_are_refused(db):
+def test_combinations_become_candidates_and_invalid_ones_are_refused(db):
     found = asked.find_candidates("momentum", ["riseBps=400,600", "timeStop=9,10"])
     assert [(one.rise_bps, one.time_stop) for one in found] == [
         *((400, 9), (400, 10), (600, 9), (600, 10)),
@@ -362,7 +362,7 @@ def test_combinations_are_candidates_and_bad_ones_are_refused(db):
 
 
 @pytest.mark.parametrize("settings", [[], ["bot=bot_4f1c"]])
-def test_copying_has_no_backtest(settings):
+def test_copy_has_no_backtest(settings):
     with pytest.raises(
         Problem, match="copy can't be backtested; must be one of: momentum"
     ) as refused:
@@ -370,7 +370,7 @@ def test_copying_has_no_backtest(settings):
     assert refused.value.errors[0]["field"] == "family"
 
 
-def test_combinations_are_counted_before_they_are_made():
+def test_combinations_are_counted_before_they_are_built():
     """Twelve settings with 24 values each: 24**12 combinations, more than any memory holds."""
     values = ",".join(str(one) for one in range(24))
     with pytest.raises(Problem, match="at most 24 combinations"):
@@ -386,7 +386,7 @@ def test_combinations_are_counted_before_they_are_made():
         ("", 7),
     ],
 )
-def test_times_are_days_or_moments(text, ms):
+def test_times_are_days_or_timestamps(text, ms):
     assert asked.parse_time("from", text, 7) == ms
 
 
@@ -397,7 +397,7 @@ def test_other_times_are_refused(text):
 
 
 @pytest.mark.parametrize(("spent", "shown"), [(3 * SOL, 33.33), (0, None)])
-def test_a_close_is_shown_in_lamports_and_in_percent_of_what_was_spent(spent, shown):
+def test_a_close_is_shown_in_lamports_and_percent_of_its_cost(spent, shown):
     close = Close("7", "A", "AA", START, START + 1_000, "stop", 2 * SOL, SOL, spent, "stale_price")
     assert backtests.show_close(close) == {
         "closedAt": "2027-01-15T08:00:01Z",
@@ -435,7 +435,7 @@ def finished(told, strategy, cash, closes, random):
     return player
 
 
-def test_a_result_is_told_in_full():
+def test_a_result_is_described_completely():
     """Of 10 SOL: 11.5 and a position worth 1 are 25 % more; half of 11.5 are 42.5 % less, and a SOL
     of 200 dollars rose to 230. The closes brought -10 % and 20 % in one token within an hour.
     """
@@ -518,7 +518,7 @@ def test_a_result_is_told_in_full():
 
 
 @pytest.mark.parametrize("symbol", ["=cmd|' /C calc'!A0", "\n=1+1", "\t=1+1"])
-def test_a_table_of_closes_is_csv_and_harmless(symbol):
+def test_closes_as_csv_contain_no_formulas(symbol):
     found = backtests.run_backtest(recording_of(["0.001"] * 12), [closes_at(0, 6)])
     closes = show_backtest(found, "told", "standard")["closes"]
     closes[0]["symbol"] = symbol
@@ -529,7 +529,7 @@ def test_a_table_of_closes_is_csv_and_harmless(symbol):
 
 
 # ---- the command ---------------------------------------------------------------------------------
-def test_the_command_plays_what_is_recorded(cli, settings, monkeypatch):  # noqa: F811
+def test_the_command_plays_the_recording(cli, settings, monkeypatch):  # noqa: F811
     monkeypatch.setattr("time.time_ns", lambda: (START + 60 * MINUTE) * 10**6)
     code, _, err = cli("trader", "backtest", "--family", "momentum")
     assert code == 1 and "no prices are recorded" in err
@@ -549,7 +549,7 @@ def test_the_command_plays_what_is_recorded(cli, settings, monkeypatch):  # noqa
     assert cli("trader", "backtest", "--family", "momentum", "--from", "2099-01-01")[0] == 1
 
 
-def test_a_curve_has_points_no_nearer_than_its_spacing():
+def test_curve_points_keep_their_spacing():
     """Of a recording of 2 x MAX_POINTS minutes each second minute is a point."""
     end = START + 2 * backtests.MAX_POINTS * MINUTE
     recording = replace(recording_of(["0.001"] * 5), end=end)
@@ -561,7 +561,7 @@ def test_a_curve_has_points_no_nearer_than_its_spacing():
     assert len(player.curve) == 3
 
 
-def test_costs_that_were_known_before_the_recording_are_its_first():
+def test_earlier_costs_apply_at_the_recordings_start():
     """Of what was known an hour and a minute before it the later; what came after its end not."""
     own = [NetworkCosts(number, 8, 9) for number in range(4)]
     moments = (START - 60 * MINUTE, START - MINUTE, START + 2 * MINUTE, START + 5 * MINUTE)
@@ -586,7 +586,7 @@ def test_flows_are_read_from_a_day_before_to_the_end(db, settings):
     }
 
 
-def test_snapshots_are_read_page_by_page_and_of_known_tokens_alone(db, settings, monkeypatch):
+def test_snapshots_are_read_in_pages_for_known_tokens(db, settings, monkeypatch):
     monkeypatch.setattr(recordings, "PAGE", 2)
     smaller = recordings.PAGE_OF_SNAPSHOTS.replace("LIMIT 5000", "LIMIT 2")
     monkeypatch.setattr(recordings, "PAGE_OF_SNAPSHOTS", smaller)

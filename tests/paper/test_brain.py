@@ -58,7 +58,7 @@ def apart(*nets, **about):
     return [*made[:-1], replace(made[-1], closed_at=LOOK)]
 
 
-def test_a_rule_needs_what_a_coin_hardly_ever_shows():
+def test_a_rule_needs_a_pattern_a_fair_coin_rarely_shows():
     """One look of 605 may go wrong: 5 accounts x (30 days x 4 looks + 1). Ten heads of ten come
     once in 1,024 throws, nine of nine once in 512; 12 or more of 13 in 14 of 8,192 (once in 585),
     13 or more of 14 in 15 of 16,384 (once in 1,092).
@@ -76,7 +76,7 @@ def test_a_rule_needs_what_a_coin_hardly_ever_shows():
 
 
 @pytest.mark.parametrize("reason", ["stop", "trailing_stop", "liquidity_gone", "price_gone"])
-def test_stops_are_counted_that_lost(reason):
+def test_losing_stops_are_counted(reason):
     assert rules_of(apart(*[-1] * 10, reason=reason)) == ["cool_down", "stop_cluster"]
     assert rules_of(apart(*[1] * 10, reason=reason)) == []
     mixed = apart(*[-1] * 10, reason=reason)
@@ -84,7 +84,7 @@ def test_stops_are_counted_that_lost(reason):
     assert rules_of(mixed) == ["cool_down"]
 
 
-def test_a_fall_is_one_that_chance_hardly_ever_makes():
+def test_a_drop_counts_if_chance_rarely_produces_it():
     """n equal losses fall by n; chance reaches the root of 15 n: 14 do not, 15 do. And a fall of
     less than half a position is no matter.
     """
@@ -98,7 +98,7 @@ def test_a_fall_is_one_that_chance_hardly_ever_makes():
     assert 2 * math.exp(-rules.CHANCE_SQUARES / 2) * rules.ACCOUNTS * rules.LOOKS < 1
 
 
-def test_a_poor_token_is_one_that_lost_at_many_times():
+def test_a_poor_token_lost_at_many_times():
     """Closes of one token entered within an hour are one; two hours apart they are ten."""
     assert rules_of(closes(*[-1] * 30, at=LOOK)) == []
     day_long = spread(*[-1] * 10, at=LOOK)[::-1]
@@ -106,7 +106,7 @@ def test_a_poor_token_is_one_that_lost_at_many_times():
     assert rules_of([*apart(*[1] * 40), *day_long]) == ["poor_mint"]
 
 
-def test_rules_look_once_in_six_hours():
+def test_rules_run_every_six_hours():
     """At the first close of each six hours of the day, whatever came of it."""
     bad = apart(*[-1] * 10)
     later = LOOK + rules.LOOK_MS
@@ -152,7 +152,7 @@ def find_fired(closes):
     return fired
 
 
-def test_a_fair_coin_sets_a_rule_off_in_at_most_one_account_of_five():
+def test_a_fair_coin_triggers_a_rule_in_at_most_one_account_of_five():
     """Twenty-four invented accounts of 30 days. Of a true rate of one in five, 12 of 24 or more
     come once in a thousand times: the sum of C(24, i) 0.2**i 0.8**(24 - i) from 12 on.
     """
@@ -165,7 +165,7 @@ def test_a_fair_coin_sets_a_rule_off_in_at_most_one_account_of_five():
     assert set(losing.values()) == {1}
 
 
-def test_the_end_of_a_pause_says_no_more_than_was_counted():
+def test_a_pauses_end_reports_only_what_was_counted():
     """Two positions of 1 SOL were opened while a pause was only observed; together they lost 0.03
     SOL.
     """
@@ -202,7 +202,7 @@ def test_the_end_of_a_pause_says_no_more_than_was_counted():
         ),
     ],
 )
-def test_codes_are_said_as_words_and_names_as_they_are(kind, facts, line):
+def test_codes_are_put_into_words_and_names_kept(kind, facts, line):
     figures = {"n": 8, "sol": "2", "resultSol": "1", "returnPct": "50"}
     assert brain.format_line(kind, {**figures, **facts}) == line
 
@@ -218,14 +218,14 @@ def test_codes_are_said_as_words_and_names_as_they_are(kind, facts, line):
         ("decision", {"what": None}),
     ],
 )
-def test_a_line_with_odd_facts_is_still_a_line(kind, facts):
+def test_a_line_with_unexpected_facts_still_renders(kind, facts):
     assert brain.format_line(kind, facts) in (
         f"A {kind} whose details can't be read.",
         "An entry whose details can't be read.",
     )
 
 
-def test_a_rule_looks_back_only_so_far_and_runs_once():
+def test_a_rule_looks_back_a_limited_time_and_runs_once():
     week_long = spread(*[-1] * 10, apart=DAY_MS // 2, at=LOOK)[::-1]
     assert rules_of(week_long) == ["poor_mint"]
     too_long = spread(*[-1] * 10, apart=DAY_MS, at=LOOK)[::-1]
@@ -238,7 +238,7 @@ def test_a_rule_looks_back_only_so_far_and_runs_once():
 
 
 @pytest.mark.parametrize(("apart_ms", "rules"), [(9_600_000, []), (9_599_999, ["cool_down"])])
-def test_what_is_a_day_old_is_looked_at_no_more(apart_ms, rules):
+def test_data_older_than_a_day_is_ignored(apart_ms, rules):
     """Ten losses, and nine times 9,600,000 ms are a day: only nine of them are younger."""
     history = [
         replace(one, mint=f"M{n}")
@@ -247,7 +247,7 @@ def test_what_is_a_day_old_is_looked_at_no_more(apart_ms, rules):
     assert rules_of(history[::-1]) == rules
 
 
-def test_every_pause_ends_within_seven_days_and_tells_its_numbers():
+def test_every_pause_ends_within_seven_days_and_states_its_numbers():
     history = spread(*[-SOL] * 15, apart=61 * 60_000, reason="stop", at=LOOK)[::-1]
     found = rules.find_pauses(history, [], LOOK, applied=False, ident=str)
     assert [replace(one, id="", rule="") for one in found] == [
@@ -271,7 +271,7 @@ def test_every_pause_ends_within_seven_days_and_tells_its_numbers():
         )
 
 
-def test_pauses_only_reduce():
+def test_pauses_only_reduce_trading():
     def on(effect, mint=None, applied=True):
         return [Pause("p", "r", effect, mint, START, START + DAY_MS, applied, 8, DAY_MS, "")]
 
@@ -300,7 +300,7 @@ def test_pauses_only_reduce():
     )
 
 
-def test_a_phase_counts_each_day_once_and_ends_with_both_closes_and_days():
+def test_a_phase_counts_each_day_once_and_needs_closes_and_days():
     """Beats at the first and the last ms of a day; of 20 closes on 14 days none may be missing."""
     phase, seen = Phase("guarded", START, closes=3), []
     for now in (5 * DAY_MS, 6 * DAY_MS - 1, 6 * DAY_MS, 6 * DAY_MS, 9 * DAY_MS + 1):
@@ -315,7 +315,7 @@ def test_a_phase_counts_each_day_once_and_ends_with_both_closes_and_days():
     assert not Phase("standard", 0, 20, 14).is_over
 
 
-def test_guarded_start_stops_at_five_percent_lost_and_returns_at_twenty():
+def test_guarded_start_pauses_at_five_percent_lost_and_restarts_at_twenty():
     assert (
         rules.lost_too_much(950, 1000, Phase("guarded"))
         and not rules.lost_too_much(951, 1000, Phase("guarded"))
@@ -329,7 +329,7 @@ def test_guarded_start_stops_at_five_percent_lost_and_returns_at_twenty():
 
 
 # ---- lessons -------------------------------------------------------------------------------------
-def test_without_random_entries_to_compare_with_all_is_a_pattern():
+def test_without_random_entries_everything_is_a_pattern():
     """Three closes are worth a sentence."""
     assert brain.find_lessons(closes(1, 1), START) == []
     three = brain.find_lessons(closes(1, 1, 1), START)
@@ -337,7 +337,7 @@ def test_without_random_entries_to_compare_with_all_is_a_pattern():
     assert all(one.is_pattern for one in brain.find_lessons(week(SOL), START))
 
 
-def test_a_pattern_counts_the_closes_it_names():
+def test_a_pattern_counts_its_named_closes():
     history = closes(SOL // 10, -SOL // 5, *[SOL // 100] * 6)
     (found,) = (one for one in brain.find_lessons(history, START) if one.key == "all")
     # 0.1 - 0.2 + 0.06 of 8 SOL.
@@ -369,7 +369,7 @@ def test_a_pattern_counts_the_closes_it_names():
         ("{amount}", "“{amount}”"),
     ],
 )
-def test_the_name_of_a_token_is_not_taken_for_what_a_sentence_says(symbol, shown):
+def test_a_token_name_is_not_mistaken_for_sentence_text(symbol, shown):
     """Whoever made the token chose it: in the diary, in lessons and in posts about them."""
     lesson = brain.find_lessons([replace(one, symbol=symbol) for one in closes(*[1] * 8)], START)[
         -1
@@ -383,7 +383,7 @@ def test_the_name_of_a_token_is_not_taken_for_what_a_sentence_says(symbol, shown
     )
 
 
-def test_a_lesson_about_a_token_calls_it_as_it_is_called_now():
+def test_a_lesson_uses_a_tokens_current_name():
     *earlier, last = closes(*[-SOL // 100] * 8)
     found = brain.find_lessons([*earlier, replace(last, symbol="NEW")], START)
     # 0.08 of 8 SOL.
@@ -392,7 +392,7 @@ def test_a_lesson_about_a_token_calls_it_as_it_is_called_now():
     )
 
 
-def test_nothing_is_learned_that_random_entries_show_too():
+def test_an_effect_random_entries_also_show_is_not_a_lesson():
     """Closes of about 2 % over six days, where those entered at random lost 1 %."""
     good, bad = (week(net) for net in (SOL // 50, -SOL // 100))
     told = {one.key: one for one in brain.find_lessons(good, START, bad)}
@@ -415,12 +415,12 @@ def week(net):
     ]
 
 
-def test_a_lesson_of_one_hour_is_a_pattern():
+def test_a_lesson_from_one_hour_is_a_pattern():
     together = closes(*[SOL // 50] * 12)
     assert all(one.is_pattern for one in brain.find_lessons(together, START, week(-SOL // 100)))
 
 
-def test_closes_are_grouped_by_what_was_known_at_entry_alone():
+def test_closes_are_grouped_only_by_facts_known_at_entry():
     one = close(1, SOL, at=START - START % DAY_MS + 13 * 3_600_000)
     assert brain.list_keys(one) == ("all", "token A", "hours 2")
     assert brain.list_keys(replace(one, reason="stop", net=-SOL)) == brain.list_keys(one)
@@ -429,7 +429,7 @@ def test_closes_are_grouped_by_what_was_known_at_entry_alone():
     assert texts[1].startswith("Of 3 closes entered from 12:00 to 18:00 UTC in 7 days, 3 won;")
 
 
-def test_the_more_keys_are_looked_at_the_less_likely_each_has_to_be(monkeypatch):
+def test_more_keys_need_stronger_evidence_each(monkeypatch):
     """Chance is multiplied by the kinds that had enough closes on both sides."""
     monkeypatch.setattr(brain, "find_chance", lambda own, random: 0.004)
     good = week(SOL // 50)
@@ -442,7 +442,7 @@ def test_the_more_keys_are_looked_at_the_less_likely_each_has_to_be(monkeypatch)
     ]
 
 
-def test_lessons_are_looked_for_once_a_week():
+def test_lessons_are_computed_weekly():
     first, second = closes(1, 1)
     week_end = first.closed_at // brain.LOOK_MS * brain.LOOK_MS + brain.LOOK_MS
     assert rules.is_first_within([first], brain.LOOK_MS)
@@ -467,7 +467,7 @@ def test_a_comparison_covers_thirty_days_at_most():
     assert results.cost_share([close(1, -3, gross=0)]) is None
 
 
-def test_ineligible_and_old_closes_teach_nothing():
+def test_ineligible_and_old_closes_are_ignored():
     assert brain.find_lessons(closes(*[1] * 8, excluded="under_review"), START) == []
     assert (
         brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY_MS), START)
@@ -476,7 +476,7 @@ def test_ineligible_and_old_closes_teach_nothing():
     )
 
 
-def test_results_count_what_won_and_add_up_what_counts():
+def test_results_count_wins_and_sum_eligible_closes():
     history = [*closes(0, 1, 2, -5), close(9, 100, excluded="under_review")]
     assert brain.review_results(history) == {
         "closes": 5,
@@ -487,7 +487,7 @@ def test_results_count_what_won_and_add_up_what_counts():
     }
 
 
-def test_results_of_nothing_are_unknown():
+def test_empty_results_are_unknown():
     shown = brain.review_results(closes(1, 2, excluded="under_review"))
     assert shown == {
         "closes": 2,
@@ -503,14 +503,14 @@ def test_results_of_nothing_are_unknown():
     "count, sample",
     [(0, "none"), (1, "thin"), (9, "thin"), (10, "some"), (29, "some"), (30, "enough")],
 )
-def test_the_sample_is_named_by_its_clusters(count, sample):
+def test_the_sample_counts_clusters(count, sample):
     """A day lies between any two; five traders that make the same trade add nothing."""
     history = [close(n, 1, at=START + n // 5 * DAY_MS) for n in range(5 * count)]
     shown = results.compare(history, 10 * SOL)
     assert (shown["sample"], shown["clusters"]) == (sample, count)
 
 
-def test_the_comparison_adds_up_eligible_closes():
+def test_the_comparison_sums_eligible_closes():
     """Returns 10, -5, 1 and 4 %; gross 0.12, -0.04, 0.02 and 0.05 SOL, so that 0.05 of 0.23 went
     into costs.
     """
@@ -552,12 +552,12 @@ def test_returns_have_two_decimals():
     assert shown["meanReturnInterval"] == [33.33, 33.33]
 
 
-def test_what_came_out_even_was_not_won():
+def test_breaking_even_is_not_a_win():
     even = [close(n, 0) for n in range(12)]
     assert results.describe_rates(even)["winRate"] == 0 == results.find_win(even[0])
 
 
-def test_a_comparison_of_nothing_claims_nothing():
+def test_an_empty_comparison_claims_nothing():
     shown = results.compare(closes(1, excluded="stale_price"), 10 * SOL)
     assert {name for name, value in shown.items() if value is None} == {
         "meanReturnPct",
@@ -572,7 +572,7 @@ def test_a_comparison_of_nothing_claims_nothing():
     assert shown["intervalReason"] == "0 of the 5 days required for an interval"
 
 
-def test_a_lesson_a_family_and_an_account_say_when_clusters_are_too_few():
+def test_lesson_family_and_account_say_when_clusters_are_too_few():
     """Forty closes of one hour in one token are one observation, however many there are."""
     history = closes(*[SOL // 100, -SOL // 50] * 20)
     lesson, *_ = brain.find_lessons(history, START)
@@ -587,7 +587,7 @@ def test_a_lesson_a_family_and_an_account_say_when_clusters_are_too_few():
         assert shown["winRate"] == 0.5
 
 
-def test_a_drawdown_is_measured_from_the_highest():
+def test_drawdown_is_measured_from_the_peak():
     """10, then 12, 9, 9.5 and 8: a fall of 4 from 12."""
     moves = [2, -3, 0.5, -1.5]
     history = [close(n, round(move * SOL), at=START + n * DAY_MS) for n, move in enumerate(moves)]
@@ -608,7 +608,7 @@ def test_every_line_of_the_diary_has_a_sentence():
         assert brain.format_line(kind, {**facts, "what": what or "x"})
 
 
-def test_only_news_is_posted_and_nothing_internal_is_told():
+def test_only_news_is_posted_and_nothing_internal():
     assert (
         brain.find_news("fill", {"what": "failed"}) is None
         and brain.find_news("refusal", {"reason": "stale_snapshot"}) is None

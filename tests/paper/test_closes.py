@@ -106,7 +106,7 @@ def close(service):
     return trader, shown
 
 
-def test_a_full_detail_is_small_and_the_lists_have_the_rest(service):
+def test_a_detail_is_small_and_lists_contain_the_rest(service):
     """Twenty closes of two fills each, with as many posts; mints of 44 characters."""
     trader = make_trader(service, "Ada Paper")
     mint = "7" * 44
@@ -132,7 +132,7 @@ def test_a_full_detail_is_small_and_the_lists_have_the_rest(service):
             assert all(whole[one] == short[one] for one in short if one != "fills")
 
 
-def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
+def test_a_close_page_shows_its_decision_fills_and_costs(service, close):
     trader, shown = close
     ident = shown["closes"][0]["id"]
     answer = service.get(f"/traders/{trader.uid}/closes/{ident}")
@@ -154,13 +154,13 @@ def test_a_close_has_a_page_with_its_decision_fills_and_costs(service, close):
     )
 
 
-def test_what_the_model_assumes_is_told_in_sol(service, close):
+def test_model_assumptions_are_stated_in_sol(service, close):
     trader, shown = close
     page = text_of(service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}"))
     assert "rent of 0.00203928 SOL paid on the first buy" in page and "lamports" not in page
 
 
-def test_costs_are_shown_once_twice_and_three_times(service, close):
+def test_costs_are_shown_at_one_two_and_three_times(service, close):
     trader, shown = close
     row = shown["closes"][0]
     # Costs of 0.046 SOL: -0.1 - 0.046, -0.1 - 0.092, -0.1 - 0.138; the first is 14.31% of 1.02
@@ -173,7 +173,7 @@ def test_costs_are_shown_once_twice_and_three_times(service, close):
     assert f"Net {MINUS}0.1460 {MINUS}0.1920 {MINUS}0.2380" in page
 
 
-def test_diary_post_and_trader_link_to_it(service, close):
+def test_diary_post_and_trader_link_to_the_close(service, close):
     trader, shown = close
     ident = shown["closes"][0]["id"]
     line = DiaryEntry.select().order_by(DiaryEntry.id).first()
@@ -199,21 +199,21 @@ def test_diary_post_and_trader_link_to_it(service, close):
     assert {one["closeId"] for one in shown["diary"]} == {ident}
 
 
-def test_a_line_about_an_open_position_links_nowhere(service, close):
+def test_an_open_position_has_no_link(service, close):
     trader, _ = close
     DiaryEntry.update(order_number=9).execute()
     lines = service.get(f"/api/traders/{trader.uid}").json["diary"]
     assert [one["closeId"] for one in lines] == [None, None]
 
 
-def test_a_doubted_record_says_so_on_the_page(service, close):
+def test_a_close_under_review_says_so(service, close):
     trader, shown = close
     accounts.open_review(trader, "a jump", NOW)
     page = service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}")
     assert "so this close doesn’t count" in page.text
 
 
-def test_unknown_closes_are_not_found(service, close):
+def test_unknown_closes_return_404(service, close):
     trader, shown = close
     ident = shown["closes"][0]["id"]
     other = make_trader(service, "Bob Paper")
@@ -222,7 +222,7 @@ def test_unknown_closes_are_not_found(service, close):
     assert service.get(f"/traders/{other.uid}/closes/{ident}").status_code == 404
 
 
-def test_a_close_whose_prices_are_gone_is_still_told(service, close):
+def test_a_close_without_prices_still_renders(service, close):
     trader, shown = close
     Snapshot.delete().execute()
     page = text_of(service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}"))
@@ -230,7 +230,7 @@ def test_a_close_whose_prices_are_gone_is_still_told(service, close):
 
 
 # ---- the picture ---------------------------------------------------------------------------------
-def test_a_path_holds_each_quote_until_the_next():
+def test_a_chart_holds_each_quote_until_the_next():
     quotes = [PricePoint(0, Decimal(1)), PricePoint(50, Decimal(3)), PricePoint(100, Decimal(2))]
     sold = [PricePoint(75, Decimal(2)), PricePoint(100, Decimal(1))]
     path = closes.draw_path(quotes, [PricePoint(50, Decimal(3))], sold, 100)
@@ -242,7 +242,7 @@ def test_a_path_holds_each_quote_until_the_next():
 
 
 @pytest.mark.parametrize("exponent", [-15, -6, 0, 11])
-def test_prices_of_any_size_are_drawn(exponent):
+def test_prices_of_any_size_can_be_drawn(exponent):
     quotes = [PricePoint(n, Decimal(n + 1).scaleb(exponent)) for n in range(1_000)]
     path = closes.draw_path(quotes, [], [], 0)
     assert len(path.drawn) <= closes.MAX_DRAWN + 1 and path.drawn[-1] == quotes[-1]
@@ -250,6 +250,6 @@ def test_prices_of_any_size_are_drawn(exponent):
     assert all(Decimal(one.label.replace(",", "")) <= quotes[-1].price for one in path.levels)
 
 
-def test_a_price_that_never_moved_is_drawn():
+def test_a_constant_price_can_be_drawn():
     path = closes.draw_path([PricePoint(n, Decimal("0.5")) for n in range(3)], [], [], 0)
     assert path.line == "M0 46.5H50V46.5H100V46.5"

@@ -35,7 +35,7 @@ LAMPORTS = st.integers(10**4, 10**12)
 
 
 # ---- one fill ------------------------------------------------------------------------------------
-def test_a_purchase_on_a_curve_worked_out_by_hand():
+def test_a_curve_purchase_matches_a_hand_computation():
     """After a real purchase (461m5W) the curve had these reserves. Of 1 SOL, 1 % is on top:
     990,099,009 lamports reach the curve, one less is priced.
     """
@@ -44,7 +44,7 @@ def test_a_purchase_on_a_curve_worked_out_by_hand():
     assert got == (30_112_940_839_581, 990_099_009)
 
 
-def test_a_sale_pays_its_fee_where_the_venue_takes_it():
+def test_a_sale_pays_its_fee_on_the_venues_side():
     """1,000 into 9,000: a tenth of 5,000 SOL units is 500. 1 % of that is 5; 1 % of the input is
     10, and 990 of 9,990 is 495.49.
     """
@@ -54,7 +54,7 @@ def test_a_sale_pays_its_fee_where_the_venue_takes_it():
     assert sell(read(state, state, 100, "input"), state, 1_000) == (495, 495)
 
 
-def test_nothing_is_bought_beyond_what_is_left_or_sold_beyond_what_can_be_paid():
+def test_fills_stay_within_the_pool():
     state = State(30 * SOL, 10**15, SOL, 10**12)
     pool = read(state, state, 0)
     assert buy(pool, state, SOL) is None
@@ -62,7 +62,7 @@ def test_nothing_is_bought_beyond_what_is_left_or_sold_beyond_what_can_be_paid()
 
 
 @given(pools(), LAMPORTS)
-def test_the_product_never_falls_and_a_round_trip_gains_nothing(pool, lamports):
+def test_the_product_never_falls_and_round_trips_gain_nothing(pool, lamports):
     before = pool.after
     got = buy(pool, before, lamports)
     assume(got)
@@ -87,7 +87,7 @@ def test_splitting_a_purchase_gains_nothing(pool, lamports, percent):
 
 
 @given(pools(), st.integers(1, 10**17))
-def test_no_sale_pays_more_than_the_exact_formula(pool, raw):
+def test_no_sale_beats_the_exact_formula(pool, raw):
     state = pool.after
     fee = Fraction(10_000 - pool.fee_bps, 10_000)
     given_in = raw * fee if pool.fee_kind == "input" else Fraction(raw)
@@ -106,7 +106,7 @@ def sold(number, before, after, slices, proceeds, network=5_000, mint="M", **mor
     return CopiedTrade(f"s{number}", mint, False, 0, proceeds, network, pool, slices)
 
 
-def test_sales_of_less_than_a_unit_cost_nothing_yet():
+def test_a_sale_below_one_unit_costs_nothing_yet():
     """Behind 200 units for 25 SOL, 1 SOL buys 6 of the 800 that are left. The bot sells its 200 one
     at a time: the follower's part is less than a unit until 6 are left, then one each. All that it
     spent is counted, or a bot could make its followers look rich with tiny sales.
@@ -122,7 +122,7 @@ def test_sales_of_less_than_a_unit_cost_nothing_yet():
     assert follower.excluded == {"too_small": 194}
 
 
-def test_a_follower_worked_out_by_hand():
+def test_a_followers_result_matches_a_hand_computation():
     """A pool of 100 SOL and 1,000 units (times 10^9), no fee. The bot pays 25 SOL for 200 units.
     The follower pays 25 more: 800 * 25 / 150 = 133.33 units. The bot sells its 200 into 150 SOL and
     666.67 units: 34.6 SOL leave, 115.38 and 866.67 are left. The follower sells 133.33 there for
@@ -145,7 +145,7 @@ def test_a_follower_worked_out_by_hand():
     assert worst.return_bps == -5_295
 
 
-def test_a_sale_takes_its_part_of_the_purchase_and_the_last_takes_the_rest():
+def test_a_sale_takes_its_share_and_the_last_takes_the_rest():
     state = whole(100 * SOL, 1_000)
     follower = Follower(SOL, stays=False)
     follower.follow(bought(1, state, state, 3))
@@ -157,7 +157,7 @@ def test_a_sale_takes_its_part_of_the_purchase_and_the_last_takes_the_rest():
     assert follower.spent == SOL + 5_000
 
 
-def test_what_cannot_be_followed_is_excluded_with_its_reason():
+def test_unusable_trades_are_excluded_with_a_reason():
     state = whole(100 * SOL, 1_000 * SOL)
     follower = Follower(SOL, stays=True)
     unread = CopiedTrade("b1", "M", True, 5, 0, 0, "route")
@@ -177,7 +177,7 @@ def test_what_cannot_be_followed_is_excluded_with_its_reason():
     assert follower.missing == "too_few_sales"
 
 
-def test_nothing_is_said_of_few_sales_few_tokens_or_a_small_part():
+def test_too_few_sales_tokens_or_coverage_give_no_result():
     state = whole(100 * SOL, 1_000 * SOL)
 
     def follow(tokens, sales, dear=0):
@@ -213,7 +213,7 @@ def trade_in(state, percent, is_buy):
 
 
 @given(TRADES, st.integers(1, 20), st.integers(0, 100))
-def test_what_happens_to_the_followers_sol_ends_between_best_and_worst(moves, size, share_left):
+def test_the_outcome_lies_between_best_and_worst_case(moves, size, share_left):
     """A bot buys and sells once, others trade between, and any share of the follower's SOL is
     taken out before the bot sells.
     """

@@ -55,7 +55,7 @@ def shown_size():
     return next(one for one in show()["sizes"] if one["sizeLamports"] == str(SHOWN_SIZE))
 
 
-def test_a_bot_is_followed_after_its_sales(look):
+def test_a_bot_has_a_copying_result_after_its_sales(look):
     """1 SOL behind 25 gets 800,000 / 126 = 6,349 units. The bot sells its 200,000 into 126 SOL and
     793,651 units: 100.63 SOL and 993,651 are left, and the follower gets 0.639 SOL. If its SOL was
     taken out, 100 SOL and 1,000,000 units pay 0.631. Each transaction costs 5,000 lamports.
@@ -84,7 +84,7 @@ def test_a_bot_is_followed_after_its_sales(look):
     assert copied[sales[0]].lamports == pytest.approx(0.639 * SOL, rel=2e-3)
 
 
-def test_nothing_is_worked_out_again_without_new_sales(look):
+def test_nothing_is_recomputed_without_new_sales(look):
     play(look)
     set_pools()
     copying_store.run_tick(NOW)
@@ -95,7 +95,7 @@ def test_nothing_is_worked_out_again_without_new_sales(look):
     assert copying_store.run_tick(NOW + copying_store.REST_MS) == (None, '{"bots":1}')
 
 
-def test_a_new_swap_program_makes_it_work_out_again(look):
+def test_a_new_swap_program_triggers_a_recomputation(look):
     """The entries are read again, under rules of another name."""
     play(look)
     set_pools()
@@ -105,7 +105,7 @@ def test_a_new_swap_program_makes_it_work_out_again(look):
     assert copying_store.run_tick(NOW + 10**9) == (None, '{"bots":0}')
 
 
-def test_outcomes_go_with_the_wallet(look, monkeypatch):
+def test_results_move_with_the_wallet(look, monkeypatch):
     """Also those of a run that was going on when the wallet was disconnected."""
     play(look)
     set_pools()
@@ -132,7 +132,7 @@ def test_outcomes_go_with_the_wallet(look, monkeypatch):
     assert not CopyTotal.select().exists()
 
 
-def test_what_cannot_be_read_is_told_with_its_reason(look):
+def test_unreadable_trades_have_a_reason(look):
     play(look)
     set_pools(lambda entry, pool: ("route",) if entry.kind == "buy" else pool.pack())
     copying_store.run_tick(NOW)
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_told_with_its_reason(look):
     assert {one.reason for one in CopiedTrade.select()} == {None}
 
 
-def test_tokens_that_the_wallet_created_are_left_out(look):
+def test_tokens_the_wallet_created_are_excluded(look):
     play(look)
     set_pools()
     row = WalletSignature.select().order_by(WalletSignature.slot).first()
@@ -160,7 +160,7 @@ def test_tokens_that_the_wallet_created_are_left_out(look):
     assert show()["tokens"] == 2
 
 
-def test_damaged_entries_leave_the_last_results(look):
+def test_damaged_entries_keep_the_last_results(look):
     play(look)
     set_pools()
     copying_store.run_tick(NOW)
@@ -171,7 +171,7 @@ def test_damaged_entries_leave_the_last_results(look):
     assert show() == told
 
 
-def test_sums_that_fit_no_column_are_cut(look):
+def test_oversized_sums_are_capped(look):
     """A lying node can say that each sale meets four times all SOL there is. 12 sales for almost
     2**61 lamports each are more than 2**63.
     """
@@ -189,7 +189,7 @@ def test_sums_that_fit_no_column_are_cut(look):
 
 
 # ---- pages ---------------------------------------------------------------------------------------
-def test_a_profile_says_what_a_follower_would_have_made(service):
+def test_a_profile_shows_a_followers_result(service):
     """+14.1 % of +15.6 % is 90 %, rounded down."""
     bot = service.make_bot("Ada", address("w"))
     service.observe_results(address("w"), 5)
@@ -212,7 +212,7 @@ def test_a_profile_says_what_a_follower_would_have_made(service):
     assert "the trade was routed through several pools 11" in tab
 
 
-def test_a_profile_without_followers_has_no_tile(service):
+def test_a_profile_without_copying_has_no_tile(service):
     bot = service.make_bot("Ada", address("w"))
     service.observe_results(address("w"), 5)
     assert "Copied right after" not in service.get(f"/bots/{bot.bot.uid}").text

@@ -55,7 +55,7 @@ def lucky(monkeypatch):
 
 
 # ---- when orders fill ----------------------------------------------------------------------------
-def test_no_order_fills_on_the_deciding_snapshot():
+def test_no_order_fills_on_its_deciding_snapshot():
     one = told(0)
     tape = Tape([one]).play()
     assert not fills(one) and one.account.orders
@@ -78,7 +78,7 @@ def test_an_order_fills_on_the_first_snapshot_at_or_after_the_latency():
     assert fills(tape.play(2).traders[0])[0].at == START + 2 * MINUTE
 
 
-def test_a_window_counts_intervals_whatever_comes_between():
+def test_a_window_counts_intervals_whatever_lies_between():
     """Of a minute each: what comes less than 45 s after the one before gives way to the next."""
     market, kept = Market(MINUTE, [token()]), []
     for at in (0, 44_999, 60_000, 105_000, 150_000, 165_000, 170_000):
@@ -92,7 +92,7 @@ def test_a_window_counts_intervals_whatever_comes_between():
     ]
 
 
-def test_an_order_without_a_snapshot_within_three_intervals_is_not_filled_and_the_diary_says_so():
+def test_an_order_without_a_snapshot_in_three_intervals_expires():
     one = told(0, mints=("A",))
     Tape([one], mints="AB").play().play(4, A=None).play()
     assert not fills(one) and not one.account.orders
@@ -108,9 +108,7 @@ def test_an_order_without_a_snapshot_within_three_intervals_is_not_filled_and_th
 
 
 @pytest.mark.parametrize("latency_ms, filled", [(60_000, True), (59_999, False)])
-def test_an_order_may_fill_until_three_intervals_after_its_latency_and_no_millisecond_longer(
-    latency_ms, filled
-):
+def test_an_order_fills_up_to_three_intervals_after_its_latency(latency_ms, filled):
     """No snapshot in rounds 1 to 3; round 4 is 240 s after the decision: 60 s of latency and 180 s,
     or a millisecond too late.
     """
@@ -128,7 +126,7 @@ def test_an_order_has_eight_attempts(monkeypatch):
     assert one.journal.orders[1].state == "failed" and not one.account.orders
 
 
-def test_what_was_filled_before_the_eighth_attempt_stays(monkeypatch):
+def test_fills_before_the_eighth_attempt_remain(monkeypatch):
     """Where liquidity is unknown one SOL of 2.5 is filled first, and then nothing."""
     monkeypatch.setattr("paper.fills.is_failing", lambda order: order.attempts > 0)
     one = told(0, size_bps=2_500)
@@ -140,7 +138,7 @@ def test_what_was_filled_before_the_eighth_attempt_stays(monkeypatch):
 
 
 # ---- costs and the pool --------------------------------------------------------------------------
-def test_a_round_trip_costs_what_it_says():
+def test_a_round_trip_has_its_stated_cost():
     one = told(0, leave=(3,))
     Tape([one]).play(6)
     position = one.journal.positions[1]
@@ -156,7 +154,7 @@ def test_a_round_trip_costs_what_it_says():
     assert said(one, "fill", "closed")[0]["resultSol"].startswith("-0.0")
 
 
-def test_failed_attempts_pay_and_are_tried_again(monkeypatch):
+def test_failed_attempts_pay_and_are_retried(monkeypatch):
     monkeypatch.setattr("paper.fills.is_failing", lambda order: order.attempts < 2)
     one = told(0)
     tape = Tape([one]).play(2)
@@ -186,7 +184,7 @@ def test_an_order_that_always_fails_ends(monkeypatch):
     )
 
 
-def test_the_same_liquidity_is_never_used_twice(monkeypatch):
+def test_liquidity_is_never_used_twice(monkeypatch):
     """A pool of 50 SOL and 50,000 tokens: whoever comes later finds it as the others left it. The
     earlier decision, then the older trader comes first. The third would pay 7.5 % more than quoted.
     """
@@ -201,13 +199,13 @@ def test_the_same_liquidity_is_never_used_twice(monkeypatch):
     assert bought[2] == 0 and said(traders[2], "fill", "slipped")
 
 
-def test_an_entry_takes_a_fiftieth_of_the_pool_at_most():
+def test_an_entry_uses_at_most_a_fiftieth_of_the_pool():
     one = told(0)
     Tape([one], quiet={"pool": "20", "liquidity": "6000"}).play()
     assert one.account.orders[1].amount == 400_000_000
 
 
-def test_a_remainder_waits_and_then_expires():
+def test_a_remainder_waits_and_expires():
     """Where liquidity is unknown 1 SOL moves per snapshot: of 2.475 SOL (1 % is the fee) two and a
     part.
     """
@@ -228,7 +226,7 @@ def test_a_remainder_waits_and_then_expires():
 GONE = {"price": "0.00007", "pool": "0", "liquidity": "0"}
 
 
-def test_a_rug_is_booked_at_once():
+def test_gone_liquidity_closes_the_position_at_once():
     one = told(0)
     Tape([one]).play(3).play(A=GONE)
     position = one.journal.positions[1]
@@ -243,7 +241,7 @@ def test_a_rug_is_booked_at_once():
     assert not one.journal.review_reasons
 
 
-def test_all_holders_together_draw_no_more_than_a_drained_pool_holds():
+def test_all_holders_together_get_at_most_what_a_drained_pool_has():
     """Twenty positions of 1 SOL at the same price, then 0.3 SOL are left beside as many tokens as
     make the price.
     """
@@ -257,7 +255,7 @@ def test_all_holders_together_draw_no_more_than_a_drained_pool_holds():
     assert sum(received) <= SOL * 3 // 10 and received[0] > received[-1] > 0
 
 
-def test_a_rug_comes_before_an_absurd_price_and_before_a_sale_on_its_way():
+def test_gone_liquidity_precedes_absurd_prices_and_pending_sales():
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A={**GONE, "price": "900000"})
     assert (
@@ -268,13 +266,13 @@ def test_a_rug_comes_before_an_absurd_price_and_before_a_sale_on_its_way():
     assert one.journal.orders[2].state == "cancelled" and one.account.cash < STARTING_CASH
 
 
-def test_nothing_is_bought_where_liquidity_is_gone():
+def test_nothing_is_bought_without_liquidity():
     one = told(0)
     Tape([one]).play().play(A=GONE)
     assert not fills(one) and said(one, "refusal")[0]["reason"] == "liquidity_gone"
 
 
-def test_a_token_that_vanishes_is_doubted_and_after_a_day_closed_at_nothing():
+def test_a_vanished_token_is_doubted_and_closed_at_zero_after_a_day():
     """Its mark is of round 2: rounds 3 to 5 are the three intervals, round 6 doubts it, round 1442
     is a day after the mark, 1443 is over it. The loss counts.
     """
@@ -310,7 +308,7 @@ def test_a_token_that_vanishes_is_doubted_and_after_a_day_closed_at_nothing():
         ("NaN", "1000", "non_positive_price"),
     ],
 )
-def test_a_token_without_a_usable_price_is_closed_after_a_day_and_counts(price, pool, code):
+def test_a_token_without_a_usable_price_closes_after_a_day_and_counts(price, pool, code):
     """It is quoted in every round, only never in SOL: the whole of it is lost."""
     one = told(0)
     Tape([one]).play(3).play(4, A={"price": price, "pool": pool})
@@ -333,7 +331,7 @@ def test_a_token_without_a_usable_price_is_closed_after_a_day_and_counts(price, 
     )
 
 
-def test_time_without_snapshots_of_any_token_is_not_missing():
+def test_times_without_any_snapshots_are_not_gaps():
     """The scout was silent for two days; the first round after it has one token of the two. The
     mark is of round 2: a day in which others were quoted ends 1440 rounds after the silence.
     """
@@ -350,14 +348,14 @@ def test_time_without_snapshots_of_any_token_is_not_missing():
     assert (position.reason, position.closed_at) == ("price_gone", tape.now)
 
 
-def test_a_snapshot_of_the_future_closes_nothing():
+def test_a_future_snapshot_closes_nothing():
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(3)
     engine.play(tape.market, [one], [quote(3, "B", at=START + 10 * DAY)], tape.now)
     assert one.account.positions and not one.journal.review_reasons
 
 
-def test_a_price_that_comes_and_goes_excludes_its_position_alone():
+def test_a_recovering_price_excludes_only_its_position():
     """0, then usable again; what is bought and sold in another token still counts."""
     one = told(0, 9, leave=(12,), mints=("A", "B"))
     Tape([one], mints="AB").play(3).play(A={"price": "0", "pool": None}).play(30)
@@ -389,7 +387,7 @@ def test_an_absurd_jump_is_refused_and_reviewed():
     )
 
 
-def test_a_trader_that_ordered_is_reviewed_and_one_that_watched_is_not():
+def test_only_traders_with_an_order_are_reviewed():
     watching, ordering = told(9), told(3, ident=2)
     Tape([watching, ordering]).play(4).play(A=ABSURD)
     assert (
@@ -399,7 +397,7 @@ def test_a_trader_that_ordered_is_reviewed_and_one_that_watched_is_not():
     )
 
 
-def test_a_jump_does_not_poison_what_follows():
+def test_a_jump_does_not_affect_later_snapshots():
     one = told(0)
     tape = Tape([one]).play(3).play(A=ABSURD).play()
     # One question, there and back.
@@ -417,7 +415,7 @@ def test_a_price_that_is_not_positive_excludes_the_position(price):
     assert one.account.positions["A"].marks == ("non_positive_price",) and not one.reviewed
 
 
-def test_a_position_counts_the_intervals_it_is_held():
+def test_a_position_counts_its_intervals():
     """Bought in round 1: intervals since then, whether or not a mark came in each."""
     one = told(0)
     tape = Tape([one]).play(4)
@@ -425,7 +423,7 @@ def test_a_position_counts_the_intervals_it_is_held():
     assert tape.play(A={"price": None}).play().traders[0].account.positions["A"].held == 4
 
 
-def test_the_same_reason_opens_nothing_twice():
+def test_one_reason_opens_one_review():
     one = told(0)
     # Marked on the snapshot of round 2, decided before.
     one.review_keys = {"price_jump:position 1:21 up"}
@@ -444,7 +442,7 @@ SKEWED = "a snapshot's time contradicts the clock or an adjacent snapshot"
         (0, 1, {"at": START}, [("clock_skew:position 1:21", -3, SKEWED)]),
     ],
 )
-def test_a_reason_for_a_review_is_told_in_full(silent, rounds, quoted, reasons):
+def test_a_review_reason_is_described_completely(silent, rounds, quoted, reasons):
     """Bought in round 1 and marked in round 2, whose snapshot has the number 21; `reasons`: keys,
     rounds after the third, details.
     """
@@ -456,14 +454,14 @@ def test_a_reason_for_a_review_is_told_in_full(silent, rounds, quoted, reasons):
     ]
 
 
-def test_a_long_silence_while_holding_excludes_the_position():
+def test_a_long_silence_excludes_the_position():
     one = told(0)
     Tape([one]).play(3).skip(29).play()
     assert one.account.positions["A"].marks == ("stale_price",) and not one.reviewed
 
 
 # ---- a restart -----------------------------------------------------------------------------------
-def test_a_restart_leaves_open_orders_unfilled_and_marks_as_they_were():
+def test_a_restart_leaves_orders_unfilled_and_keeps_marks():
     one = told(0, mints=("A",))
     tape = Tape([one], mints="AB").play(4)
     mark = one.account.positions["A"]
@@ -484,7 +482,7 @@ def test_a_restart_leaves_open_orders_unfilled_and_marks_as_they_were():
 
 
 # ---- Guarded Start -------------------------------------------------------------------------------
-def test_guarded_start_takes_a_quarter_and_two_positions():
+def test_guarded_start_uses_a_quarter_of_the_size_and_two_positions():
     one = told(0, phase="guarded")
     Tape([one], mints="ABCD").play(2)
     assert [fill.mid + fill.slippage + fill.pool_fee for fill in fills(one)] == [SOL // 4] * 2
@@ -508,7 +506,7 @@ def test_guarded_start_stops_for_the_day_after_a_loss():
     assert len(fills(one)) == 6
 
 
-def test_a_clock_that_is_set_back_over_midnight_begins_no_day_again():
+def test_a_clock_set_back_over_midnight_starts_no_new_day():
     """A second over midnight, a second before it again, and over it: that is two days, and what the
     second one began with stays its first equity.
     """
@@ -523,7 +521,7 @@ def test_a_clock_that_is_set_back_over_midnight_begins_no_day_again():
     assert one.phase.days == 3 and (one.day, one.day_equity) == (midnight // DAY - 2, 7 * SOL)
 
 
-def test_guarded_start_ends_after_twenty_closes_and_fourteen_days_without_a_review():
+def test_guarded_start_ends_after_twenty_closes_and_fourteen_days():
     assert (
         not Phase(closes=19, days=14).is_over
         and not Phase(closes=20, days=13).is_over
@@ -544,7 +542,7 @@ def test_guarded_start_ends_after_twenty_closes_and_fourteen_days_without_a_revi
     )
 
 
-def test_closes_that_do_not_count_bring_no_progress():
+def test_ineligible_closes_are_not_progress():
     one = told(0, leave=(3,), phase="guarded")
     Tape([one], quiet={"pool": None, "liquidity": None}).play(6)
     assert (
@@ -557,7 +555,7 @@ def test_closes_that_do_not_count_bring_no_progress():
     assert two.phase.closes == 1
 
 
-def test_a_drawdown_leads_back_to_guarded_start():
+def test_a_drawdown_restarts_guarded_start():
     one = told(0, size_bps=2500, mints=("A", "B"))
     Tape([one], mints="AB").play(2).play(A=GONE, B={"price": "0.0011"})
     # 2.5 of 10 SOL are gone.
@@ -566,7 +564,7 @@ def test_a_drawdown_leads_back_to_guarded_start():
 
 
 # ---- cash ----------------------------------------------------------------------------------------
-def test_cash_is_kept_for_what_orders_may_still_cost():
+def test_cash_covers_the_worst_case_of_open_orders():
     """Ten positions at once out of 10 SOL, each with rent and eight attempts of 5,000,000 lamports:
     0.02 SOL stay whatever fails.
     """
@@ -587,7 +585,7 @@ def test_cash_is_kept_for_what_orders_may_still_cost():
     assert one.account.free_cash == one.account.cash
 
 
-def test_a_pause_halves_entries_in_its_token_alone():
+def test_a_token_pause_halves_entries_in_that_token():
     """Of 10 SOL a tenth, and half of it in A."""
     one = told(0, mints=("A", "B"))
     one.pauses = [replace(pause("half_size", "A"), since=START)]
@@ -598,7 +596,7 @@ def test_a_pause_halves_entries_in_its_token_alone():
     }
 
 
-def test_an_entry_is_of_a_hundredth_of_a_sol_at_least():
+def test_an_entry_is_at_least_a_hundredth_of_a_sol():
     """A tenth of 0.1 SOL; a lamport less is too little."""
     for cash, ordered in ((10**8, [10_000_000]), (10**8 - 1, [])):
         one = told(0)
@@ -609,7 +607,7 @@ def test_an_entry_is_of_a_hundredth_of_a_sol_at_least():
         assert said(one, "refusal") == ([] if ordered else [refused])
 
 
-def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
+def test_failed_attempts_and_rent_reduce_an_entry():
     """114,078,560 lamports beside an order for B: twice 42,039,280 for rent and eight attempts,
     20,000,000 kept, 10,000,000 left for A.
     """
@@ -634,7 +632,7 @@ def test_failed_attempts_and_rent_come_off_what_an_entry_may_take():
     )
 
 
-def test_no_attempt_is_made_that_the_cash_cannot_pay(monkeypatch):
+def test_attempts_without_enough_cash_are_not_made(monkeypatch):
     """A failed attempt costs 55,000 lamports; an account of 100,000 pays one and refuses the
     second.
     """
@@ -654,7 +652,7 @@ def test_no_attempt_is_made_that_the_cash_cannot_pay(monkeypatch):
     assert one.journal.orders[2].state == "refused" and one.account.positions
 
 
-def test_what_costs_all_the_cash_is_filled_and_a_lamport_more_refused(monkeypatch):
+def test_a_cost_equal_to_the_cash_fills_and_one_lamport_more_is_refused(monkeypatch):
     """A purchase of 1 SOL, 55,000 lamports for the network, and rent."""
     monkeypatch.setattr("paper.fills.draw_network_fee", lambda order, costs: 55_000)
     for spare, filled in ((0, True), (-1, False)):
@@ -668,7 +666,7 @@ def test_what_costs_all_the_cash_is_filled_and_a_lamport_more_refused(monkeypatc
         assert said(one, "refusal") == ([] if filled else [{**reason, "symbol": "AA"}])
 
 
-def test_an_account_with_one_fee_sells():
+def test_an_account_with_one_fee_left_can_sell():
     """25,000 lamports are what the cheaper half of all swaps pays at most."""
     one = told(0, leave=(3,))
     tape = Tape([one]).play(3)
@@ -677,7 +675,7 @@ def test_an_account_with_one_fee_sells():
     assert one.journal.orders[2].side == "sell" and not said(one, "refusal")
 
 
-def test_an_account_without_a_fee_says_so_once_an_hour_and_orders_nothing():
+def test_an_account_without_a_fee_says_so_hourly_and_orders_nothing():
     one = told(0, leave=tuple(range(3, 70)))
     tape = Tape([one]).play(3)
     # Less than the cheapest of half of all swaps.
@@ -689,7 +687,7 @@ def test_an_account_without_a_fee_says_so_once_an_hour_and_orders_nothing():
 
 
 # ---- limits, refusals, pauses --------------------------------------------------------------------
-def test_a_closed_token_is_not_entered_again_during_the_cool_down():
+def test_a_closed_token_has_a_cool_down():
     one = told(0, 4, 5, 6, leave=(2,), cooldown_seconds=180)
     # Closed in round 3.
     Tape([one]).play(8)
@@ -700,7 +698,7 @@ def test_a_closed_token_is_not_entered_again_during_the_cool_down():
     assert said(one, "refusal")[0]["reason"] == "cooldown"
 
 
-def test_a_refusal_is_of_its_token_or_of_the_account():
+def test_a_refusal_concerns_its_token_or_the_account():
     """Of two tokens without decimals both are refused; for want of cash only the first."""
     one, other = told(0), told(0)
     other.account.cash = 1
@@ -711,7 +709,7 @@ def test_a_refusal_is_of_its_token_or_of_the_account():
     assert [facts["reason"] for facts in said(other, "refusal")] == ["no_cash"]
 
 
-def test_a_part_that_is_sold_reduces_and_the_rest_closes():
+def test_a_partial_sale_reduces_and_the_rest_closes():
     one = told(0, leave=(3, 6), share=5_000)
     tape = Tape([one]).play(6)
     one.strategy = replace(one.strategy, share=10_000)
@@ -731,7 +729,7 @@ def test_a_part_that_is_sold_reduces_and_the_rest_closes():
     }
 
 
-def test_a_refusal_is_said_once_an_hour():
+def test_a_refusal_is_noted_hourly():
     one = told(*range(200), mints=("A",))
     Tape([one], market=Market(MINUTE, [replace(token(), decimals=None)])).play(121)
     # Rounds 0, 60 and 120.
@@ -740,7 +738,7 @@ def test_a_refusal_is_said_once_an_hour():
     assert said(one, "refusal") == [told_once] * 3
 
 
-def test_of_different_refusals_ten_are_said_in_an_hour():
+def test_ten_different_refusals_are_noted_per_hour():
     """One a minute from START on: the eleventh and twelfth are not said; an hour after the first
     there is room for one again, and not a ms before.
     """
@@ -762,7 +760,7 @@ def test_of_different_refusals_ten_are_said_in_an_hour():
     assert one.refused == {("no_cash", None): START}
 
 
-def test_a_reason_for_a_review_is_given_once_and_of_one_position_once_while_it_is_open():
+def test_review_reasons_are_recorded_once_each():
     one = told()
     more = {"detail": "told", "at": START, "symbol": "AA"}
     for code, subject, about, reasons in (
@@ -790,7 +788,7 @@ def test_a_reason_for_a_review_is_given_once_and_of_one_position_once_while_it_i
     ]
 
 
-def test_tokens_are_awake_since_the_last_pause_of_all():
+def test_tokens_count_as_active_since_the_last_global_pause():
     """Pauses of a minute, or of three intervals where these are longer, are none yet."""
     for interval, patience in ((1_000, 60_000), (MINUTE, 3 * MINUTE)):
         market = Market(interval, [token("A"), token("B")])
@@ -810,7 +808,7 @@ def test_tokens_are_awake_since_the_last_pause_of_all():
         ]
 
 
-def test_strategies_see_what_was_known_at_the_snapshot():
+def test_strategies_see_what_the_snapshot_shows():
     """Flows until then that were seen with it or before."""
     snapshot = quote(3)
     flows = tuple(
@@ -849,7 +847,7 @@ def pause(effect, mint=None):
         ({"strategy": Told(max_positions=3)}, None),
     ],
 )
-def test_what_keeps_a_trader_from_a_token_is_said(changes, refusal):
+def test_reasons_against_a_token_are_recorded(changes, refusal):
     """It has orders for two others on their way."""
     one = told(0, mints=("B", "C"))
     Tape([one], mints="BC").play()
@@ -861,7 +859,7 @@ def test_what_keeps_a_trader_from_a_token_is_said(changes, refusal):
     assert found == (refusal and engine.Refusal(*refusal))
 
 
-def test_one_position_is_told_of_as_one():
+def test_a_single_position_is_described_in_the_singular():
     one = told(0, mints=("B",))
     Tape([one], mints="BC").play()
     one.strategy = Told(max_positions=1)
@@ -870,7 +868,7 @@ def test_one_position_is_told_of_as_one():
     )
 
 
-def test_orders_and_their_decisions_are_made_in_full():
+def test_orders_and_decisions_are_complete():
     """1 SOL buys 996,505,985 raw units of a million tokens beside 1,000 SOL, as test_measured has
     it, of which 95 % must come. What is gone is sold at once, at any price.
     """
@@ -934,9 +932,7 @@ def test_orders_and_their_decisions_are_made_in_full():
         ({"at": START - 1}, "clock_skew", False, False, [1], False),
     ],
 )
-def test_what_a_snapshot_does_to_the_market_depends_on_its_flaw(
-    changes, flaw, time, compared, kept, served
-):
+def test_a_snapshots_flaw_decides_its_effect(changes, flaw, time, compared, kept, served):
     """Whether it moves the time, the next is compared with it, it enters the window, and counts as
     another quote.
     """
@@ -952,7 +948,7 @@ def test_what_a_snapshot_does_to_the_market_depends_on_its_flaw(
     assert market.quoted_at == {"A": then.at if served else START}
 
 
-def test_a_decision_tells_sol_to_buy_for_and_tokens_to_sell():
+def test_a_decision_contains_sol_to_spend_or_tokens_to_sell():
     one = told(0, leave=(3,))
     Tape([one]).play(4)
     bought, sold = said(one, "decision")
@@ -1000,7 +996,7 @@ def test_a_pause_never_stops_an_exit():
     assert not one.account.positions
 
 
-def test_a_pause_notes_how_its_positions_ended():
+def test_a_pause_records_how_its_positions_ended():
     one = told(leave=(), adaptive="observe")
     one.pauses = [
         rules.Pause(
@@ -1020,7 +1016,7 @@ def test_a_pause_notes_how_its_positions_ended():
     assert facts["windowMs"] == DAY
 
 
-def test_changed_cash_is_reviewed_and_a_changed_pipeline_excludes_the_position():
+def test_changed_cash_opens_a_review_and_a_changed_pipeline_excludes_the_position():
     one = told(0)
     Tape([one]).play(3)
     one.account.positions["A"] = replace(one.account.positions["A"], pipeline="paper/0")
@@ -1040,7 +1036,7 @@ def test_changed_cash_is_reviewed_and_a_changed_pipeline_excludes_the_position()
     )
 
 
-def test_a_sale_of_nothing_is_a_double_exit():
+def test_selling_nothing_is_a_double_exit():
     one = told(0, leave=(3,))
     tape = Tape([one]).play(4)
     one.account.positions.clear()
@@ -1158,7 +1154,7 @@ WILD_QUOTE = st.fixed_dictionaries(
     st.integers(0, 18),
     st.booleans(),
 )
-def test_no_market_raises_and_every_lamport_stays(rounds, decimals, steady):
+def test_any_market_keeps_every_lamport(rounds, decimals, steady):
     """Prices of 1e-15 to 1e11 SOL, pools of 0.01 to 1,000,000 SOL, 0 to 18 decimals, and what is no
     number at all.
     """
@@ -1184,7 +1180,7 @@ def test_no_market_raises_and_every_lamport_stays(rounds, decimals, steady):
 
 @settings(max_examples=examples(10), deadline=None)
 @given(st.lists(ROUND, min_size=5, max_size=30))
-def test_the_same_snapshots_give_the_same_journal(rounds):
+def test_equal_snapshots_give_equal_diaries(rounds):
     def journal():
         return [
             orjson.dumps(
@@ -1203,7 +1199,7 @@ def test_the_same_snapshots_give_the_same_journal(rounds):
 
 
 # ---- what the second model added -----------------------------------------------------------------
-def test_the_same_quote_served_again_fills_nothing():
+def test_a_repeated_quote_fills_nothing():
     """Price, liquidity and volume as at the decision: not a later quote, however late."""
     one = told(0)
     tape = Tape([one], quiet={"volume": "50000"}).play(3)
@@ -1212,7 +1208,7 @@ def test_the_same_quote_served_again_fills_nothing():
     assert len(fills(one)) == 1 and fills(one)[0].at == START + 3 * MINUTE
 
 
-def test_another_pair_is_another_market_and_no_loss():
+def test_another_pair_is_another_market_and_not_a_loss():
     """The deepest pair changes to one with a thirtieth of the liquidity: nothing is gone."""
     one = told(0, leave=(4,))
     tape = Tape([one], quiet={"pair": "first"}).play(3)
@@ -1225,7 +1221,7 @@ def test_another_pair_is_another_market_and_no_loss():
     assert one.journal.positions[1].reason == "told" and adds_up(one)
 
 
-def test_a_token_whose_pair_changes_with_every_snapshot_has_no_usable_price():
+def test_a_token_that_changes_pairs_constantly_has_no_usable_price():
     """Two pools take turns at being the deepest, a tenth of the price below: nothing marks the
     position, so round 6 doubts it and round 1443 closes it, as if no price had come.
     """
@@ -1243,7 +1239,7 @@ def test_a_token_whose_pair_changes_with_every_snapshot_has_no_usable_price():
     assert position.cash == -SOL - network_fees(one) and adds_up(one)
 
 
-def test_strategies_see_the_prices_of_one_pair_alone():
+def test_strategies_see_one_pairs_prices_only():
     tape = Tape([], quiet={"pair": "one"}).play(5)
     tape.quiet = {"pair": "another"}
     tape.play(3)
@@ -1251,7 +1247,7 @@ def test_strategies_see_the_prices_of_one_pair_alone():
     assert [one.pair for one in tape.market.view("A").window] == ["another"] * 2
 
 
-def test_an_order_is_refused_where_the_pair_changed_on_it():
+def test_an_order_is_refused_if_its_pair_changed():
     one = told(0)
     Tape([one], quiet={"pair": "first"}).play().play(A={"pair": "second"})
     assert not fills(one)
@@ -1259,7 +1255,7 @@ def test_an_order_is_refused_where_the_pair_changed_on_it():
     assert said(one, "refusal") == [{"reason": "pair_changed", "detail": detail, "symbol": "AA"}]
 
 
-def test_a_fall_is_believed_when_a_second_snapshot_says_it():
+def test_a_second_snapshot_confirms_a_fall():
     """A hundredth of the price: no mark on the first, a loss that counts on the second."""
     one = told(0, leave=(4,))
     tape = Tape([one]).play(3).play(A={"price": "0.00001"})
@@ -1274,7 +1270,7 @@ def test_a_fall_is_believed_when_a_second_snapshot_says_it():
     )
 
 
-def test_a_fall_that_nobody_confirms_is_reviewed():
+def test_an_unconfirmed_fall_opens_a_review():
     one = told(0)
     Tape([one]).play(3).play(A={"price": "0.00001"}).play()
     assert [reason.code for reason in one.journal.review_reasons] == ["price_jump"]
@@ -1283,7 +1279,7 @@ def test_a_fall_that_nobody_confirms_is_reviewed():
 FALLING = ["0.0008", "0.00064", "0.00051", "0.00041", "0.00033", "0.00026"]
 
 
-def test_a_stop_stops_in_a_fast_fall():
+def test_a_stop_works_in_a_fast_fall():
     """20 % a minute: at 5 % worse than quoted it would never sell."""
     one = trader(1, Momentum(cooldown_seconds=86_400))
     held = Tape([one]).play(12)
@@ -1308,7 +1304,7 @@ class Worried(Told):
         return Exit(reason) if reason else None
 
 
-def test_a_stop_takes_the_place_of_a_sale_with_a_limit_and_of_no_other_stop():
+def test_a_stop_replaces_a_limited_sale_but_no_other_stop():
     one = trader(1, Worried(enter_at=(0,), latency_ms=60_000 * 5 // 2))
     Tape([one]).play(8)
     sales = [order for order in one.journal.orders.values() if order.side == "sell"]
@@ -1329,7 +1325,7 @@ def test_equity_is_what_the_pools_would_pay():
     assert SOL * 9_930 // 10_000 < position.worth < SOL * 9_955 // 10_000
 
 
-def test_held_tokens_may_be_asked_for_often():
+def test_held_tokens_may_be_requested_often():
     """Ten snapshots of one minute, six seconds apart: windows and time stops count intervals."""
     one = told(0, time_stop=3)
     tape = Tape([one]).play(3)
@@ -1351,7 +1347,7 @@ def test_held_tokens_may_be_asked_for_often():
         ("Market.push", FaultKey(None, "A")),
     ],
 )
-def test_what_goes_wrong_is_put_down_to_the_trader_or_the_token(monkeypatch, broken, found):
+def test_errors_are_assigned_to_the_trader_or_the_token(monkeypatch, broken, found):
     """Of two traders one fails, and the other is played on."""
     first, second = told(0, ident=1), told(0, ident=2)
     market = Market(MINUTE, [token("A"), token("B")])
@@ -1371,7 +1367,7 @@ def test_what_goes_wrong_is_put_down_to_the_trader_or_the_token(monkeypatch, bro
         engine.play(Market(MINUTE, [token("A")]) if found.trader else market, [first], snapshots, 0)
 
 
-def test_a_token_that_is_not_in_the_market_is_not_seen():
+def test_a_token_missing_from_the_market_is_not_traded():
     market, faults = Market(MINUTE, [token("A")]), Faults()
     seen = engine.check_snapshots(market, [quote(0, "Z"), quote(0, "A")], START, faults)
     assert list(seen) == ["A"] and faults.found == {}

@@ -52,7 +52,7 @@ def test_a_second_provider_is_asked_about_the_fall_of_a_held_token(holding):
     assert fall(holding) is None and holding.market.asked[SECOND] == 1
 
 
-def test_nobody_is_asked_about_smaller_falls_and_tokens_nobody_holds(holding):
+def test_smaller_falls_and_unheld_tokens_are_not_asked_about(holding):
     """0.0025 / 20 = 0.000125 is the bound."""
     assert fall(holding, "0.000125") is None
     store.replace_held([TWO])
@@ -71,7 +71,7 @@ def test_nobody_is_asked_about_smaller_falls_and_tokens_nobody_holds(holding):
         ({"body": b'{"data": []}'}, "returned no price for this pool"),
     ],
 )
-def test_without_an_answer_the_price_is_stored_and_the_reason_with_it(holding, answer, problem):
+def test_without_an_answer_the_price_is_stored_with_the_reason(holding, answer, problem):
     holding.market.answer(SECOND, **answer)
     assert fall(holding) == {"before": "0.0025", "price_sol": None, "problem": problem}
     assert Token.get(mint=ONE).price_sol == "0.0001"
@@ -97,18 +97,18 @@ def test_the_price_of_another_pool_confirms_nothing(holding):
         ("pool", None, "returned HTTP 500", (None, "returned HTTP 500")),
     ],
 )
-def test_only_a_price_of_the_same_pool_is_an_answer(pair, price, problem, found):
+def test_only_a_price_of_the_same_pool_counts(pair, price, problem, found):
     told = store.Quote(ONE, "geckoterminal", None, None, price, *[None] * 6, None, pair)
     assert judge_fall(Fall(ONE, "pool", "1"), told, problem) == ("1", *found)
 
 
-def test_a_limit_that_was_reached_is_named(holding):
+def test_an_exhausted_limit_is_named(holding):
     holding.scout.falls.pace.pause(60)
     assert fall(holding)["problem"] == "not queried, because its request limit was reached"
     assert holding.market.asked[SECOND] == 0
 
 
-def test_a_fall_is_of_one_pool():
+def test_a_fall_belongs_to_one_pool():
     before = Fall(ONE, "pool", "1")
     seen = store.Quote(ONE, "dexscreener", None, None, "0.01", *[None] * 6, None, "pool")
     last = Token(mint=ONE, price_sol="1", pair="pool")
@@ -143,7 +143,7 @@ def test_a_fall_that_two_providers_saw_counts_at_once():
 
 
 @pytest.mark.parametrize("second", [None, "0.001", "0.00005", "0"])
-def test_a_fall_that_the_second_provider_does_not_see_waits_for_the_next_snapshot(second):
+def test_a_fall_the_second_provider_does_not_see_waits_for_the_next_snapshot(second):
     """0.00005 is a twentieth of 0.001, and not below it."""
     one = told(0, leave=(3,))
     tape = Tape([one]).play(3).play(A=fallen(second))
@@ -153,13 +153,13 @@ def test_a_fall_that_the_second_provider_does_not_see_waits_for_the_next_snapsho
     assert one.account.positions["A"].marked_at == START + 4 * MINUTE and not one.reviewed
 
 
-def test_a_fall_that_only_one_snapshot_of_one_provider_saw_is_reviewed():
+def test_a_fall_seen_in_one_snapshot_of_one_provider_is_reviewed():
     one = told(0)
     Tape([one]).play(3).play(A=fallen("0.001")).play()
     assert [reason.code for reason in one.journal.review_reasons] == ["price_jump"]
 
 
-def test_a_fill_on_such_a_fall_says_what_it_rests_on():
+def test_a_fill_during_such_a_fall_states_its_basis():
     """Sold in round 3 what was ordered in round 2; without the second provider in round 4."""
     one, other = told(0, leave=(2,)), told(0, leave=(2,))
     Tape([one]).play(3).play(A=fallen("0.00001"))
@@ -168,13 +168,13 @@ def test_a_fill_on_such_a_fall_says_what_it_rests_on():
     assert fills(other)[-1].at == START + 4 * MINUTE and fills(other)[-1].marks == (SLIPPED,)
 
 
-def test_liquidity_that_is_gone_needs_no_second_provider():
+def test_gone_liquidity_needs_no_second_provider():
     one = told(0)
     Tape([one]).play(3).play(A={**fallen(), "pool": "0", "liquidity": "0"})
     assert one.journal.positions[1].reason == "liquidity_gone" and not one.reviewed
 
 
-def test_what_the_second_provider_said_is_part_of_the_proof(db, settings, monkeypatch):
+def test_the_second_providers_response_is_stored_as_proof(db, settings, monkeypatch):
     """A purchase that was on its way fills on the fall itself."""
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
     stage = Stage(settings).list_token()

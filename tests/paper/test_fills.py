@@ -72,7 +72,7 @@ def received(done):
 
 
 # ---- one trade -----------------------------------------------------------------------------------
-def test_a_buy_pays_up():
+def test_a_purchase_pays_more_than_the_quote():
     done = fill(order(), quote(0), NEVER_TRADED, first=True)
     assert 0 <= swap_in(1) * 10**6 - done.raw < 2
     # 0.25 % of 1 SOL.
@@ -81,7 +81,7 @@ def test_a_buy_pays_up():
     assert done.cash == -(SOL + done.network_fee + RENT)
 
 
-def test_a_sale_receives_less():
+def test_a_sale_receives_less_than_the_quote():
     done = fill(order("sell", 10**9), quote(0), NEVER_TRADED, last_raw=10**9)
     assert done.mid == SOL and done.slippage > 0 and done.rent == -RENT
     assert 0 <= swap_out(Fraction(1000)) * SOL - received(done) < 3
@@ -112,7 +112,7 @@ def test_the_fee_follows_venue_and_market_capitalization(venue, cap_usd, bps):
 
 
 @pytest.mark.parametrize("venue", ["raydium/clmm", "meteora/dlmm", "orca", "elsewhere", None])
-def test_pools_that_nobody_can_price_are_filled_wide_and_do_not_count(venue):
+def test_uncalibrated_pools_fill_worse_and_do_not_count(venue):
     done = fill(order(), quote(0, venue=venue), NEVER_TRADED)
     exact = swap_in(1, fee=Fraction(1, 100)) * Fraction(95, 100) * 10**6
     assert 0 <= exact - done.raw < 2 and done.marks == ("uncalibrated",)
@@ -122,7 +122,7 @@ def test_pools_that_nobody_can_price_are_filled_wide_and_do_not_count(venue):
 
 
 # ---- launch curves -------------------------------------------------------------------------------
-def test_a_launch_curve_follows_from_the_price_alone():
+def test_a_launch_curve_follows_from_the_price():
     """At 0.00000004509 SOL a token: 30 SOL x 1,073,000,000 tokens stay, so sol = sqrt(k * p)."""
     told = "0.000000045096916317"
     snapshot = quote(0, venue="pumpfun", price=told, pool=None, liquidity=None)
@@ -138,7 +138,7 @@ def test_a_launch_curve_follows_from_the_price_alone():
     assert abs(exact - done.raw) * 10**10 < exact and not done.marks
 
 
-def test_a_curve_pays_out_no_more_than_was_paid_in():
+def test_a_curve_pays_out_at_most_what_was_paid_in():
     """At its first price a curve holds 30 virtual SOL and nothing else."""
     first = format(Fraction(30, 1_073_000_000).__float__(), ".18f")
     snapshot = quote(0, venue="pumpfun", price=first, pool=None, liquidity=None)
@@ -149,7 +149,7 @@ def test_a_curve_pays_out_no_more_than_was_paid_in():
     assert 0 < sold.mid - sold.slippage <= bought.mid + bought.slippage
 
 
-def test_a_price_on_no_curve_is_not_calibrated():
+def test_a_price_off_the_curve_is_uncalibrated():
     snapshot = quote(0, venue="pumpfun", price="1", pool=None, liquidity=None)
     assert fill(order(), snapshot, NEVER_TRADED).marks == ("liquidity_unknown",)
 
@@ -166,7 +166,7 @@ def test_a_round_trip_in_a_quiet_pool_pays_its_impact_once():
     assert Fraction(-51, 10_000) < result < Fraction(-49, 10_000)
 
 
-def test_volume_that_passes_wears_the_memory_away():
+def test_volume_erodes_the_pools_memory():
     """Both sides are worth 300,000 USD: after 150,000 USD of volume half of the flow is left."""
     memory = Memory(10 * SOL, quote(0), 1)
     five_minutes = quote(5, volume5m_usd="150000")
@@ -182,21 +182,21 @@ def test_volume_that_passes_wears_the_memory_away():
     assert fills.carry(memory, quote(9, volume="0"), 6) == 10 * SOL
 
 
-def test_what_was_sold_wears_away_with_a_pool_that_shrank():
+def test_sold_amounts_erode_with_a_shrinking_pool():
     """Of 1,000 SOL 250 are left, and a quarter of what simulated sales took out."""
     memory, shrunk = Memory(-8 * SOL, quote(0), 1), quote(1, pool="250", volume="0")
     assert fills.carry(memory, shrunk, 6) == -2 * SOL
     assert fills.carry(memory._replace(flow=8 * SOL), shrunk, 6) == 2 * SOL
 
 
-def test_of_a_pool_whose_depth_is_not_told_nothing_is_known_to_have_gone():
+def test_a_pool_of_unknown_depth_is_not_considered_drained():
     """Neither before nor after, and so not in between."""
     told, untold = quote(0), quote(1, pool=None, liquidity=None)
     assert fills.carry(Memory(10 * SOL, told, 1), untold, 6) == 10 * SOL
     assert fills.carry(Memory(10 * SOL, untold, 1), quote(2, volume="0"), 6) == 10 * SOL
 
 
-def test_a_position_of_a_drained_pool_is_not_dripped_out_of_it():
+def test_a_drained_pool_cannot_be_emptied_in_small_sales():
     """1 SOL bought at 20 SOL, the pool drained to 1.2 at the same price: 950 tokens into 1,143 and
     1.26 SOL bring 0.57 SOL.
     """
@@ -218,7 +218,7 @@ def test_a_position_of_a_drained_pool_is_not_dripped_out_of_it():
     assert abs(received(whole) - total) < SOL // 10_000
 
 
-def test_all_holders_of_a_drained_pool_share_what_it_holds():
+def test_holders_of_a_drained_pool_share_its_rest():
     """Twenty holders of 5,000 tokens beside 0.3 SOL and 300 tokens: together no more than 0.3."""
     drained, memory, paid = quote(0, pool="0.3", liquidity="90"), NEVER_TRADED, []
     for number in range(20):
@@ -231,7 +231,7 @@ def test_all_holders_of_a_drained_pool_share_what_it_holds():
     assert 0 <= together - sum(paid) < 60 and paid == sorted(paid, reverse=True)
 
 
-def test_what_others_sold_makes_no_purchase_cheaper():
+def test_others_sales_make_no_purchase_cheaper():
     memory = Memory(-100 * SOL, quote(0), 1)
     alone = fill(order(), quote(0), NEVER_TRADED)
     after = fill(order(), quote(0), memory)
@@ -239,7 +239,7 @@ def test_what_others_sold_makes_no_purchase_cheaper():
 
 
 # ---- limits and taxes ----------------------------------------------------------------------------
-def test_an_order_far_worse_than_quoted_fails_and_pays_the_network():
+def test_an_order_far_worse_than_quoted_fails_and_pays_network_costs():
     """Quoted 1,000,000 raw units; the limit is a twentieth."""
     fair = fill(order(), quote(0), NEVER_TRADED)
     limited = order(least=fair.raw * 95 // 100)
@@ -249,7 +249,7 @@ def test_an_order_far_worse_than_quoted_fails_and_pays_the_network():
     assert failed.raw == 0 and failed.cash == -failed.network_fee < 0
 
 
-def test_a_transfer_fee_is_charged_both_ways():
+def test_a_transfer_fee_applies_both_ways():
     """9.99 % each way."""
     bought = fill(order(transfer_bps=999), quote(0), NEVER_TRADED)
     plain = fill(order(), quote(0), NEVER_TRADED)
@@ -299,7 +299,7 @@ def test_changing_a_constant_without_a_new_id_fails(monkeypatch):
 
 
 # ---- what is held --------------------------------------------------------------------------------
-def test_a_position_is_worth_what_its_pool_would_pay():
+def test_a_position_is_worth_its_pools_payout():
     raw = 50_000 * 10**6
     exact = swap_out(Fraction(50_000)) * SOL
     assert 0 <= exact - liquidate(raw, quote(0), TERMS, NEVER_TRADED) < 3
@@ -326,7 +326,7 @@ def test_liquidity_is_gone_below_100_usd_or_a_twentieth_of_the_entry(changes, go
     assert is_gone(quote(0, **changes), 300_000_00) is gone
 
 
-def test_a_hundred_dollars_are_still_there():
+def test_exactly_one_hundred_dollars_is_not_gone():
     assert not is_gone(quote(0, liquidity="100"), None)
     assert is_gone(quote(0, liquidity="99.99"), None)
 
@@ -347,7 +347,7 @@ WANTED = st.tuples(
 
 @settings(max_examples=examples(100), deadline=None)
 @given(PRICES, POOLS, LIQUIDITY, VENUE, st.integers(0, 18), st.lists(WANTED, max_size=10))
-def test_no_pool_raises_and_no_lamport_is_made(price, pool, liquidity, venue, decimals, wanted):
+def test_no_pool_creates_lamports(price, pool, liquidity, venue, decimals, wanted):
     """Any price from 1e-15 to 9e10 SOL, any pool, any decimals, no volume that refills it: what all
     take out together is what the pool held and what they put in.
     """
@@ -403,7 +403,7 @@ def exact_sale(raw, price, decimals, reserve, venue):
     st.integers(1, 10**13),
     st.sampled_from(["raydium", "raydium/cpmm", "pumpfun"]),
 )
-def test_no_sale_pays_more_than_the_exact_formula(raw, price, decimals, reserve, venue):
+def test_no_sale_beats_the_exact_formula(raw, price, decimals, reserve, venue):
     """At 0 to 18 decimals; `python -m bench sales` tries 100,000."""
     text, pool = f"{price}e-15", f"{reserve}e-9"
     snapshot = quote(0, price=text, pool=pool, venue=venue, market_cap_usd=None)
@@ -416,7 +416,7 @@ def test_no_sale_pays_more_than_the_exact_formula(raw, price, decimals, reserve,
         assert paid <= exact_sale(found.raw, Fraction(text), decimals, reserve, venue)
 
 
-def test_pumpswap_is_priced_on_its_vault_and_what_it_counts_beyond_it():
+def test_pumpswap_uses_vault_and_virtual_reserves():
     """A vault of 100 SOL priced as if it held 130: at 200 USD a SOL its tokens are worth 26,000,
     both sides 46,000. Of 1 SOL the fee of 1.25 % goes first.
     """
@@ -436,7 +436,7 @@ def test_pumpswap_is_priced_on_its_vault_and_what_it_counts_beyond_it():
     )
 
 
-def test_a_sale_and_a_purchase_see_the_token_side_rounded_against_them():
+def test_token_reserves_round_against_the_trader():
     """7 lamports at 3 SOL a token without decimals: none to buy, one to sell against."""
     snapshot = quote(0, price="3", pool="7e-9")
     assert fills.find_pool(snapshot, 0, "buy").raw == 0
@@ -445,13 +445,13 @@ def test_a_sale_and_a_purchase_see_the_token_side_rounded_against_them():
     assert [fills.shift(pool, -3, side).raw for side in ("buy", "sell")] == [103, 104]
 
 
-def test_every_minute_is_another_quote():
+def test_each_minute_is_a_new_quote():
     """What the tests above lean on."""
     assert quote(0).quote != quote(1).quote and quote(1).at - quote(0).at == MINUTE
 
 
 # ---- what passes through a pool ------------------------------------------------------------------
-def test_a_side_is_half_of_the_liquidity_or_follows_from_the_curve():
+def test_a_side_is_half_the_liquidity_or_follows_from_the_curve():
     """At 30 SOL x 1.073e9 tokens and 0.00000004 SOL a token the curve holds sqrt(k p) = 35.88...
     SOL, at 200 USD each 7,176 USD.
     """
@@ -470,7 +470,7 @@ def test_a_side_is_half_of_the_liquidity_or_follows_from_the_curve():
 
 
 # ---- closed at once ------------------------------------------------------------------------------
-def test_what_has_no_price_for_a_day_is_closed_at_nothing():
+def test_a_day_without_a_price_closes_at_zero():
     """2,000 tokens at a mark of 0.001: 2 SOL are lost; the network is paid, the rent comes back."""
     one, costs = order("sell", 2_000 * 10**6), NetworkCosts(7, 7, 7)
     # No pool is asked, whatever it is.
@@ -481,7 +481,7 @@ def test_what_has_no_price_for_a_day_is_closed_at_nothing():
     assert (done.snapshot, done.at, done.reason) == (quote(3).id, quote(3).at, "told")
 
 
-def test_a_write_off_pays_the_fee_of_its_venue_and_no_more_than_the_mark():
+def test_a_write_off_pays_its_venues_fee_and_at_most_the_mark():
     """1,000 tokens into a million beside 1,000 SOL, at 500,000 USD of market capitalization: 2,500
     SOL, from where 1.10 % are taken. Half the price is the mark: the pool is taken at that price.
     """
@@ -513,7 +513,7 @@ def test_a_pool_of_one_raw_unit_still_pays():
 SEVEN = {"price": "0.0007", "pool": None, "liquidity": None}
 
 
-def test_of_unknown_depth_a_sol_moves_at_most():
+def test_with_unknown_depth_one_sol_moves_at_most():
     """Of 0.9975 SOL each way 1,425 tokens at 0.0007, less 5 %; of any sale a SOL's worth, 1,428.57
     tokens, which pay 0.95 SOL less the lamport that is cut.
     """
@@ -533,7 +533,7 @@ def test_of_unknown_depth_a_sol_moves_at_most():
     assert remember(NEVER_TRADED, fill(order(), fair, NEVER_TRADED), fair).blind is None
 
 
-def test_a_limit_is_kept_by_what_brings_just_as_much():
+def test_a_limit_accepts_an_equal_amount():
     fair = fill(order(), quote(0), NEVER_TRADED)
     assert not fill(order(least=fair.raw), quote(0), NEVER_TRADED).failed
     assert fill(order(least=fair.raw + 1), quote(0), NEVER_TRADED).failed
@@ -542,7 +542,7 @@ def test_a_limit_is_kept_by_what_brings_just_as_much():
     assert fill(order("sell", 10**9, least=received(sale) + 1), quote(0), NEVER_TRADED).failed
 
 
-def test_a_fall_that_two_providers_saw_is_marked_beside_what_else_is():
+def test_a_fall_two_providers_saw_is_flagged():
     """From 21 times the price, which the second provider tells, too."""
 
     def marks(**more):
@@ -557,20 +557,20 @@ def test_a_fall_that_two_providers_saw_is_marked_beside_what_else_is():
     assert marks(**SEVEN) == ("liquidity_unknown", "fall_seen_twice")
 
 
-def test_nobody_buys_of_a_pool_that_was_emptied():
+def test_nothing_is_bought_from_an_emptied_pool():
     """All 1,000 SOL were taken out of it by simulation."""
     empty = Memory(-1_000 * SOL, quote(0), 1)
     assert fill(order("sell", 10**9), quote(0), empty) is None
     assert liquidate(10**9, quote(0), TERMS, empty) == 0
 
 
-def test_one_unit_is_worth_something_and_none_nothing():
+def test_one_unit_has_a_value_and_zero_has_none():
     """Of a token without decimals: 10**12 lamports // 1,000,001 less 25 basis points."""
     assert liquidate(1, quote(0), Terms(0, 0), NEVER_TRADED) == 999_999 - 2_500
     assert liquidate(0, quote(0), Terms(0, 0), NEVER_TRADED) == 0
 
 
-def test_a_pool_moves_along_its_own_curve_and_ends_at_nothing():
+def test_a_pool_moves_along_its_curve_and_ends_at_zero():
     """100 by 100: twice the lamports leave half of the tokens, and half of them twice as many."""
     pool = State(100, 100, 50, 20)
     assert fills.shift(pool, 100) == (200, 50, 150, 0)
@@ -580,11 +580,11 @@ def test_a_pool_moves_along_its_own_curve_and_ends_at_nothing():
     assert fills.shift(pool, -100) == (0, 0, 0, 0) == fills.shift(pool, -101)
 
 
-def test_pools_are_told_apart_by_their_pair_or_mint():
+def test_pools_are_identified_by_pair_or_mint():
     assert (fills.pool_key(quote(0, pair="P")), fills.pool_key(quote(0))) == ("P", "A")
 
 
-def test_the_shortest_window_that_covers_the_time_tells_what_passed():
+def test_the_shortest_covering_window_gives_the_volume():
     """Of a side of 150,000 USD. 300 USD in five minutes, 1,200 in an hour, 4,800 in a day; beyond
     a day, and where shorter ones are all that is told, at that rate.
     """
@@ -605,7 +605,7 @@ def test_the_shortest_window_that_covers_the_time_tells_what_passed():
 
 
 @pytest.mark.parametrize("end, beyond", [(2_771_010 * 10**8, -1), (1_083_730 * 10**9, 1)])
-def test_a_curve_ends_a_hundredth_beyond_what_it_may_hold(end, beyond):
+def test_a_curve_ends_one_percent_beyond_its_maximum(end, beyond):
     """99 % of the 279,900,000 tokens that nobody can buy; 101 % of all 1,073,000,000. Lamports
     times raw units are always the same on it; a price is 10**24 of a SOL for 10**6 raw units.
     """
@@ -615,7 +615,7 @@ def test_a_curve_ends_a_hundredth_beyond_what_it_may_hold(end, beyond):
         assert (found and found.raw) == (tokens if lies else None)
 
 
-def test_a_price_cut_to_a_few_digits_lies_on_the_curve_still():
+def test_a_price_rounded_to_a_few_digits_is_on_the_curve():
     """279,000,000 tokens are 99.7 % of what nobody can buy, 276,000,000 are 98.6 %; at the other
     end 1,083,000,000 are 100.9 % of all, 1,085,000,000 are 101.1 %.
     """

@@ -37,7 +37,7 @@ def drift(one, snapshot):
     return measured.measure(one, "no_pool", snapshot).drift_bps
 
 
-def test_a_purchase_is_measured_by_what_it_brought():
+def test_a_purchase_is_measured_by_its_proceeds():
     """1,000 SOL beside a million tokens; 1 SOL less 25 basis points buys 0.9975 * 10**12 /
     1000.9975 raw units. One that got a hundredth less is 100 basis points off.
     """
@@ -48,14 +48,14 @@ def test_a_purchase_is_measured_by_what_it_brought():
     assert drift(swap(raw=expected * 101 // 100 + 1), quote(0)) == -100
 
 
-def test_of_a_pool_of_a_hundred_lamports_each_counts():
+def test_every_lamport_of_a_tiny_pool_counts():
     """Beside a hundred raw units: of 101 lamports one is the fee, and 100 * 100 / 200 are got."""
     small = quote(0, pool="0.0000001")
     assert drift(swap(lamports=101, raw=45), small) == 1_000
     assert drift(swap(lamports=101, raw=6_000), small) == -1_000_000
 
 
-def test_a_sale_is_measured_by_the_lamports_it_brought():
+def test_a_sale_is_measured_by_its_lamports():
     """1,000 tokens into a million beside 1,000 SOL: 1000 SOL * 10**9 / (10**12 + 10**9) less 25
     basis points, both cut for the trader.
     """
@@ -64,7 +64,7 @@ def test_a_sale_is_measured_by_the_lamports_it_brought():
     assert drift(swap("sell", expected, 10**9), quote(0)) == 0
 
 
-def test_nothing_is_said_of_another_venue_or_without_a_price():
+def test_other_venues_and_missing_prices_are_not_measured():
     assert drift(swap(raw=1, venue="pumpswap"), quote(0)) is None
     assert drift(swap(raw=1), quote(0, price=None)) is None
     assert drift(swap(raw=1, lamports=0), quote(0)) is None
@@ -74,7 +74,7 @@ def model_errors(*bps):
     return [measured.Measured(one, 9_000) for one in bps]
 
 
-def test_a_venue_counts_by_the_model_errors_of_its_own_receipts_from_ten_on():
+def test_a_venue_needs_ten_receipts_of_its_own():
     """Of ten errors nine are at most 300: the ninth of ten is the 90th percentile. Drift counts for
     nothing.
     """
@@ -105,7 +105,7 @@ def pool_of(one, venue="Raydium v4", sol=1_000 * SOL, raw=10**12, fee=25):
     return PoolReading(venue, "P", fee, "input", False, before, after)
 
 
-def test_a_swap_is_measured_by_the_reserves_of_its_own_transaction():
+def test_a_swap_is_measured_against_its_own_reserves():
     """1 SOL into 1,000 SOL and 10**12 units at 25 basis points: 996,505,985 units. A snapshot of a
     pool that moved since is drift, not an error of the model.
     """
@@ -124,7 +124,7 @@ def test_a_swap_is_measured_by_the_reserves_of_its_own_transaction():
     assert measured.measure(dear, pool_of(dear, fee=400), None).bps == 375
 
 
-def test_only_a_pool_that_the_swap_had_to_itself_is_measured():
+def test_only_a_pool_used_by_one_swap_is_measured():
     one = swap(raw=996_505_985)
     unknown = measured.Measured(None, None)
     assert measured.measure(one, pool_of(one, "PumpSwap"), None) == unknown
@@ -132,7 +132,7 @@ def test_only_a_pool_that_the_swap_had_to_itself_is_measured():
     assert measured.measure(one, "route", None) == unknown
 
 
-def test_a_pool_that_the_formula_misses_counts_as_the_worst_error():
+def test_a_missed_formula_counts_as_the_worst_error():
     found = measured.measure(swap(raw=996_505_985), "not_reproduced", quote(0))
     assert found == measured.Measured(measured.WORST_BPS, 0)
     errors = [measured.Measured(0, None)] * 18 + [found] * 2
@@ -140,7 +140,7 @@ def test_a_pool_that_the_formula_misses_counts_as_the_worst_error():
     assert not measured.describe_error("raydium", [*errors, found], AT).is_eligible
 
 
-def test_a_fee_by_market_capitalization_needs_the_snapshot_before():
+def test_a_fee_by_market_capitalization_needs_an_earlier_snapshot():
     """At 1,000 SOL of market capitalization PumpSwap takes 120 basis points."""
     real = 10**12 * 988_000_000 // (1_000 * SOL + 988_000_000)
     one = swap(raw=real, venue="pumpswap")
@@ -151,7 +151,7 @@ def test_a_fee_by_market_capitalization_needs_the_snapshot_before():
 
 
 @pytest.mark.parametrize("percent", [1, 3, 5])
-def test_swaps_of_a_perfect_model_are_off_by_rounding_alone(percent):
+def test_a_perfect_models_error_is_rounding_only(percent):
     """However far prices move: each swap is up to a minute after its snapshot."""
     model, drift = try_swaps(500, percent / 100)
     assert model == 0 and drift > 100 * percent
@@ -188,7 +188,7 @@ def test_recorded_transactions_measure_the_model(receipts):
 @pytest.mark.parametrize(
     "eligible, mark", [(None, ()), ({"raydium"}, ()), ({"x"}, ("venue_unproven",))]
 )
-def test_a_close_at_an_unproven_venue_is_left_out(eligible, mark):
+def test_a_close_at_an_unproven_venue_is_excluded(eligible, mark):
     one = trader(1, Told(enter_at=(0,), leave_at=(3,)))
     tape = Tape([one], market=Market(60_000, [token("A")]))
     tape.market.eligible = None if eligible is None else frozenset(eligible)
@@ -200,7 +200,7 @@ def test_a_close_at_an_unproven_venue_is_left_out(eligible, mark):
     )
 
 
-def test_quantiles_are_nearest_ranks():
+def test_quantiles_use_the_nearest_rank():
     """Of 1 to 40 the 20th, the 30th and the 36th."""
     found = [measured.find_quantile(range(1, 41), percent) for percent in (50, 75, 90)]
     assert found == [20, 30, 36]
@@ -255,7 +255,7 @@ def store_snapshot(at, price="0.001", venue="raydium", **more):
     )
 
 
-def test_swaps_of_observed_wallets_are_measured_once_by_the_snapshot_before(db):
+def test_observed_swaps_are_measured_once_with_the_earlier_snapshot(db):
     """The purchase of the first test, its fee and tip apart; of the snapshots of 80 s and 20 s
     before and of 1 s after, the one of 20 s before.
     """
@@ -275,7 +275,7 @@ def test_swaps_of_observed_wallets_are_measured_once_by_the_snapshot_before(db):
     }
 
 
-def test_what_came_beside_the_venue_is_not_what_the_pool_gave(db):
+def test_outside_value_is_not_the_pools_output(db):
     """A stranger's hundred units beside those that the model says; and as much SOL beside."""
     store_snapshot(AT - 20_000)
     beside = (("A", 100, 6),)
@@ -285,7 +285,7 @@ def test_what_came_beside_the_venue_is_not_what_the_pool_gave(db):
     assert (row.raw, row.lamports, row.drift_bps) == ("996505985", SOL, 0)
 
 
-def test_a_trade_is_measured_as_the_ledger_wrote_it(db):
+def test_measurements_use_the_ledgers_trades(db):
     """A purchase of 1,000,000 units for 0.001 SOL, which the observer saw."""
     story = Story()
     story.fund("ada", 10**9)
@@ -300,7 +300,7 @@ def test_a_trade_is_measured_as_the_ledger_wrote_it(db):
     assert (row.raw, row.lamports) == ("1000000", 1_000_000)
 
 
-def test_what_cannot_be_measured_is_left_out(db):
+def test_unmeasurable_swaps_are_skipped(db):
     store_snapshot(AT - measured.MAX_AGE_MS - 1)
     store_swap(1, 1_000)
     assert measured_store.measure_swaps(AT + 60_000) == 0
@@ -313,7 +313,7 @@ def test_what_cannot_be_measured_is_left_out(db):
     assert [row.uid for row in RealFill.select()] == ["trade 1"]
 
 
-def test_swaps_that_cannot_be_measured_keep_no_newer_one_waiting(db, monkeypatch):
+def test_unmeasurable_swaps_do_not_block_newer_ones(db, monkeypatch):
     """Three of a token that had no snapshot yet, as a bot buys that is quicker than the scout."""
     monkeypatch.setattr(measured_store, "MAX_SWAPS", 2)
     for number in (1, 2, 3):
@@ -338,7 +338,7 @@ def test_a_swap_with_its_reserves_needs_no_snapshot(db):
     assert RealFill.get(uid="trade 2").bps is None
 
 
-def test_own_receipts_with_reserves_decide_whether_a_venue_counts(db):
+def test_own_receipts_with_reserves_decide_about_a_venue(db):
     """Ten exact swaps at PumpSwap, whose fee at 1,000 SOL of market capitalization is 120."""
     one = swap(raw=10**12 * 988_000_000 // (1_000 * SOL + 988_000_000), venue="pumpswap")
     store_snapshot(AT - 5_000, venue="pumpswap", market_cap_usd="200000", price_usd="0.2")
@@ -351,7 +351,7 @@ def test_own_receipts_with_reserves_decide_whether_a_venue_counts(db):
     assert "pumpswap" in measured.list_eligible(measured_store.list_errors(AT))
 
 
-def test_a_damaged_entry_keeps_no_other_swap_waiting(db):
+def test_a_damaged_entry_does_not_block_other_swaps(db):
     store_snapshot(AT - 5_000)
     store_swap(1, 1_000)
     store_swap(2, 1_000)
@@ -362,7 +362,7 @@ def test_a_damaged_entry_keeps_no_other_swap_waiting(db):
     assert RealFill.get().uid == "trade 2"
 
 
-def test_ten_own_receipts_decide_whether_a_venue_counts(db):
+def test_ten_own_receipts_decide_about_a_venue(db):
     """Ten sales a twentieth below the snapshot are drift; as errors of the model they decide."""
     store_snapshot(AT - 5_000)
     pool = 1_000 * SOL * 10**9 // (10**12 + 10**9)
@@ -386,7 +386,7 @@ def test_ten_own_receipts_decide_whether_a_venue_counts(db):
     assert measured.list_eligible(later) == {"pumpfun", "raydium"}
 
 
-def test_network_costs_are_read_from_own_receipts_once_a_day(db):
+def test_network_costs_are_recomputed_once_a_day(db):
     """Of 30 swaps that paid 5,000 and 1,000 to 30,000 lamports of tip: the 15th, 23rd and 27th.
     Of the 14 that paid rent the 7th: that of number 13.
     """
@@ -414,7 +414,7 @@ def test_network_costs_are_read_from_own_receipts_once_a_day(db):
     assert NetworkCost.select().count() == 2
 
 
-def test_nothing_is_said_of_a_sale_that_would_bring_nothing():
+def test_a_sale_without_proceeds_is_not_measured():
     """One raw unit of a million tokens beside 1,000 SOL is worth a lamport, all of it fee."""
     assert drift(swap("sell", 1, 1), quote(0)) is None
     assert drift(swap("buy", 1, 1), quote(0)) is None

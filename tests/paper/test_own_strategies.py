@@ -73,7 +73,7 @@ def follow(place, family, name="Dora"):
         with_files.close()
 
 
-def test_the_example_buys_a_dip_and_its_record_says_whose_it_is(place):
+def test_the_example_buys_a_dip_and_its_record_names_its_author(place):
     shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
     trader = follow(place, "own:dip_buyer")
     place.play([*FALL, "0.00085", "0.00086"])
@@ -105,7 +105,7 @@ def test_the_example_buys_a_dip_and_its_record_says_whose_it_is(place):
         ("return Enter('go', 'go')", "return Exit('sold', 0)", "decided Exit"),
     ],
 )
-def test_a_file_that_fails_stops_its_traders_alone(place, enter, leave, said):
+def test_a_failing_file_stops_only_its_traders(place, enter, leave, said):
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     mine, other = follow(place, "own:mine"), place.trader("Ada", start="standard")
     place.write("mine", BEGINNING.format(enter=enter, leave=leave))
@@ -123,20 +123,20 @@ def test_a_file_that_fails_stops_its_traders_alone(place, enter, leave, said):
 @pytest.mark.parametrize(
     "text", ["this is no Python", "x = 1", "STRATEGY = 7", "import nothing_of"]
 )
-def test_a_file_that_is_no_strategy_is_a_sentence(place, text):
+def test_an_invalid_strategy_file_is_one_sentence(place, text):
     place.write("mine", text)
     with pytest.raises(Problem, match="strategy file mine.py failed"):
         follow(place, "own:mine")
 
 
-def test_the_single_file_cannot_run_one_and_says_so(place, monkeypatch):
+def test_the_single_file_refuses_own_strategies(place, monkeypatch):
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     monkeypatch.setattr(own.sys, "frozen", True, raising=False)
     with pytest.raises(Problem, match="the single file has no Python"):
         follow(place, "own:mine")
 
 
-def test_a_relative_data_dir_is_found(place, monkeypatch):
+def test_a_relative_data_dir_works(place, monkeypatch):
     """As `DATA_DIR` is by default."""
     shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
     monkeypatch.chdir(place.folder.parent.parent)
@@ -147,7 +147,7 @@ def test_a_relative_data_dir_is_found(place, monkeypatch):
         files.close()
 
 
-def test_an_endless_loop_ends(place, monkeypatch):
+def test_an_endless_loop_is_stopped(place, monkeypatch):
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     follow(place, "own:mine")
     follow(place, "own:mine", "Dara")
@@ -216,7 +216,7 @@ def test_a_file_may_start_threads(place):
 
 
 @pytest.mark.parametrize("kind", ["Enter", "Refusal"])
-def test_control_characters_of_a_file_reach_no_diary(place, kind):
+def test_control_characters_in_a_file_reach_no_diary(place, kind):
     """NUL, ESC, a C1 control, half a surrogate pair, a bidi override and a line break."""
     hostile = r"'a\0b\x1b[31mc\x9bd\ud800e\u202ef\n\tg'"
     enter = f"from paper.strategies import Refusal\n        return {kind}('go', {hostile})"
@@ -228,7 +228,7 @@ def test_control_characters_of_a_file_reach_no_diary(place, kind):
     assert details == {"ab[31mcdef g"}
 
 
-def test_control_characters_of_what_a_file_raises_reach_no_diary(place):
+def test_control_characters_in_an_exception_reach_no_diary(place):
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     follow(place, "own:mine")
     enter = r"raise type('Bad\x1b[2J\x07', (Exception,), {})"
@@ -239,7 +239,7 @@ def test_control_characters_of_what_a_file_raises_reach_no_diary(place):
 
 
 @pytest.mark.parametrize("line", ["no JSON", "7", "[" * 100_000, '{"error": 7}', "{}"])
-def test_a_file_that_writes_into_its_answers_fails_alone(place, line):
+def test_a_file_that_prints_fails_alone(place, line):
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     follow(place, "own:mine")
     enter = (
@@ -253,7 +253,7 @@ def test_a_file_that_writes_into_its_answers_fails_alone(place, line):
     assert "wrote something other than responses" in trouble.what
 
 
-def test_a_file_that_others_may_write_is_not_run(place):
+def test_a_file_writable_by_others_is_refused(place):
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     for path, mode, good in (
         (place.folder / "mine.py", 0o664, 0o600),
@@ -270,7 +270,7 @@ def test_a_file_that_others_may_write_is_not_run(place):
         follow(place, "own:nothing")
 
 
-def test_settings_have_the_bounds_of_the_file(place):
+def test_settings_have_the_files_bounds(place):
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     files = OwnFiles(place.folder.parent, "on")
     made = files.read_strategy("own:mine", {"mine": 9, "stopBps": 500})
@@ -281,7 +281,7 @@ def test_settings_have_the_bounds_of_the_file(place):
     files.close()
 
 
-def test_what_a_file_tells_of_its_settings_holds_at_both_bounds():
+def test_setting_bounds_are_inclusive():
     shared = {public_name(one.name): [one.default, 1, 9] for one in fields(Strategy)}
     file = SimpleNamespace(bounds={**shared, "mine": [4, 2, 6]})
     for value in (2, 6):
@@ -301,7 +301,7 @@ def test_what_a_file_tells_of_its_settings_holds_at_both_bounds():
     assert refused.value.field == "other"
 
 
-def test_each_file_is_a_strategy_of_its_own(place):
+def test_each_file_is_a_separate_strategy(place):
     """Each by its own bounds, whichever was asked first."""
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
     wider = BEGINNING.replace("setting(1, 0, 9)", "setting(1, 0, 99)")
@@ -313,21 +313,21 @@ def test_each_file_is_a_strategy_of_its_own(place):
     files.close()
 
 
-def test_a_file_reads_what_lies_beside_it(place):
+def test_a_file_can_read_its_neighbors(place):
     (place.folder / "mints.txt").write_text("MintA")
     text = "assert open('mints.txt').read() == 'MintA'\n"
     place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
     assert follow(place, "own:mine").family == "own:mine"
 
 
-def test_a_process_knows_no_secrets(place, monkeypatch):
+def test_the_process_has_no_secrets(place, monkeypatch):
     monkeypatch.setenv("SECRET_KEY", "very secret")
     text = "import os\nassert 'SECRET_KEY' not in os.environ\nprint('noise')\n"
     place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
     assert follow(place, "own:mine").family == "own:mine"
 
 
-def test_they_are_off_by_default_and_no_form_offers_them(db, settings, service):
+def test_own_strategies_are_off_by_default_and_in_no_form(db, settings, service):
     assert settings.own_strategies == "off"
     with pytest.raises(Problem, match="must be one of"):
         traders.create_trader("Dora", "own:mine", START)
@@ -338,7 +338,7 @@ def test_they_are_off_by_default_and_no_form_offers_them(db, settings, service):
 
 
 @pytest.mark.parametrize("family", ["own:dip_buyer", "momentum"])
-def test_posts_pages_and_feeds_say_whose_strategy_it_is(service, family):
+def test_posts_pages_and_feeds_name_the_author(service, family):
     trader = make_trader(service, "Dora")
     Trader.update(family=family).where(Trader.id == trader.id).execute()
     Period.update(next_position=2).where(Period.trader == trader).execute()
@@ -365,7 +365,7 @@ def test_posts_pages_and_feeds_say_whose_strategy_it_is(service, family):
     assert (told in service.get("/strategies").text) is is_own
 
 
-def test_one_is_backtested_by_the_command(cli, tmp_path, monkeypatch, settings):  # noqa: F811
+def test_the_command_backtests_an_own_strategy(cli, tmp_path, monkeypatch, settings):  # noqa: F811
     monkeypatch.setenv("OWN_STRATEGIES", "on")
     folder = tmp_path / "data" / "strategies"
     folder.mkdir(mode=0o700)
@@ -423,7 +423,7 @@ def with_child(path, line=None):
     return file
 
 
-def test_a_file_that_is_gone_or_changed_ends_its_process(tmp_path):
+def test_a_deleted_or_changed_file_ends_its_process(tmp_path):
     path = tmp_path / "mine.py"
     file = with_child(path)
     child, file._changed_at = file._child, -1
@@ -444,7 +444,7 @@ def test_a_file_that_is_gone_or_changed_ends_its_process(tmp_path):
         (b'{"answer": []}\n', "settings don't match"),
     ],
 )
-def test_a_process_that_answers_no_settings_is_ended_with_a_reason(tmp_path, line, why):
+def test_a_process_without_settings_is_stopped_with_a_reason(tmp_path, line, why):
     file = with_child(tmp_path / "mine.py", line)
     child = file._child
     with pytest.raises(OwnFault, match=why):
@@ -457,7 +457,7 @@ def test_a_process_that_answers_no_settings_is_ended_with_a_reason(tmp_path, lin
     assert file._failed is None
 
 
-def test_a_folder_is_no_file_to_run(tmp_path):
+def test_a_folder_is_not_a_strategy(tmp_path):
     folder = tmp_path / "mine.py"
     folder.mkdir(mode=0o700)
     with pytest.raises(OwnFault, match="it isn't a regular file"):
@@ -466,7 +466,7 @@ def test_a_folder_is_no_file_to_run(tmp_path):
         own.OwnFile(tmp_path / "none.py")._check_file()
 
 
-def test_as_many_answers_are_taken_as_tokens_were_asked_about(tmp_path):
+def test_answers_are_limited_to_the_tokens_asked(tmp_path):
     seen = View(token(), (quote(0),), ())
     answer = b'{"answer": [["Enter", "dip", "deep"]]}\n'
     strategy = own.OwnStrategy(name="own:mine", file=with_child(tmp_path / "mine.py", answer))
@@ -504,7 +504,7 @@ LONG = "x" * 39
         ("leave", {"Exit": 1}, "dict"),
     ],
 )
-def test_a_decision_is_one_of_few(tmp_path, ask, answer, found):
+def test_a_decision_is_one_of_three_types(tmp_path, ask, answer, found):
     """Names of at most 40 letters, 200 letters of detail, 1 to 10,000 parts of a position."""
     child = Child(json.dumps({"answer": [answer] if ask == "enter" else answer}).encode() + b"\n")
     file = with_child(tmp_path / "mine.py", b"")
@@ -553,7 +553,7 @@ def answer(monkeypatch, path, *questions):
     return [json.loads(line) for line in answers.getvalue().splitlines()], alarms
 
 
-def test_each_line_gets_one_answer_within_half_a_minute(tmp_path, monkeypatch):
+def test_each_line_gets_one_answer_in_half_a_minute(tmp_path, monkeypatch):
     path = tmp_path / "mine.py"
     enter = "return Enter('go', str(self.mine)) if view.token.checks[0].status == 'pass' else None"
     leave = "return Exit('sold', position.held) if position.marks else Refusal('a', 'b')"
@@ -594,7 +594,7 @@ def test_each_line_gets_one_answer_within_half_a_minute(tmp_path, monkeypatch):
         ("raise SystemExit", "SystemExit in line 1"),
     ],
 )
-def test_of_what_a_file_raises_its_kind_and_line_are_told(tmp_path, monkeypatch, text, error):
+def test_an_exception_is_reported_by_type_and_line(tmp_path, monkeypatch, text, error):
     path = tmp_path / "mine.py"
     path.write_text(text)
     assert answer(monkeypatch, path, {"ask": "describe"})[0] == [{"error": error}]
@@ -608,7 +608,7 @@ def test_a_file_sees_what_a_strategy_sees():
     assert own_child.read_view(json.loads(json.dumps(own.show_view(seen)))) == seen
 
 
-def test_a_file_that_was_changed_within_a_second_is_read_anew(tmp_path, monkeypatch):
+def test_a_file_changed_within_a_second_is_reloaded(tmp_path, monkeypatch):
     path = tmp_path / "mine.py"
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setitem(sys.modules, "own_strategy", None)
@@ -620,5 +620,5 @@ def test_a_file_that_was_changed_within_a_second_is_read_anew(tmp_path, monkeypa
         assert own_child.reply(kind, {"ask": "describe"})["mine"] == [bound, 0, 9]
 
 
-def test_what_is_no_decision_is_told_by_its_type():
+def test_an_invalid_decision_is_reported_by_type():
     assert own_child.show_found(7) == ["int"] and own_child.show_found(None) is None

@@ -152,7 +152,7 @@ def adds_up(period):
 
 
 # ---- a life in the tables ------------------------------------------------------------------------
-def test_a_trader_enters_leaves_and_posts(stage):
+def test_a_trader_enters_exits_and_posts(stage):
     trader = stage.trader()
     stage.play(RISE)
     (position,) = PaperPosition.select()
@@ -170,7 +170,7 @@ def test_a_trader_enters_leaves_and_posts(stage):
     assert EngineState.get().snapshot == Snapshot.select().order_by(Snapshot.id.desc()).get().id
 
 
-def test_the_tables_hold_what_the_engine_alone_would_do(stage):
+def test_tables_match_the_engine(stage):
     """The same snapshots through the pure engine: the same fills and the same diary."""
     trader = stage.trader()
     stage.play(RISE)
@@ -196,7 +196,7 @@ def test_the_tables_hold_what_the_engine_alone_would_do(stage):
     )
 
 
-def test_several_rounds_in_one_tick_are_played_one_after_the_other(stage):
+def test_several_rounds_in_one_tick_run_in_order(stage):
     """A tick that comes late plays the same rounds; what it sees late it no longer enters."""
     trader = stage.trader(settings={"latencyBudgetMs": 600_000})
     for price in RISE[:15]:
@@ -209,7 +209,7 @@ def test_several_rounds_in_one_tick_are_played_one_after_the_other(stage):
     assert trader
 
 
-def test_where_nobody_trades_a_tick_only_notes_how_far_prices_were_read(stage, monkeypatch):
+def test_without_trades_a_tick_only_records_its_progress(stage, monkeypatch):
     stored, store_round = [], store.store_round
     monkeypatch.setattr(store, "store_round", lambda *all: stored.append(all) or store_round(*all))
     stage.tick()
@@ -236,7 +236,7 @@ def test_a_late_tick_enters_nothing(stage):
     assert not PaperOrder.select().exists() and facts("refusal")[0]["reason"] == "stale_snapshot"
 
 
-def test_a_trader_does_not_play_what_was_before_it(stage):
+def test_a_trader_ignores_earlier_snapshots(stage):
     stage.trader("Early", settings={"latencyBudgetMs": 600_000})
     for price in RISE[:14]:
         stage.snapshot(price=price)
@@ -251,7 +251,7 @@ def test_a_trader_does_not_play_what_was_before_it(stage):
 
 
 # ---- what is kept --------------------------------------------------------------------------------
-def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
+def test_referenced_snapshots_are_pinned_and_held_tokens_tracked(stage):
     stage.trader()
     stage.list_token("MintB").play(RISE[:14])
     # On order
@@ -265,7 +265,7 @@ def test_snapshots_that_are_named_are_pinned_and_held_tokens_stay(stage):
     assert not Token.get(Token.mint == "MintA").held
 
 
-def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
+def test_operator_changes_win_over_a_running_tick(stage, monkeypatch):
     trader = stage.trader()
     stage.play(RISE[:14])
     read = store.load_traders
@@ -286,7 +286,7 @@ def test_the_operator_wins_against_a_tick_under_way(stage, monkeypatch):
     assert PaperFill.select().count() == 1 and Review.select().count() == 1
 
 
-def test_twins_are_accounts_in_the_same_tables_that_nobody_sees(stage, with_twins):
+def test_twins_are_hidden_accounts_in_the_same_tables(stage, with_twins):
     """Random entries as large and as long as the trader's, in the interface as totals alone."""
     made = stage.list_token("MintB").trader()
     for price in (*RISE, *["0.0011"] * 70):
@@ -323,7 +323,7 @@ def test_twins_are_accounts_in_the_same_tables_that_nobody_sees(stage, with_twin
     assert PaperPosition.select().count() == 4
 
 
-def test_twins_of_a_trader_under_review_count_no_more_than_it_does(stage, with_twins):
+def test_twins_of_a_reviewed_trader_count_no_more_than_it(stage, with_twins):
     made = stage.trader()
     stage.play([*RISE, *["0.0011"] * 60])
     traders.open_review(made, "a look", stage.now)
@@ -332,7 +332,7 @@ def test_twins_of_a_trader_under_review_count_no_more_than_it_does(stage, with_t
     assert momentum["randomEntry"]["eligibleCloses"] == 0
 
 
-def test_a_restart_and_a_reset_keep_the_tickets_and_numbers_of_twins(stage, with_twins):
+def test_restart_and_reset_keep_twins_tickets_and_numbers(stage, with_twins):
     made = stage.trader()
     stage.play(RISE[:16])
     waiting = [orjson.loads(one.tickets) for one in Period.select().where(Period.twin > 0)]
@@ -347,7 +347,7 @@ def test_a_restart_and_a_reset_keep_the_tickets_and_numbers_of_twins(stage, with
     ]
 
 
-def test_a_restart_drops_what_was_on_its_way(stage):
+def test_a_restart_drops_pending_orders(stage):
     stage.trader()
     stage.play(RISE[:14])
     assert PaperOrder.get().state == "open"
@@ -367,7 +367,7 @@ def go_astray(stage):
     stage.round -= 1440
 
 
-def test_a_clock_that_is_set_back_stops_nobody(stage):
+def test_a_clock_set_back_stops_no_trader(stage):
     """It would have been a day until snapshots were later again than what was seen."""
     stage.trader()
     stage.play(["0.001"] * 8)
@@ -376,7 +376,7 @@ def test_a_clock_that_is_set_back_stops_nobody(stage):
     assert PaperPosition.get().reason == "trailing_stop" and not Review.select().exists()
 
 
-def test_what_was_marked_and_ordered_on_a_clock_ahead_is_asked_about_and_dropped(stage):
+def test_marks_and_orders_from_a_fast_clock_are_reviewed_and_dropped(stage):
     """In round 14 MintA is held; in the round ahead MintB, which rises as A did, is ordered."""
     trader = stage.trader()
     stage.list_token("MintB")
@@ -403,7 +403,7 @@ def test_what_was_marked_and_ordered_on_a_clock_ahead_is_asked_about_and_dropped
     assert PaperPosition.get().marked_at == stage.now - MINUTE and adds_up(trader.periods.get())
 
 
-def test_a_restart_keeps_positions_and_goes_on(stage):
+def test_a_restart_keeps_positions(stage):
     stage.trader()
     stage.play(RISE[:15])
     mark = PaperPosition.get().price
@@ -436,7 +436,7 @@ def lines_of(trader):
     return [orjson.loads(row.facts) for row in query]
 
 
-def test_the_trouble_of_one_trader_ends_no_round_for_the_others(stage, monkeypatch, caplog):
+def test_one_traders_error_does_not_stop_the_round(stage, monkeypatch, caplog):
     bad, good = stage.trader("Bad"), stage.trader("Good")
     count = break_settling(monkeypatch, lambda trader, order: trader.id == bad.id)
     stage.play(RISE[:15])
@@ -459,7 +459,7 @@ def test_the_trouble_of_one_trader_ends_no_round_for_the_others(stage, monkeypat
     )
 
 
-def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeypatch, caplog):
+def test_errors_are_retried_with_backoff(stage, monkeypatch, caplog):
     """A minute, then 2, 4, 8, 16, 32: tried in the minutes 0, 1, 3, 7, 15, 31 and 63 after the
     first time.
     """
@@ -504,7 +504,7 @@ def test_what_went_wrong_is_tried_again_ever_less_often_and_heals(stage, monkeyp
         lambda trader: Period.update(cash=2**63 - 1).where(Period.trader == trader.id).execute(),
     ],
 )
-def test_a_trader_whose_rows_cannot_be_read_is_put_off_alone(stage, damage):
+def test_only_a_trader_with_unreadable_rows_is_paused(stage, damage):
     bad, good = stage.trader("Bad"), stage.trader("Good")
     stage.play(RISE[:16])
     damage(bad)
@@ -519,7 +519,7 @@ def test_a_trader_whose_rows_cannot_be_read_is_put_off_alone(stage, damage):
     )
 
 
-def test_tokens_of_a_trader_that_is_put_off_stay_tracked(stage, monkeypatch):
+def test_tokens_of_a_paused_trader_stay_tracked(stage, monkeypatch):
     bad = stage.trader("Bad")
     stage.play(RISE[:16])
     Trader.update(phase="no JSON").where(Trader.id == bad.id).execute()
@@ -527,9 +527,7 @@ def test_tokens_of_a_trader_that_is_put_off_stay_tracked(stage, monkeypatch):
     assert Token.get().held
 
 
-def test_a_token_that_troubles_everybody_is_left_alone_and_the_others_are_traded(
-    stage, monkeypatch
-):
+def test_a_token_that_breaks_everyone_is_skipped(stage, monkeypatch):
     made = [stage.trader(f"Trader {number}", start="standard") for number in range(3)]
     stage.list_token("MintB")
     count = break_settling(monkeypatch, lambda trader, order: order.mint == "MintA")
@@ -545,7 +543,7 @@ def test_a_token_that_troubles_everybody_is_left_alone_and_the_others_are_traded
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
 
 
-def test_a_trader_with_trouble_everywhere_is_put_off_as_a_whole(stage, monkeypatch):
+def test_a_trader_failing_everywhere_is_paused(stage, monkeypatch):
     stage.trader("Bad")
     monkeypatch.setattr(Momentum, "enter", lambda strategy, view: 1 // 0)
     for mint in ("MintB", "MintC", "MintD", "MintE"):
@@ -556,7 +554,7 @@ def test_a_trader_with_trouble_everywhere_is_put_off_as_a_whole(stage, monkeypat
     assert "@bad is suspended" in problem and lines_of(Trader.get())[-1]["symbol"] == "every trade"
 
 
-def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatch):
+def test_an_unreadable_token_or_snapshot_is_skipped(stage, monkeypatch):
     stage.trader()
     stage.list_token("MintB", checks="no JSON")
     parse = store.parse_snapshot
@@ -577,7 +575,7 @@ def test_a_token_or_a_snapshot_that_cannot_be_read_is_left_out(stage, monkeypatc
     assert "MintB is suspended" in problem and "MintC is suspended" in problem
 
 
-def test_a_post_that_fails_keeps_no_other_from_being_written(stage, monkeypatch):
+def test_a_failing_post_does_not_block_others(stage, monkeypatch):
     bad, good = stage.trader("Bad"), stage.trader("Good")
     write = papertrade.builtin.write
     monkeypatch.setattr(
@@ -596,7 +594,7 @@ def test_a_post_that_fails_keeps_no_other_from_being_written(stage, monkeypatch)
     )
 
 
-def test_a_trader_of_a_banned_owner_trades_on_and_says_nothing(stage):
+def test_a_banned_owners_trader_trades_without_posting(stage):
     loud, silent = stage.trader("Loud"), stage.trader("Silent")
     conduct.ban_owner(silent.owner, "threats", START)
     stage.play(RISE)
@@ -621,7 +619,7 @@ def test_a_busy_database_loses_no_post(stage, monkeypatch):
 
 
 # ---- reviews, resets -----------------------------------------------------------------------------
-def test_a_jump_opens_a_review_and_the_headline_goes_with_it(stage):
+def test_a_jump_opens_a_review_and_withholds_the_headline(stage):
     trader = stage.trader()
     stage.play(RISE[:15]).play(["1"])
     shown = paper.find_trader(trader.uid, stage.now)
@@ -653,7 +651,7 @@ def test_a_jump_opens_a_review_and_the_headline_goes_with_it(stage):
     assert paper.find_trader(trader.uid, stage.now)["review"]["state"] == "cleared"
 
 
-def test_records_are_kept_through_a_review(stage):
+def test_records_stay_through_a_review(stage):
     trader = stage.trader()
     stage.play(RISE)
     before = paper.find_trader(trader.uid, stage.now)
@@ -673,7 +671,7 @@ def test_records_are_kept_through_a_review(stage):
     assert before["brain"]["reviewed"]["eligibleCloses"] == 1
 
 
-def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
+def test_an_upheld_review_restarts_and_only_a_reset_ends_it(stage):
     trader = stage.trader(start="standard")
     traders.open_review(trader, "a look", stage.now)
     with pytest.raises(Problem, match="clear or uphold"):
@@ -698,7 +696,7 @@ def test_an_upheld_review_leads_back_and_only_a_reset_ends_it(stage):
     )
 
 
-def test_a_trader_whose_owner_left_plays_no_more_and_its_open_position_stays(stage):
+def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):
     trader = stage.trader()
     stage.play(RISE[:16])
     assert PaperPosition.get().closed_at is None
@@ -718,7 +716,7 @@ def test_a_trader_whose_owner_left_plays_no_more_and_its_open_position_stays(sta
     assert paper.find_trader(trader.uid, stage.now)["retiredAt"]
 
 
-def test_a_reset_opens_a_new_period_and_the_old_one_stays_readable(stage):
+def test_a_reset_opens_a_new_period_and_keeps_the_old_one(stage):
     trader = stage.trader()
     stage.play(RISE[:15])
     with pytest.raises(Problem, match="positions are still open"):
@@ -777,7 +775,7 @@ def test_rebuild_finds_nothing_to_change(stage):
         (lambda: Snapshot.delete().execute(), "a different fill"),
     ],
 )
-def test_rebuild_sees_what_was_tampered_with_and_edits_nothing(stage, damage, found):
+def test_rebuild_reports_tampering_and_edits_nothing(stage, damage, found):
     trader = stage.trader()
     stage.play(RISE)
     damage()
@@ -794,7 +792,7 @@ def test_rebuild_sees_what_was_tampered_with_and_edits_nothing(stage, damage, fo
     )
 
 
-def test_rebuild_fills_a_write_off_again(stage):
+def test_rebuild_repeats_a_write_off(stage):
     trader = stage.trader()
     stage.play(RISE[:16]).play(["0.00001"], pool="0", liquidity="0")
     assert (
@@ -803,7 +801,7 @@ def test_rebuild_fills_a_write_off_again(stage):
     )
 
 
-def test_write_offs_that_shared_a_pool_are_made_again(stage):
+def test_write_offs_sharing_a_pool_are_repeated(stage):
     made = [stage.trader(f"Holder {number}", start="standard") for number in range(4)]
     stage.play(RISE[:16]).play(["0.0006"], pool="0.3", liquidity="90")
     received = [
@@ -837,7 +835,7 @@ def go_on_without(stage):
         stage.round += 1
 
 
-def test_days_in_which_this_service_was_off_close_no_position(stage):
+def test_downtime_closes_no_position(stage):
     """Two days off and 22 hours on: six minutes without a price are asked about, but no day without
     one is over. Six hours later it is.
     """
@@ -855,7 +853,7 @@ def test_days_in_which_this_service_was_off_close_no_position(stage):
     assert position.reason == "price_gone"
 
 
-def test_a_write_off_needs_no_snapshot_that_was_forgotten(stage):
+def test_a_write_off_needs_no_expired_snapshot(stage):
     """The mark's snapshot is kept for two hours; nobody pins it before the position is given up a
     day later.
     """
@@ -891,7 +889,7 @@ def kill_at(monkeypatch, number):
     return lambda: left[0] <= 0
 
 
-def test_a_tick_killed_between_any_two_writes_loses_nothing(stage):
+def test_a_kill_between_any_two_writes_loses_nothing(stage):
     """The ticks that decide an entry and a sale, killed before each write in turn. Each new process
     plays the snapshot again.
     """
@@ -923,7 +921,7 @@ def test_a_tick_killed_between_any_two_writes_loses_nothing(stage):
 
 
 # ---- flow ----------------------------------------------------------------------------------------
-def test_flow_reads_what_this_instance_observed(stage, service_trades):
+def test_flow_reads_observed_trades(stage, service_trades):
     stage.trader(family="flow")
     stage.play(["0.001"])
     service_trades("one", "owner 1", stage.now)
@@ -936,7 +934,7 @@ def test_flow_reads_what_this_instance_observed(stage, service_trades):
     assert PaperOrder.get().reason == "flow" and PaperFill.select().count() == 1
 
 
-def test_what_was_seen_is_stored_once(stage, service_trades, monkeypatch):
+def test_flows_are_stored_once(stage, service_trades, monkeypatch):
     """A round in which nothing new was observed reads no trade and writes no flow."""
     service_trades("one", "owner 1", stage.now)
     store.see_flows(stage.now - MINUTE, 7, stage.now)
@@ -948,7 +946,7 @@ def test_what_was_seen_is_stored_once(stage, service_trades, monkeypatch):
     assert store.list_flows(stage.now - MINUTE) == seen
 
 
-def test_a_copy_follows_its_bot_and_names_what_it_cannot(stage, service_trades):
+def test_a_copy_follows_its_bot_and_names_what_it_cannot_copy(stage, service_trades):
     """The copied bot buys MintA, which is collected, and MintB, which isn't; another bot buys."""
     service_trades("bot_one", "owner 1", stage.now - 60 * MINUTE, mint="MintC")
     stage.trader(family="copy", settings={"bot": "bot_one"})
@@ -987,7 +985,7 @@ def copy_bot(stage, service_trades, **settings):
     return trader
 
 
-def test_a_copy_without_a_cached_price_fills_from_the_reserves_it_saw(stage, service_trades):
+def test_a_copy_without_a_cached_price_fills_from_observed_reserves(stage, service_trades):
     """Right behind the bot, without a snapshot by any provider. In Guarded Start a quarter of the
     size of 2.5 SOL is spent; the fee is a hundredth on top, and a buyer pays a lamport more.
     """
@@ -1053,7 +1051,7 @@ def test_reserves_are_used_only_without_a_cached_price(stage, service_trades, ca
     assert [one["reason"] for one in facts("refusal")] == told
 
 
-def test_the_share_that_was_sold_is_read_from_the_transaction():
+def test_the_sold_share_comes_from_the_transaction():
     """3 of 10 units in two accounts; the wallet keeps 7. A third of 3 is rounded up."""
 
     def sold(*balances, side="sell", mint="MintA"):
@@ -1071,7 +1069,7 @@ def test_the_share_that_was_sold_is_read_from_the_transaction():
     assert store.find_sold_bps(store.TradedRow("t", "A", 1, "w", "b", "sell", 0, None)) == 10_000
 
 
-def test_a_decision_by_flow_is_made_again_from_what_is_stored(stage, service_trades):
+def test_a_flow_decision_replays_from_stored_data(stage, service_trades):
     """Also where a trade is worked out again, or one of before comes in late."""
     stage.trader(family="flow")
     stage.play(["0.001"])
@@ -1143,7 +1141,7 @@ def service_trades(db):
 
 
 # ---- words ---------------------------------------------------------------------------------------
-def test_posts_keep_their_words_when_the_voice_changes(stage):
+def test_posts_keep_their_text_when_the_voice_changes(stage):
     trader = stage.trader()
     stage.play(RISE[:16])
     before = [post.body for post in PaperPost.select()]
@@ -1209,7 +1207,7 @@ def written_by(stage, model, says, status=200):
     return PaperPost.get(), orjson.loads(stage.tick()[1])["writer"]
 
 
-def test_a_model_writes_where_one_is_configured(stage, model):
+def test_a_configured_model_writes_posts(stage, model):
     post, _ = written_by(stage, model, "Bought a little AA on paper, carefully.")
     assert (post.body, post.writer) == ("Bought a little AA on paper, carefully.", "model")
     path, key, sent = model.seen[0]
@@ -1235,12 +1233,12 @@ def test_a_model_writes_where_one_is_configured(stage, model):
         (b"x" * 100_000, 200),
     ],
 )
-def test_whatever_the_model_does_the_built_in_words_stand(stage, model, says, status):
+def test_built_in_text_replaces_unusable_model_text(stage, model, says, status):
     post, _ = written_by(stage, model, says, status)
     assert post.writer == "built-in" and "AA" in post.body
 
 
-def test_a_model_that_is_down_costs_one_attempt(stage):
+def test_a_failing_model_costs_one_attempt(stage):
     stage.config = ground.change(stage.config, llm_base_url="http://127.0.0.1:9", llm_model="x")
     stage.job = papertrade.PaperJob(stage.config)
     stage.trader()
@@ -1268,14 +1266,14 @@ def test_a_model_that_is_down_costs_one_attempt(stage):
         (store.UnpostedRow, store.UNPOSTED),
     ],
 )
-def test_the_fields_of_a_row_are_the_columns_of_its_statement(stage, row_type, sql):
+def test_a_rows_fields_match_its_statement(stage, row_type, sql):
     # One row in any case: apsw describes no columns of an empty result.
     outer = f"SELECT found.* FROM (SELECT 1) one LEFT JOIN ({sql}) found ON TRUE"
     cursor = storage.database.execute_sql(outer, (0,) * sql.count("?"))
     assert row_type._fields == tuple(column[0] for column in cursor.description)
 
 
-def test_more_orders_than_a_statement_can_bind_are_filled_in_one_round(stage, monkeypatch):
+def test_more_orders_than_a_statement_binds_fill_in_one_round(stage, monkeypatch):
     """Their rows are found in parts."""
     monkeypatch.setattr(storage, "ROWS_A_STATEMENT", 1)
     stage.trader()
@@ -1290,7 +1288,7 @@ def test_more_orders_than_a_statement_can_bind_are_filled_in_one_round(stage, mo
 
 
 # ---- the pool that remembers ---------------------------------------------------------------------
-def test_what_a_pool_remembers_survives_a_restart_and_is_proved(stage):
+def test_pool_memory_survives_a_restart_and_is_verified(stage):
     """Three traders in one pool, a restart while they hold, and their exits."""
     made = [stage.trader(f"Holder {number}", start="standard") for number in range(3)]
     stage.play(RISE[:16])
@@ -1309,7 +1307,7 @@ def test_what_a_pool_remembers_survives_a_restart_and_is_proved(stage):
     assert any("a different fill" in told for told in papertrade.rebuild_trader(holder, stage.now))
 
 
-def test_a_pool_is_proved_by_what_went_into_it_alone(stage):
+def test_pool_memory_depends_on_its_own_trades_only(stage):
     """One trader in two tokens, whose pools are no pair's that anybody tells."""
     trader = stage.list_token("MintB").trader(start="standard")
     for price in RISE:
@@ -1331,7 +1329,7 @@ def test_a_pool_without_a_pair_is_remembered_by_its_mint(stage):
     assert (key, memory.flow) == ("MintA", bought.mid + bought.slippage)
 
 
-def test_a_transfer_fee_of_a_mint_is_charged(stage):
+def test_a_mints_transfer_fee_is_charged(stage):
     Token.update(transfer_fee_bps=1_000).execute()
     trader = stage.trader()
     stage.play(RISE)

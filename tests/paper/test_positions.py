@@ -87,7 +87,7 @@ def sold(raw, **more):
 
 
 # ---- one position --------------------------------------------------------------------------------
-def test_a_position_is_worth_what_its_pool_would_pay_or_else_its_price():
+def test_a_position_is_worth_its_pools_payout_or_its_price():
     """2,500 tokens at 0.002 are 5 SOL; more than all SOL there is would fit in no column."""
     one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, raw=2_500 * 10**6)
     assert one.value == 5 * SOL
@@ -95,7 +95,7 @@ def test_a_position_is_worth_what_its_pool_would_pay_or_else_its_price():
     assert replace(one, raw=10**30).value == ALL_SOL
 
 
-def test_an_entry_price_is_the_mean_of_the_snapshots_prices():
+def test_an_entry_price_is_the_mean_snapshot_price():
     """3 SOL for 1,500 tokens; next to nothing for many is still a price."""
     one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
     assert replace(one, mid_bought=3 * SOL, bought_raw=1_500 * 10**6).entry_price == DEAR
@@ -144,7 +144,7 @@ def test_a_purchase_and_two_sales_add_up():
 
 
 @pytest.mark.parametrize("reduced", [False, True])
-def test_positions_and_orders_are_read_as_they_were_stored(reduced):
+def test_positions_and_orders_survive_storage(reduced):
     """Figures beyond 63 bits too, which no column of integers holds."""
     huge = 2**64 - 1
     position = Position(
@@ -159,7 +159,7 @@ def test_positions_and_orders_are_read_as_they_were_stored(reduced):
         assert columns.pop("period") == 7 and store.read(Order, columns, handle="ada") == kept
 
 
-def test_a_snapshot_is_read_from_each_of_its_columns():
+def test_every_snapshot_column_is_read():
     """As in tests/paper/test_strategies.py: a SOL costs 200 USD."""
     fall = '{"before": "0.03", "price_sol": "0.0009"}'
     texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
@@ -173,7 +173,7 @@ def test_a_snapshot_is_read_from_each_of_its_columns():
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_what_fits_no_column_is_named(sign):
+def test_oversized_values_are_named(sign):
     """63 bits and a sign. Figures that are stored as text fit at any size."""
 
     def put(name, value):
@@ -200,7 +200,7 @@ def test_what_fits_no_column_is_named(sign):
             store.check_round(put(name, sign * 2**63))
 
 
-def test_failed_attempts_are_lost_until_one_opens_a_position():
+def test_failed_attempts_are_a_loss_until_a_position_opens():
     """Two that paid 30,000 each, and a third that bought: they are its first costs."""
     account = Account()
     one = account.place(**_fields(order()))
@@ -220,7 +220,7 @@ def test_failed_attempts_are_lost_until_one_opens_a_position():
     assert account.lost_fees == 0
 
 
-def test_free_cash_is_what_no_open_order_can_use():
+def test_free_cash_excludes_open_orders():
     """A purchase of 1 SOL may cost eight attempts and the rent; one whose token is held no rent; a
     sale after three attempts five more.
     """
@@ -246,7 +246,7 @@ def _fields(made):
     }
 
 
-def test_a_mark_that_comes_too_late_is_noted_once():
+def test_a_late_mark_is_noted_once():
     """Up to the horizon it is in time; the highest mark stays, and held counts intervals."""
     one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, held=4)
     later = quote(2, price="0.001")
@@ -265,13 +265,13 @@ def test_a_mark_that_comes_too_late_is_noted_once():
     assert higher.marked(quote(2, pair="Q"), 1, MINUTE).pair == "P"
 
 
-def test_only_marks_that_matter_stay_with_a_position():
+def test_only_relevant_marks_stay_with_a_position():
     one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, marks=("stale_price",))
     done = one.with_fill(bought(marks=("uncalibrated", "slippage_exceeded", "fall_seen_twice")))
     assert done.marks == ("stale_price", "uncalibrated")
 
 
-def test_a_review_excludes_first_then_the_pipeline_then_the_first_mark():
+def test_exclusions_go_review_then_pipeline_then_first_mark():
     assert find_exclusion("old", EXCLUDING, "stop", reviewed=True) == "under_review"
     assert find_exclusion("old", EXCLUDING, "stop", reviewed=False) == "old_pipeline"
     assert find_exclusion(PIPELINE, EXCLUDING[::-1], "stop", reviewed=False) == EXCLUDING[0]
@@ -279,7 +279,7 @@ def test_a_review_excludes_first_then_the_pipeline_then_the_first_mark():
     assert find_exclusion(PIPELINE, ("fall_seen_twice",), "stop", reviewed=False) is None
 
 
-def test_ids_follow_from_handle_noun_and_number():
+def test_ids_derive_from_handle_noun_and_number():
     """SHA-256 of `ada|close|1`, 24 digits of it."""
     assert public_id("ada", "close", 1) == "close_" + _digest("ada|close|1")
     assert len(public_id("ada", "close", 1)) == len("close_") + 24
@@ -290,7 +290,7 @@ def _digest(text):
 
 
 # ---- what went wrong -----------------------------------------------------------------------------
-def test_a_fault_is_of_a_trader_and_its_token_and_the_others_go_on():
+def test_an_error_concerns_a_trader_and_token_and_others_continue():
     faults, ada, bob = Faults(), trader(1), trader(2)
     assert faults.skip_faulty([ada, bob]) == [ada, bob]
     error = ValueError("told")
@@ -304,7 +304,7 @@ def test_a_fault_is_of_a_trader_and_its_token_and_the_others_go_on():
     assert faults.skip_faulty([ada, bob]) == [bob]
 
 
-def test_without_anybody_to_collect_it_a_fault_is_raised():
+def test_without_a_collector_an_error_is_raised():
     faults = Faults(raising=True)
     with pytest.raises(ValueError, match="told"), faults.isolate(1):
         raise ValueError("told")
@@ -312,7 +312,7 @@ def test_without_anybody_to_collect_it_a_fault_is_raised():
 
 
 # ---- what is remembered --------------------------------------------------------------------------
-def test_a_diary_tells_pauses_and_what_was_refused():
+def test_a_diary_contains_pauses_and_refusals():
     one = trader(1)
     pause = {"id": "p", "rule": "cool_down", "effect": "pause", "until": 9, "what": "begun"}
     pause |= {"n": 8, "windowMs": 5, "numbers": {"closes": "8"}}
@@ -328,7 +328,7 @@ def test_a_diary_tells_pauses_and_what_was_refused():
     assert not store.read_pause(4, "A", {**pause, "what": "observed"}).applied
 
 
-def test_what_is_told_of_traders_that_are_not_played_is_left_aside():
+def test_rows_of_unplayed_traders_are_ignored():
     """Reviews of a period before count by their keys alone."""
     one, faults = trader(1, row=SimpleNamespace(period=7)), Faults(raising=True)
     known = {(1, 0): one}
@@ -350,7 +350,7 @@ def test_what_is_told_of_traders_that_are_not_played_is_left_aside():
     assert one.pauses == []
 
 
-def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
+def test_a_reloaded_trader_equals_the_stored_one(db):
     """All that a round can leave, each figure another one; of a twin its account and tickets."""
     traders.create_trader("Ada Paper", "momentum", START, start="standard", adaptive="on")
     made, *others = store.load_traders(START, Faults(raising=True))
@@ -403,7 +403,7 @@ def test_a_trader_that_is_read_again_is_the_one_that_was_stored(db):
     assert (mark["at"], mark["sol_cents"]) == (START // 600_000 * 600_000, 150_00)
 
 
-def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
+def test_later_rounds_overwrite_earlier_values(db):
     """An order in its latest state, a position by its number, one mark in ten minutes."""
     traders.create_trader("Ada Paper", "momentum", START, start="standard")
 
@@ -447,7 +447,7 @@ def test_what_a_later_round_changes_is_stored_over_what_was_there(db):
     ]
 
 
-def test_fills_are_of_the_orders_of_their_own_trader(db):
+def test_fills_belong_to_their_traders_orders(db):
     """Each has an order number 1."""
     for name in ("Ada Paper", "Bob Paper"):
         traders.create_trader(name, "momentum", START, start="standard")
@@ -462,7 +462,7 @@ def test_fills_are_of_the_orders_of_their_own_trader(db):
     ]
 
 
-def test_a_fill_is_read_as_it_was_stored():
+def test_a_fill_survives_storage():
     """Of an order of ada's, in her seventh period."""
     for one in (
         bought(marks=("uncalibrated",), flow=-5, turn=6, costs=NetworkCosts(1, 2, 3)),
@@ -480,7 +480,7 @@ def test_a_fill_is_read_as_it_was_stored():
     }
 
 
-def test_posts_are_stored_with_how_far_the_diaries_were_read(db):
+def test_posts_are_stored_with_the_diary_position(db):
     """Of three posts the last two are told, the older first, and a hidden one is only counted."""
     made = traders.create_trader("Ada Paper", "momentum", START, start="standard").trader
     one, *_ = store.load_traders(START, Faults(raising=True))
@@ -518,7 +518,7 @@ def position_of(number, mint, **more):
     return Position(number, mint, mint * 2, 6, START - 101, 102_00, *marked, **told)
 
 
-def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
+def test_a_pool_without_its_snapshot_has_no_memory(monkeypatch):
     monkeypatch.setattr(store, "select", lambda kind, sql, values=(): [])
     gone = store.StoredFill(1, 0, None, MODEL, bought(snapshot=4))
     monkeypatch.setattr(store, "list_fills", lambda sql, since: [gone])
@@ -527,7 +527,7 @@ def test_a_pool_whose_snapshot_is_gone_remembers_nothing_of_it(monkeypatch):
     assert market.memories == {} == market.apart_memories
 
 
-def test_a_review_that_is_open_gets_more_reasons_and_a_cleared_one_a_successor(db):
+def test_an_open_review_collects_reasons_and_a_cleared_one_gets_a_successor(db):
     """Another trader's review, before and after, is another's."""
     period, other = (
         traders.create_trader(name, "momentum", START).trader.periods.get().id
@@ -568,11 +568,11 @@ def test_a_difference_is_a_sentence():
     ]
 
 
-def test_without_its_snapshot_an_attempt_is_not_made_again():
+def test_without_its_snapshot_an_attempt_is_not_replayed():
     assert store.fill_again(bought(), order(), None, Account(SOL), 0) is None
 
 
-def test_a_write_off_is_made_again_with_what_the_network_took_then():
+def test_a_write_off_replays_with_its_network_cost():
     """7 lamports of 7, 7 and 7."""
     gone = replace(order(side="sell", amount=10**9), reason="liquidity_gone")
     done = replace(sold(10**9), costs=NetworkCosts(7, 7, 7))
@@ -580,5 +580,5 @@ def test_a_write_off_is_made_again_with_what_the_network_took_then():
     assert again.network_fee == 7
 
 
-def test_what_was_closed_at_nothing_leaves_pools_as_they_were():
+def test_closing_at_zero_leaves_pools_unchanged():
     assert remember(NEVER_TRADED, bought(turn=0), quote(0)) == NEVER_TRADED

@@ -30,11 +30,11 @@ FIVE_DAYS = [
         *((0.975, 29, 2.045), (0.995, 6, 3.707), (0.9995, 5, 6.869)),
     ],
 )
-def test_quantiles_of_student_s_t_are_those_of_the_tables(p, freedom, t):
+def test_student_t_quantiles_match_the_tables(p, freedom, t):
     assert find_student(p, freedom) == pytest.approx(t, abs=0.0005)
 
 
-def test_the_error_of_a_ratio_is_taken_over_days():
+def test_a_ratios_error_is_computed_over_days():
     """Residuals 0.04 + 0 + 0.04 + 0.01 + 0.01, times 5 / 4, over 10 closes squared."""
     found = find_ratio(cluster(FIVE_DAYS), find_return)
     assert (found.value, found.days) == (0, 5)
@@ -42,7 +42,7 @@ def test_the_error_of_a_ratio_is_taken_over_days():
     assert found.interval() == pytest.approx((-2.7764 * 0.0353553, 2.7764 * 0.0353553), abs=1e-5)
 
 
-def test_days_that_happen_to_be_alike_leave_half_of_the_error_of_clusters():
+def test_identical_days_keep_half_of_the_cluster_error():
     """Up and down a tenth on each of five days: clusters vary by 0.1 * 10 / 9 / 100."""
     even = [close(day, hour, 0.1 * sign) for day in range(5) for hour, sign in ((1, 1), (5, -1))]
     found = find_ratio(cluster(even), find_return)
@@ -58,7 +58,7 @@ def test_under_five_days_or_ten_clusters_there_is_no_interval():
     assert results.describe_rates(FIVE_DAYS)["intervalReason"] is None
 
 
-def test_a_rate_of_closes_that_all_won_has_an_error():
+def test_an_all_win_rate_still_has_an_error():
     won = [close(day, hour, 0.1) for day in range(5) for hour in (1, 5)]
     found = find_ratio(cluster(won), find_win, pseudo=True)
     # 11 of 12.
@@ -67,7 +67,7 @@ def test_a_rate_of_closes_that_all_won_has_an_error():
     assert low < 11 / 12 < high == 1
 
 
-def test_two_ratios_differ_by_the_error_of_both():
+def test_a_difference_combines_both_errors():
     """0.02776 apart with an error of 0.01 together and 4 degrees of freedom: once in twenty."""
     one, other = Ratio(0.02776, 0.006, 5), Ratio(0.0, 0.008, 9)
     chance = results.find_chance(one, other)
@@ -78,7 +78,7 @@ def test_two_ratios_differ_by_the_error_of_both():
 
 # ---- the benches, in short -----------------------------------------------------------------------
 @pytest.mark.parametrize("world", intervals.WORLDS)
-def test_intervals_contain_the_truth_about_as_often_as_they_say(world):
+def test_intervals_have_their_nominal_coverage(world):
     """Of 100 histories 95, give or take three standard deviations and a half."""
     assert all(0.87 <= one <= 1 for one in intervals.measure(world, 10, 6, 100))
 
@@ -87,5 +87,5 @@ def test_prices_without_signal_teach_nothing():
     assert lessons.measure("lopsided", 3, 10) == 0
 
 
-def test_sales_are_never_above_the_formula():
+def test_sales_never_exceed_the_formula():
     assert sales.try_sales(1_000)[0] == 0

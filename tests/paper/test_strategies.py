@@ -89,7 +89,7 @@ RISING = [*FLAT, 1030, 1070]
         ),
     ],
 )
-def test_every_family_refuses_what_is_old_thin_or_failed(strategy, shown):
+def test_every_family_refuses_stale_thin_or_failed_tokens(strategy, shown):
     assert type(ask(strategy, shown)) is Enter
     assert ask(strategy, shown, late=90_000) == ask(strategy, shown)
     assert ask(strategy, shown, late=90_001).reason == "stale_snapshot"
@@ -122,7 +122,7 @@ def test_no_family_needs_more_than_fourteen_snapshots(family):
 
 
 @pytest.mark.parametrize("strategy", [Momentum(), MeanReversion(), Breakout(), FlowFollower()])
-def test_time_ends_every_position(strategy):
+def test_every_position_has_a_time_stop(strategy):
     calm = view([1000] * 13)
     # A hair under its mean.
     calm = replace(calm, window=(*calm.window[:-1], replace(calm.last, price=calm.last.price - 1)))
@@ -131,12 +131,12 @@ def test_time_ends_every_position(strategy):
 
 
 @pytest.mark.parametrize("strategy", [Momentum(), MeanReversion(), Breakout(), FlowFollower()])
-def test_every_family_stops_ten_percent_under_the_entry(strategy):
+def test_every_family_stops_ten_percent_below_entry(strategy):
     assert ask(strategy, view([2000] * 12 + [901]), Held(entry=1000)) is None
     assert ask(strategy, view([2000] * 12 + [900]), Held(entry=1000)) == Exit("stop")
 
 
-def test_the_stop_of_momentum_is_its_setting():
+def test_momentum_uses_its_stop_setting():
     """5 % under the entry while the height is that of the entry: its trailing stop of 12 % is not
     near.
     """
@@ -191,7 +191,7 @@ def with_volumes(shown, **volumes):
     return View(shown.token, window, shown.flows)
 
 
-def test_volume_is_that_of_the_window_and_never_of_the_day():
+def test_volume_is_that_of_the_window_and_not_of_the_day():
     louder, quieter, unknown = (
         [100 + n for n in range(13)],
         [200 - n for n in range(13)],
@@ -215,7 +215,7 @@ def test_volume_is_that_of_the_window_and_never_of_the_day():
         assert (found and found.reason) == reason, volumes
 
 
-def test_a_breakout_is_loud_in_its_window():
+def test_a_breakout_needs_volume_in_its_window():
     high, loud, calm = view([1000] * 12 + [1021]), [1000] * 12 + [2000], [1000] * 13
     unknown = [None] * 13
     told = [
@@ -236,13 +236,13 @@ def test_a_breakout_is_loud_in_its_window():
         (FlowFollower(), view([1000], flows=(Flow(1, "a", "sell", START),))),
     ],
 )
-def test_no_other_reason_to_leave_comes_before_the_stop(strategy, shown):
+def test_the_stop_precedes_other_exits(strategy, shown):
     assert ask(strategy, shown, Held(entry=1100)).reason in ("mean_reached", "they_sell")
     # 1000 of 1112 is 10.07 % less.
     assert ask(strategy, shown, Held(entry=1112)) == Exit("stop")
 
 
-def test_momentum_leaves_when_it_gives_back_twelve_percent():
+def test_momentum_exits_after_giving_back_twelve_percent():
     assert ask(Momentum(), view([1761]), Held(high=2000)) is None
     assert ask(Momentum(), view([1760]), Held(high=2000)) == Exit("trailing_stop")
 
@@ -273,7 +273,7 @@ def test_mean_reversion_refuses_when_liquidity_goes_with_the_price():
     assert ask(MeanReversion(), view(fall, liquidity=None)).reason == "liquidity_unknown"
 
 
-def test_mean_reversion_leaves_at_the_mean():
+def test_mean_reversion_exits_at_the_mean():
     assert ask(MeanReversion(), view([1000] * 12 + [999]), Held(entry=950)) is None
     assert ask(MeanReversion(), view([1000] * 12 + [1000]), Held(entry=950)) == Exit("mean_reached")
 
@@ -291,7 +291,7 @@ def test_breakout_enters_a_new_high_with_twice_the_volume():
     assert ask(Breakout(), view([1000] * 11 + [1021], LOUD[1:])) is None
 
 
-def test_breakout_enters_a_new_pair_whenever_the_scout_first_saw_it():
+def test_breakout_enters_a_new_pair_whenever_it_was_discovered():
     new = {"pair_created_at": START - 23 * HOUR}
     assert (
         ask(Breakout(), view([1000, 1000, 1000, 1001], [1000, 1000, 1000, 2000], **new)).reason
@@ -313,7 +313,7 @@ def test_breakout_enters_a_new_pair_whenever_the_scout_first_saw_it():
     )
 
 
-def test_breakout_refuses_the_young_and_the_unknown():
+def test_breakout_refuses_young_and_unknown_tokens():
     def ask_about(**about):
         return ask(Breakout(), view([1000] * 12 + [1021], LOUD, **about))
 
@@ -329,7 +329,7 @@ def test_breakout_refuses_the_young_and_the_unknown():
     assert type(ask_about(checks=(Check("supply", "warn"),))) is Enter
 
 
-def test_breakout_takes_half_the_profit_once():
+def test_breakout_takes_half_profit_once():
     assert ask(Breakout(), view([1199]), Held(entry=1000)) is None
     assert ask(Breakout(), view([1200]), Held(entry=1000)) == Exit("take_profit", 5000)
     assert ask(Breakout(), view([1200]), Held(entry=1000, reduced=True)) is None
@@ -352,7 +352,7 @@ def test_flow_needs_wallets_of_different_owners():
     )
 
 
-def test_flow_looks_at_its_window_and_never_ahead():
+def test_flow_uses_its_window_and_never_looks_ahead():
     early, late = bought(1, at=START - 30 * MINUTE), bought(2, at=START)
     assert type(ask(FlowFollower(), view([1000], flows=early + late))) is Enter
     assert (
@@ -363,7 +363,7 @@ def test_flow_looks_at_its_window_and_never_ahead():
     assert type(ask(FlowFollower(), view([1000], flows=early + bought(2, at=START + 1)))) is Refusal
 
 
-def test_flow_leaves_when_they_sell():
+def test_flow_exits_when_they_sell():
     def holding(*flows):
         return ask(FlowFollower(), view([1000], flows=flows), Held(opened_at=START - 10 * MINUTE))
 
@@ -381,7 +381,7 @@ def traded(side, seconds, share=10_000, bot="bot_a"):
     return Flow(1, "w", side, START - seconds * 1000, 0, bot, share)
 
 
-def test_copy_enters_what_its_bot_just_bought_and_still_holds():
+def test_copy_enters_tokens_its_bot_just_bought_and_still_holds():
     def asked(*flows):
         return ask(COPIES, view([1000], flows=flows))
 
@@ -396,7 +396,7 @@ def test_copy_enters_what_its_bot_just_bought_and_still_holds():
     )
 
 
-def test_copy_sells_the_share_that_its_bot_sold():
+def test_copy_sells_its_bots_share():
     """It bought 1,000 units 10 minutes ago, a minute after the bot."""
 
     def left(raw, *flows, **about):
@@ -421,7 +421,7 @@ def test_copy_sells_the_share_that_its_bot_sold():
     assert left(1_000, held=60) == Exit("time_stop")
 
 
-def test_copy_needs_the_id_of_a_bot():
+def test_copy_needs_a_bot_id():
     for given in ({}, {"bot": "Ada"}, {"bot": 7}, {"bot": "bot_"}):
         with pytest.raises(BadSetting) as refused:
             parse_settings("copy", given)
@@ -450,12 +450,12 @@ def test_copy_needs_the_id_of_a_bot():
         (None, "123", None),
     ],
 )
-def test_prices_must_be_finite_positive_and_near_their_neighbor(before, now, flaw):
+def test_prices_must_be_finite_positive_and_near_the_previous_one(before, now, flaw):
     earlier = before and quote(0, price=before)
     assert find_flaw(earlier, quote(1, price=now), START + MINUTE, 28 * MINUTE) == flaw
 
 
-def test_a_price_is_not_compared_with_one_of_yesterday():
+def test_a_price_is_not_compared_with_an_old_one():
     assert (
         find_flaw(
             quote(0, price="0.001"), quote(1441, price="1"), START + DAY + MINUTE, 28 * MINUTE
@@ -464,7 +464,7 @@ def test_a_price_is_not_compared_with_one_of_yesterday():
     )
 
 
-def test_prices_are_compared_up_to_the_horizon_and_of_one_pair():
+def test_prices_are_compared_within_the_horizon_and_one_pair():
     """Thirty times the price: a jump until 28 minutes have passed, and no longer. A pair that one
     of the two does not tell is no other pair.
     """
@@ -491,7 +491,7 @@ def test_prices_are_compared_up_to_the_horizon_and_of_one_pair():
     "field, scale, most",
     [("liquidity", 100, 10**15), ("reserve", 10**9, 6 * 10**8), ("price", 10**24, 6 * 10**17)],
 )
-def test_more_than_there_is_counts_as_unknown(field, scale, most):
+def test_oversized_numbers_are_unknown(field, scale, most):
     """10**15 USD, all SOL there is, and a price of a SOL for each of its lamports are still read;
     one part more is not. A price is nothing then.
     """
@@ -513,14 +513,14 @@ def test_more_than_there_is_counts_as_unknown(field, scale, most):
         assert getattr(quote(0, **{told: text}), field) == read, text
 
 
-def test_a_token_is_as_old_as_its_pair_or_its_discovery():
+def test_token_age_comes_from_its_pair_or_discovery():
     about = token(pair_created_at=START - 5, discovered_at=START - 7)
     assert (about.age_ms(START), replace(about, pair_created_at=None).age_ms(START)) == (5, 7)
     assert replace(about, pair_created_at=0).age_ms(START) == START
     assert about.has_check("pass") and not about.has_check("fail")
 
 
-def test_a_snapshot_out_of_order_or_ahead_of_the_clock_is_flawed():
+def test_an_out_of_order_or_future_snapshot_is_flawed():
     assert find_flaw(quote(5), quote(4), START + 5 * MINUTE, 28 * MINUTE) == "clock_skew"
     # Two minutes ahead of us.
     assert find_flaw(None, quote(2), START, 28 * MINUTE) == "clock_skew"
@@ -539,7 +539,7 @@ def test_prices_are_exact(text, scaled):
     assert quote(0, price=text).price == scaled
 
 
-def test_what_was_sold_or_is_too_old_is_no_purchase():
+def test_sold_or_old_purchases_do_not_count():
     only = FlowFollower()
     assert ask(only, view([1000], flows=bought(1, side="sell"))) is None
     assert ask(only, view([1000], flows=bought(1, 2, at=START - 30 * MINUTE - 1))) is None
@@ -649,11 +649,11 @@ HIGH = [1000] * 12 + [1021]
         ),
     ],
 )
-def test_what_is_decided_is_said_in_words(strategy, shown, late, told):
+def test_decisions_are_described_in_words(strategy, shown, late, told):
     assert ask(strategy, shown, late=late) == told
 
 
-def test_each_setting_may_be_at_its_bounds_and_no_further():
+def test_setting_bounds_are_inclusive():
     """Of all families, by the bounds that stand beside the settings."""
     for family, kind in FAMILIES.items():
         for one in fields(kind):
@@ -671,7 +671,7 @@ def test_each_setting_may_be_at_its_bounds_and_no_further():
         parse_settings("flow", {"riseBps": 600})
 
 
-def test_a_strategy_without_rules_fails_aloud():
+def test_a_strategy_without_rules_raises_an_error():
     with pytest.raises(NotImplementedError):
         Strategy().enter(view([1000]))
     with pytest.raises(NotImplementedError):
@@ -679,7 +679,7 @@ def test_a_strategy_without_rules_fails_aloud():
 
 
 # ---- what is read of a provider ------------------------------------------------------------------
-def test_a_snapshot_is_read_to_the_lamport_and_the_cent():
+def test_a_snapshot_is_exact_to_the_lamport_and_cent():
     """A SOL costs 0.2 / 0.001 = 200 USD, so a million USD of tokens are 5,000 SOL; parts of a cent
     are cut.
     """
@@ -704,13 +704,13 @@ def test_a_snapshot_is_read_to_the_lamport_and_the_cent():
     assert parse_snapshot(SnapshotRow(7, "A", START, *told, "1", "0.003")).market_cap == 333_333_333
 
 
-def test_shares_are_cut_toward_zero():
+def test_shares_round_toward_zero():
     assert [percent(*pair) for pair in ((1, 3), (-1, 3), (2, -3), (-2, -3))] == [
         *("33.33", "-33.33", "-66.66", "66.66"),
     ]
 
 
-def test_a_token_that_somebody_could_freeze_is_refused_by_default():
+def test_a_freezable_token_is_refused_by_default():
     freezable = view(HIGH, LOUD, checks=(Check("freeze_authority", "warn"),))
     assert ask(Breakout(), freezable) == Refusal(
         "freezable", "its freeze authority could freeze purchased tokens"

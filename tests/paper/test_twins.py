@@ -57,7 +57,7 @@ def closes(player):
     return sorted(done, key=lambda one: one.number)
 
 
-def test_a_twin_buys_as_often_and_as_large_at_a_seeded_moment_of_its_own():
+def test_a_twin_buys_the_same_amounts_at_its_own_random_times():
     one = with_twins()
     play(one)
     ordered = entries(one)
@@ -71,7 +71,7 @@ def test_a_twin_buys_as_often_and_as_large_at_a_seeded_moment_of_its_own():
     assert len(set(moments)) == 3
 
 
-def test_a_twin_holds_as_long_as_its_trader_and_sells_in_the_same_parts():
+def test_a_twin_holds_as_long_as_its_trader_and_sells_the_same_parts():
     one = with_twins(made=Swift, leave_at=(4, 22), share=5_000)
     play(one, 90)
     held = [done.closed_at - done.opened_at for done in closes(one)]
@@ -82,7 +82,7 @@ def test_a_twin_holds_as_long_as_its_trader_and_sells_in_the_same_parts():
         assert len(sold) == 4 and abs(sold[0] - sold[1]) <= sold[0] // 1_000
 
 
-def test_tokens_and_moments_differ_from_trader_to_trader_and_all_of_them_happen():
+def test_tokens_and_times_vary_by_trader_and_all_occur():
     """Of 40 traders' 240 entries in eight tokens each token is drawn, and the mean delay of 0 to 14
     rounds is 7, give or take 3 x 4.3 / sqrt(240).
     """
@@ -98,7 +98,7 @@ def test_tokens_and_moments_differ_from_trader_to_trader_and_all_of_them_happen(
     assert set(delays) == set(range(15))
 
 
-def test_a_twin_pays_by_the_same_model():
+def test_a_twin_has_the_same_cost_model():
     """Raydium takes 25 basis points of what goes in and of what comes out."""
     one = with_twins()
     play(one)
@@ -111,7 +111,7 @@ def test_a_twin_pays_by_the_same_model():
         assert adds_up(twin)
 
 
-def test_nobody_feels_a_twin():
+def test_a_twin_affects_nobody():
     alone, beside = with_twins(), with_twins()
     alone.twins = []
     play(alone)
@@ -120,7 +120,7 @@ def test_nobody_feels_a_twin():
     assert alone.journal == beside.journal and alone.account.cash == beside.account.cash
 
 
-def test_the_same_snapshots_give_the_same_twins():
+def test_equal_snapshots_give_equal_twins():
     first, second = with_twins(), with_twins()
     play(first)
     play(second)
@@ -128,7 +128,7 @@ def test_the_same_snapshots_give_the_same_twins():
         assert one.journal == other.journal and one.tickets == other.tickets
 
 
-def test_a_ticket_that_finds_no_token_expires():
+def test_a_ticket_without_a_token_expires():
     """All tokens but the trader's own fall under the liquidity floor."""
     one = with_twins(enter_at=(2,))
     tape = Tape([one], "A")
@@ -138,7 +138,7 @@ def test_a_ticket_that_finds_no_token_expires():
     assert all(twin.tickets == [] and closes(twin) == [] for twin in one.twins)
 
 
-def test_a_ticket_whose_order_was_not_filled_is_spent_again():
+def test_a_ticket_of_an_unfilled_order_is_used_again():
     one = with_twins().twins[0]
     ticket = Ticket(1, 10**9, START, START + 60 * MINUTE, mint="A", ordered_at=START)
     assert engine.has_missed(one, ticket)
@@ -147,7 +147,7 @@ def test_a_ticket_whose_order_was_not_filled_is_spent_again():
     assert not engine.has_missed(one, replace(ticket, mint=None))
 
 
-def test_a_sale_of_the_rest_is_tried_until_the_position_is_closed():
+def test_the_final_sale_is_retried_until_the_position_closes():
     one = with_twins()
     tape = play(one, 10)
     twin = one.twins[0]
@@ -156,7 +156,7 @@ def test_a_sale_of_the_rest_is_tried_until_the_position_is_closed():
     assert len(closes(twin)) == 1
 
 
-def test_what_a_write_off_ended_is_left_as_by_a_stop():
+def test_a_written_off_position_exits_as_by_a_stop():
     """A twin's own token is not gone."""
     one = with_twins(enter_at=(2,), time_stop=90)
     tape = Tape([one], MINTS)

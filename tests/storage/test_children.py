@@ -69,7 +69,7 @@ def ask(child):
     return json.loads(child.stdout.readline())
 
 
-def test_a_child_has_limits_and_knows_what_it_is_given(telling, monkeypatch):
+def test_a_child_process_has_limits_and_gets_its_input(telling, monkeypatch):
     monkeypatch.setenv("SECRET_KEY", "very secret")
     kept = os.open(telling / "telling.py", os.O_RDONLY)
     os.set_inheritable(kept, True)
@@ -87,7 +87,7 @@ def test_a_child_has_limits_and_knows_what_it_is_given(telling, monkeypatch):
     assert told["session"] is True and told["beyond"] == []
 
 
-def test_a_child_outlives_the_thread_that_asked_for_it(telling):
+def test_a_child_outlives_the_thread_that_started_it(telling):
     """The system ends a child with the thread that started it: none of those that ask is that."""
     started = []
 
@@ -108,14 +108,14 @@ def test_a_child_outlives_the_thread_that_asked_for_it(telling):
     assert child.returncode == 0
 
 
-def test_what_cannot_be_imported_ends_at_once(telling):
+def test_an_import_error_ends_the_child_at_once(telling):
     with start_python("nothing_of_the_kind", [], {}, LIMITS) as child:
         assert child.stdout.read() == b""
     assert child.returncode == 1
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system ends it on Linux alone")
-def test_a_child_ends_with_its_parent_however_that_ends(tmp_path):
+def test_a_child_ends_with_its_parent_in_every_case(tmp_path):
     (tmp_path / "waiting.py").write_text(WAITING)
     path = os.pathsep.join((str(ROOT), str(tmp_path)))
     with subprocess.Popen(
@@ -147,7 +147,7 @@ def test_a_child_is_killed_with_its_session(tmp_path, monkeypatch, verb):
     assert child.returncode == -signal.SIGKILL
 
 
-def test_a_child_that_reads_nothing_can_be_ended(tmp_path, monkeypatch):
+def test_a_child_that_reads_nothing_can_be_stopped(tmp_path, monkeypatch):
     """Closing its pipe fails: half a megabyte is still to be written there."""
     (tmp_path / "waiting.py").write_text(WAITING)
     monkeypatch.syspath_prepend(tmp_path)

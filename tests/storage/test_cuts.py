@@ -83,24 +83,24 @@ def are_inserted(folder, told):
     return whole and [n for (n,) in rows][: len(set(told))] == sorted(set(told))
 
 
-def test_what_is_synced_is_never_lost():
+def test_synced_writes_are_never_lost():
     assert find_lost(replace, is_replaced) == 0
     assert find_lost(insert, are_inserted) == 0
 
 
 @pytest.mark.parametrize("forget", ["file", "folder", "order"])
-def test_a_file_that_is_not_synced_is_lost(forget):
+def test_an_unsynced_file_is_lost(forget):
     assert find_lost(replace, is_replaced, forget=forget) > 0
 
 
 @pytest.mark.parametrize(
     "how", [{"synchronous": "OFF"}, {"synchronous": "NORMAL"}, {"early": True}], ids=str
 )
-def test_what_is_acknowledged_before_it_is_synced_is_lost(how):
+def test_acknowledging_before_a_sync_loses_data(how):
     assert find_lost(insert, are_inserted, **how) > 0
 
 
-def test_a_write_is_torn_at_sectors():
+def test_a_write_tears_at_sectors():
     parts = disk.tear(disk.Write(1, 500, b"a" * 12 + b"b" * 512 + b"c" * 5))
     assert [(one.offset, one.data[:1], len(one.data)) for one in parts] == [
         (500, b"a", 12),
@@ -109,7 +109,7 @@ def test_a_write_is_torn_at_sectors():
     ]
 
 
-def test_no_write_goes_unseen(tmp_path):
+def test_every_write_is_recorded(tmp_path):
     with disk.Recorder(tmp_path) as tape:
         (tmp_path / "folder").mkdir()
         write(tmp_path / "folder" / "one", "one", sync=False)
@@ -130,7 +130,7 @@ def test_no_write_goes_unseen(tmp_path):
 
 # ---- the product ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", cuts.SCENARIOS)
-def test_after_a_cut_everything_acknowledged_is_there(name, full):
+def test_every_acknowledged_write_survives_a_cut(name, full):
     trial = cuts.Trial(name, SEED)
     for number in range(8 if full else 3):
         cut = trial.draw(number)
@@ -140,7 +140,7 @@ def test_after_a_cut_everything_acknowledged_is_there(name, full):
 
 
 @pytest.mark.parametrize("name", ["migrating", "restoring"])
-def test_no_old_journal_comes_back_beside_another_database(name, monkeypatch):
+def test_no_old_journal_returns_for_another_database(name, monkeypatch):
     """Of all names that changed since a folder was synced, the disk kept only the last."""
     monkeypatch.setitem(disk.KEEPS, "last", lambda steps, dice: steps[-1:])
     trial = cuts.Trial(name, SEED)
@@ -180,7 +180,7 @@ DEFECTS = {
 
 
 @pytest.mark.parametrize("what", DEFECTS)
-def test_a_defect_is_found(what):
+def test_a_planted_defect_is_found(what):
     defect, name, numbers = DEFECTS[what]
     with defect:
         trial = cuts.Trial(name, SEED)
@@ -199,13 +199,13 @@ class Hasty(cuts.Attaching):
             yield "the wallet is not attached"
 
 
-def test_what_is_acknowledged_before_it_is_done_is_found(monkeypatch):
+def test_an_early_acknowledgment_is_found(monkeypatch):
     monkeypatch.setitem(cuts.SCENARIOS, "hasty", Hasty)
     trial = cuts.Trial("hasty", SEED)
     assert any(trial.judge(trial.draw(number), go_on=False) for number in range(10))
 
 
-def test_the_program_names_a_cut_that_lost_something(monkeypatch, capsys):
+def test_the_program_reports_a_cut_that_lost_data(monkeypatch, capsys):
     monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2])
     from bench import cuts as program
 

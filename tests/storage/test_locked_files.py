@@ -34,7 +34,7 @@ def post(service, key, number, **more):
 
 # ---- ratelimit.db is locked ----------------------------------------------------------------------
 @ground.file_only
-def test_a_locked_ratelimit_file_is_waited_for_once(service):
+def test_a_locked_rate_limit_file_is_waited_for_once(service):
     """Pages are answered uncounted, keyed requests are refused. Each waited two seconds before."""
     key = service.make_bot().publish_key.text
     assert service.get("/api/v1/feed", key).status_code == 200
@@ -53,7 +53,7 @@ def test_a_locked_ratelimit_file_is_waited_for_once(service):
 
 
 @ground.file_only
-def test_requests_do_not_queue_for_a_locked_ratelimit_file(service):
+def test_requests_do_not_queue_for_a_locked_rate_limit_file(service):
     service.get("/market")
     took, start = [], threading.Barrier(16)
 
@@ -70,7 +70,7 @@ def test_requests_do_not_queue_for_a_locked_ratelimit_file(service):
     assert len(took) == 16 and max(took) < 8
 
 
-def test_a_store_that_failed_is_tried_by_one_request_after_its_rest(monkeypatch):
+def test_a_failed_store_is_retried_by_one_request_after_its_pause(monkeypatch):
     clock, tried = [100.0], []
     monkeypatch.setattr(counters.time, "monotonic", lambda: clock[0])
     rest = counters.Rest(apsw.BusyError)
@@ -96,7 +96,7 @@ def test_a_store_that_failed_is_tried_by_one_request_after_its_rest(monkeypatch)
     assert [use(False), use(False)] == ["counted", "counted"]
 
 
-def test_health_is_not_counted_for_its_address(tmp_path):
+def test_health_requests_are_not_counted(tmp_path):
     from service import Service
 
     service = Service(tmp_path / "data", ip_limit_per_minute=1)
@@ -105,7 +105,7 @@ def test_health_is_not_counted_for_its_address(tmp_path):
 
 
 # ---- app.db is locked ----------------------------------------------------------------------------
-def test_a_writer_waits_until_the_deadline_of_its_request(service):
+def test_a_writer_waits_until_its_requests_deadline(service):
     """What it waited for a slot counts: the server says when the five seconds end."""
     key = service.make_bot().publish_key.text
     database.obj.busy_ms = 20_000
@@ -127,7 +127,7 @@ def test_a_writer_waits_until_the_deadline_of_its_request(service):
     assert answer.status_code == 201
 
 
-def test_all_writes_of_a_request_share_its_deadline(service):
+def test_all_writes_of_a_request_share_one_deadline(service):
     database.obj.busy_ms = 20_000
 
     def write():
@@ -146,7 +146,7 @@ def test_all_writes_of_a_request_share_its_deadline(service):
         assert time.monotonic() - began < 10
 
 
-def test_a_writer_behind_another_one_of_this_process_keeps_its_deadline(service):
+def test_a_writer_queued_in_this_process_keeps_its_deadline(service):
     database.obj.busy_ms = 20_000
     with database.connection_context(), database.atomic():
         failed = []
@@ -164,7 +164,7 @@ def test_a_writer_behind_another_one_of_this_process_keeps_its_deadline(service)
         assert len(failed) == 1 and time.monotonic() - began < 10
 
 
-def test_the_deadline_ends_with_its_request(service):
+def test_a_deadline_ends_with_its_request(service):
     seen = []
     service.app.before_request(lambda: seen.append(trouble.find_left(60)))
     service.get("/market")
@@ -192,7 +192,7 @@ def remove_wal(folder):
 
 
 @pytest.mark.parametrize("change", [remove, replace_by_nothing, replace_by_copy, remove_wal])
-def test_nothing_is_acknowledged_that_data_dir_does_not_hold(service, change):
+def test_nothing_is_acknowledged_unless_data_dir_contains_it(service, change):
     key = service.make_bot().publish_key.text
     assert post(service, key, 1).status_code == 201
     assert {service.get(path).status_code for path in PAGES} == {200}
@@ -214,7 +214,7 @@ def test_nothing_is_acknowledged_that_data_dir_does_not_hold(service, change):
     assert path.exists() == (change not in (remove, replace_by_nothing))
 
 
-def test_an_instance_whose_folder_returns_goes_on(service):
+def test_an_instance_continues_when_its_folder_returns(service):
     folder, away = service.config.data_dir, service.config.data_dir.with_name("away")
     key = service.make_bot().publish_key.text
     assert post(service, key, 1).status_code == 201
@@ -228,7 +228,7 @@ def test_an_instance_whose_folder_returns_goes_on(service):
         assert sorted(other.execute("SELECT event_id FROM post")) == [("e1",), ("e3",)]
 
 
-def test_a_commit_into_a_folder_that_was_just_removed_is_refused(service):
+def test_a_commit_into_a_removed_folder_is_refused(service):
     """Between the first statement and the commit."""
     service.make_bot()
     with (
@@ -245,7 +245,7 @@ def test_a_commit_into_a_folder_that_was_just_removed_is_refused(service):
         database.execute_sql("UPDATE owner SET created_at = created_at + 1")
 
 
-def test_a_folder_that_became_read_only_takes_no_posts(service):
+def test_a_read_only_folder_accepts_no_posts(service):
     """The files that are open could still be written, new ones not."""
     folder = service.config.data_dir
     key = service.make_bot().publish_key.text

@@ -44,7 +44,7 @@ def start(path):
         process.communicate(timeout=60)
 
 
-def test_a_killed_holder_frees_the_lock(path, start):
+def test_killing_the_holder_frees_the_lock(path, start):
     holder, lock = start(), FileLock(path)
     assert holder.stdout.readline() == "True\n"
     assert not lock.take()
@@ -66,7 +66,7 @@ def test_a_second_process_waits_for_the_first(path, start):
     assert not lock.take()
 
 
-def test_a_fork_leaves_the_lock_with_its_parent(path):
+def test_after_a_fork_the_parent_keeps_the_lock(path):
     lock = FileLock(path)
     assert lock.take()
     child = os.fork()

@@ -20,7 +20,7 @@ def columns(db):
     }
 
 
-def test_migrations_make_what_the_models_say(db):
+def test_migrations_create_the_models_schema(db):
     declared = {
         model._meta.table_name: {field.column_name for field in model._meta.sorted_fields}
         for model in schema.TABLES
@@ -28,7 +28,7 @@ def test_migrations_make_what_the_models_say(db):
     assert columns(db) == declared
 
 
-def test_migrations_make_every_index_of_the_models(db):
+def test_migrations_create_every_index_of_the_models(db):
     declared = 0
     for model in schema.TABLES:
         made = {
@@ -44,7 +44,7 @@ def test_migrations_make_every_index_of_the_models(db):
 
 
 @ground.sqlite_only
-def test_no_index_is_how_another_begins(db):
+def test_no_index_is_a_prefix_of_another(db):
     """The longer one answers the same questions, unless the shorter refuses something or is of
     some rows only.
     """
@@ -85,7 +85,7 @@ def test_sqlite_is_free_of_the_wal_reset_bug():
     assert tuple(map(int, storage.SQLite.version().split("."))) >= (3, 51, 3)
 
 
-def test_a_wallet_has_one_open_attachment(db):
+def test_a_wallet_has_at_most_one_open_attachment(db):
     owner = models.Owner.create(uid="owner_1", created_at=1)
     bots = [
         models.Bot.create(
@@ -102,7 +102,7 @@ def test_a_wallet_has_one_open_attachment(db):
 
 # ---- the debug mode ------------------------------------------------------------------------------
 @ground.sqlite_only
-def test_a_write_or_a_request_beside_an_open_query_is_refused(db):
+def test_writes_and_requests_during_an_open_query_are_refused(db):
     for _ in range(3):
         models.Owner.create(uid=storage.new_uid("owner"), created_at=0)
     rows = iter(models.Owner.select())

@@ -68,7 +68,7 @@ def end_sessions(holding=None):
 
 
 # ---- the database --------------------------------------------------------------------------------
-def test_texts_compare_by_their_bytes(db):
+def test_text_compares_by_bytes(db):
     # As most servers do.
     assert db.execute_sql("SELECT 'a' < 'B' COLLATE \"en-x-icu\"").fetchone() == (True,)
     elsewhere = db.execute_sql(
@@ -98,7 +98,7 @@ def test_integers_have_64_bits(db):
     assert db.execute_sql("SELECT SUM(asked_at) * 2 FROM token").fetchone() == (2**64 - 2,)
 
 
-def test_values_and_letters_are_told_apart(db):
+def test_values_and_letters_are_distinguished(db):
     market_tables.Token.create(mint="m", name="100 % ?", symbol="a\0b")
     assert db.execute_sql(
         "SELECT name FROM token WHERE name LIKE '%\\% ?' AND mint = ?".replace("\\% ?", "%"), ("m",)
@@ -110,7 +110,7 @@ def test_values_and_letters_are_told_apart(db):
     )
 
 
-def test_one_writes_at_a_time_and_ids_show_in_their_order(db, other):
+def test_one_writer_at_a_time_and_ids_become_visible_in_order(db, other):
     """Somebody takes a number and does not commit: whoever writes then waits, by whatever
     statement, and readers wait for nobody.
     """
@@ -134,7 +134,7 @@ def test_one_writes_at_a_time_and_ids_show_in_their_order(db, other):
     other.close()
 
 
-def test_a_lock_is_trouble_to_who_waits_for_it_alone(db, other):
+def test_a_lock_only_affects_those_waiting_for_it(db, other):
     """As when a page notes that its browser was seen, beside somebody's ordinary write."""
 
     def write():
@@ -152,7 +152,7 @@ def test_a_lock_is_trouble_to_who_waits_for_it_alone(db, other):
     assert database.find_trouble() is None
 
 
-def test_followers_never_see_a_gap_close_behind_them(settings, db):
+def test_followers_never_see_gaps_fill_in_later(settings, db):
     """Eight write, one follows by the highest number seen: in the end it has met every arrival."""
 
     def write():
@@ -175,7 +175,7 @@ def test_followers_never_see_a_gap_close_behind_them(settings, db):
     assert len(met) == 320 and met == sorted(row.id for row in Arrival.select())
 
 
-def test_a_silent_writer_does_not_block_others_for_ever(db, settings, monkeypatch):
+def test_a_silent_writer_does_not_block_others_forever(db, settings, monkeypatch):
     """It hangs, or its machine vanished: the server ends its transaction, and the others go on."""
     monkeypatch.setattr("storage.postgresql.HUNG_MS", 300)
     hung = storage.make_database(settings)
@@ -191,7 +191,7 @@ def test_a_silent_writer_does_not_block_others_for_ever(db, settings, monkeypatc
     assert Arrival.select().count() == 1
 
 
-def test_the_version_of_the_data_moves_with_every_commit(db, other):
+def test_the_data_version_changes_with_every_commit(db, other):
     # It counts commits of the whole server, where other tests may be at work.
     assert any(db.data_version() == db.data_version() for _ in range(100))
     before = db.data_version()
@@ -201,7 +201,7 @@ def test_the_version_of_the_data_moves_with_every_commit(db, other):
     assert db.data_version() != before
 
 
-def test_the_version_moves_when_a_writer_commits_that_was_open_when_it_was_asked_for(db):
+def test_the_version_changes_when_an_already_open_writer_commits(db):
     """Whatever others began or ended meanwhile, and though savepoints have transaction ids of their
     own. (These connections are not alone among the writers.)
     """
@@ -220,7 +220,7 @@ def test_the_version_moves_when_a_writer_commits_that_was_open_when_it_was_asked
     assert Arrival.select().count() == 6
 
 
-def test_a_list_cached_for_a_version_holds_every_commit_before_it(db):
+def test_a_list_cached_for_a_version_contains_every_commit_before_it(db):
     """The promise that keeping lists rests on, beside four who commit as fast as they can."""
 
     def write():
@@ -244,7 +244,7 @@ def test_a_list_cached_for_a_version_holds_every_commit_before_it(db):
 
 
 # ---- away, and back again ------------------------------------------------------------------------
-def test_sessions_the_server_ended_are_replaced(service):
+def test_sessions_ended_by_the_server_are_replaced(service):
     """As after its restart: idle connections are found out before they are used, one in use is an
     answer `busy`.
     """
@@ -294,7 +294,7 @@ def test_a_database_that_is_down_is_busy(tmp_path):
         service.close()
 
 
-def test_commands_say_in_a_sentence_that_it_is_down(tmp_path):
+def test_commands_report_in_one_sentence_that_it_is_down(tmp_path):
     environ = {
         **os.environ,
         "DATA_DIR": str(tmp_path),
@@ -318,7 +318,7 @@ def test_commands_say_in_a_sentence_that_it_is_down(tmp_path):
         ), said
 
 
-def test_health_metrics_and_doctor_know_what_it_is(tmp_path):
+def test_health_metrics_and_doctor_name_the_engine(tmp_path):
     service = Service(tmp_path / "data", metrics="on")
     try:
         told = service.get("/api/health").json["database"]
@@ -351,7 +351,7 @@ def test_a_newer_schema_is_refused(settings, db):
         backups.migrate(settings)
 
 
-def test_a_user_who_may_not_make_tables_is_told_so(tmp_path):
+def test_a_user_who_may_not_create_tables_is_told_so(tmp_path):
     """As where the schema belongs to somebody else: since PostgreSQL 15 no one else may."""
     given = config.load(ground.environ(tmp_path / "data", migrated=False), dotenv=None)
     name = f"plain_{os.getpid()}"
@@ -369,7 +369,7 @@ def test_a_user_who_may_not_make_tables_is_told_so(tmp_path):
         made.close_all()
 
 
-def test_a_session_that_several_connections_share_is_refused(settings, db, monkeypatch):
+def test_a_session_shared_by_several_connections_is_refused(settings, db, monkeypatch):
     """As PgBouncer gives them where it pools transactions (`bench drill pooled` has a real one)."""
     database, shared = storage.database.obj, storage.database.obj.open()
     database.check_sessions()
@@ -451,7 +451,7 @@ def read(machine, path):
     return orjson.loads(body)
 
 
-def test_what_one_machine_stores_the_other_shows_at_once(machines):
+def test_writes_on_one_machine_are_visible_on_the_other_at_once(machines):
     """Whatever either keeps of what it read."""
     for number in range(30):
         writer, reader = machines[number % 2], machines[1 - number % 2]
@@ -465,7 +465,7 @@ def test_what_one_machine_stores_the_other_shows_at_once(machines):
         assert read(reader, f"/api/v1/bots/{writer.bot.bot.uid}")["feed"][0]["id"] == uid
 
 
-def test_followers_of_two_machines_that_both_write_miss_nothing(machines):
+def test_followers_of_two_writing_machines_miss_nothing(machines):
     """One follows each machine's stream, one changes machines wherever it is cut, one polls both in
     turn.
     """
@@ -516,7 +516,7 @@ def test_followers_of_two_machines_that_both_write_miss_nothing(machines):
 
 
 # ---- locks ---------------------------------------------------------------------------------------
-def test_a_lock_ends_with_its_session_and_what_it_guarded_is_refused(db, other):
+def test_a_lock_ends_with_its_session_and_guarded_writes_are_refused(db, other):
     mine, theirs = db.lock("jobs"), other.lock("jobs")
     assert mine.take() and not theirs.take()
     with db.guarding(mine.check):
@@ -533,7 +533,7 @@ def test_a_lock_ends_with_its_session_and_what_it_guarded_is_refused(db, other):
     mine.release()
 
 
-def test_a_lock_is_taken_only_when_its_last_holder_s_writing_ended(db, other):
+def test_a_lock_is_taken_only_after_its_last_holder_stopped_writing(db, other):
     """What a lost leader has begun to write is over before the next one reads."""
     mine, theirs, order = db.lock("jobs"), other.lock("jobs"), []
     assert mine.take()
@@ -654,7 +654,7 @@ def check(crew, truth):
     database.close_all()
 
 
-def test_the_leader_killed_twenty_times(crew):
+def test_killing_the_leader_twenty_times_loses_nothing(crew):
     """Another one goes on within five seconds, never two at a time, and in the end the ledger is
     the same.
     """
@@ -685,7 +685,7 @@ def test_the_leader_killed_twenty_times(crew):
     check(crew, truth)
 
 
-def test_a_leader_that_loses_its_session_writes_nothing_any_more(settings, db, monkeypatch, caplog):
+def test_a_leader_that_loses_its_session_stops_writing(settings, db, monkeypatch, caplog):
     """Two of one process, as of two machines. Whose session ends is not heard of again until it
     leads anew.
     """

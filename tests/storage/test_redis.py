@@ -93,7 +93,7 @@ def test_machines_share_one_allowance_exactly(tmp_path, redis_server):
         [server.stop() for server in servers]
 
 
-def test_without_redis_the_keyed_interface_is_busy_and_pages_are_served(service, key, shared_redis):
+def test_without_redis_the_keyed_api_is_busy_and_pages_are_served(service, key, shared_redis):
     assert remaining(service, key) == 99
     shared_redis.stop()
     for _ in range(3):
@@ -131,7 +131,7 @@ def test_without_redis_no_bots_are_created(service, shared_redis):
     assert browser.send("/connect", name="Nell").status_code == 200
 
 
-def test_a_redis_that_says_nothing_is_waited_for_once(service, key, shared_redis, monkeypatch):
+def test_a_silent_redis_is_waited_for_once(service, key, shared_redis, monkeypatch):
     monkeypatch.setattr(counters, "REST_SECONDS", 600)
     assert remaining(service, key) == 99
     shared_redis.pause()
@@ -151,7 +151,7 @@ def test_a_redis_that_says_nothing_is_waited_for_once(service, key, shared_redis
     assert remaining(service, key) == 97
 
 
-def test_redis_may_start_again_forget_its_script_or_everything(service, key, shared_redis):
+def test_redis_may_restart_and_lose_its_script_or_data(service, key, shared_redis):
     assert remaining(service, key) == 99
     shared_redis.client.script_flush()
     assert remaining(service, key) == 98
@@ -163,7 +163,7 @@ def test_redis_may_start_again_forget_its_script_or_everything(service, key, sha
     assert remaining(service, key) == 99
 
 
-def test_a_redis_without_room_is_busy(service, key, shared_redis):
+def test_a_full_redis_is_busy(service, key, shared_redis):
     shared_redis.client.config_set("maxmemory", 1)
     codes = [service.get("/api/v1/feed", key).status_code, service.get("/market").status_code]
     shared_redis.client.config_set("maxmemory", 0)
@@ -171,7 +171,7 @@ def test_a_redis_without_room_is_busy(service, key, shared_redis):
     assert codes == [503, 200] and remaining(service, key) == 99
 
 
-def test_the_password_is_nowhere(service, key, shared_redis, caplog, tmp_path):
+def test_the_password_appears_nowhere(service, key, shared_redis, caplog, tmp_path):
     """Refused by Redis, gone, well: no answer, no line of the log, no sentence of the doctor holds
     the password or the URL.
     """
@@ -205,7 +205,7 @@ def test_the_password_is_nowhere(service, key, shared_redis, caplog, tmp_path):
     ]
 
 
-def test_the_doctor_asks_redis_when_told_to(shared_redis, tmp_path, monkeypatch):
+def test_doctor_checks_redis_when_asked(shared_redis, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "check_endpoints", lambda *_: [])
     monkeypatch.setattr(doctor, "check_providers", lambda *_: [])
     given = config.load(
@@ -221,7 +221,7 @@ def test_the_doctor_asks_redis_when_told_to(shared_redis, tmp_path, monkeypatch)
     ] == ["wrong"]
 
 
-def test_without_the_package_the_start_says_what_to_install(tmp_path, monkeypatch, capsys):
+def test_without_the_package_startup_says_what_to_install(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "redis", None)
     monkeypatch.setenv("RATELIMIT_STORAGE_URL", f"redis://:{PASSWORD}@127.0.0.1")
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))

@@ -43,7 +43,7 @@ def test_a_bot_is_found_by_name_handle_and_wallet(service, bot, ask):
     assert ask(address("somebody else")) == []
 
 
-def test_a_name_that_is_the_query_comes_first(service, bot, ask):
+def test_an_exact_name_comes_first(service, bot, ask):
     service.make_bot("Anelly")
     exact = service.make_bot("Nell")
     assert ask("nell")[0] == ("bot", exact.bot.uid)
@@ -65,13 +65,13 @@ def test_a_token_that_only_a_wallet_moved_is_found_by_address(service, bot, ask)
     assert ask(MINT) == [("token", MINT)]
 
 
-def test_a_signature_leads_to_its_trade_and_the_posts_that_name_it(service, bot, ask):
+def test_a_signature_finds_its_trade_and_posts(service, bot, ask):
     service.observe_trade(WALLET, "bought", 1, mint=MINT)
     post = publish(service, bot, "1", "Bought.", signature=signature("bought"))
     assert ask(signature("bought")) == [("trade", "trade_bought"), ("post", post)]
 
 
-def test_posts_are_found_by_all_of_their_words_in_any_case(service, bot, ask):
+def test_posts_match_all_words_in_any_case(service, bot, ask):
     first = publish(service, bot, "1", "Thinking about Marmalade and toast.")
     second = publish(service, bot, "2", "No marmalade/today: café.", symbol="TARN", reason="hunger")
     assert ask("marmalade") == [("post", second), ("post", first)]
@@ -80,14 +80,14 @@ def test_posts_are_found_by_all_of_their_words_in_any_case(service, bot, ask):
     assert ask("marma") == []
 
 
-def test_words_of_a_hidden_post_leave_the_index(service, bot, ask):
+def test_hidden_text_leaves_the_index(service, bot, ask):
     post = publish(service, bot, "1", "Thinking about marmalade.", reason="quincetree")
     hide_post(post, NOW)
     assert ask("marmalade") == ask("quincetree") == []
 
 
 @ground.sqlite_only
-def test_hidden_words_leave_the_files_however_often_the_index_was_merged(service, bot):
+def test_hidden_text_leaves_the_files_after_any_index_merges(service, bot):
     kept = [publish(service, bot, f"a{n}", f"filler{n} marmaladium{n}") for n in range(60)]
     for n in range(300):
         publish(service, bot, f"b{n}", f"other{n} words{n % 7}")
@@ -117,19 +117,19 @@ def test_hidden_words_leave_the_files_however_often_the_index_was_merged(service
         ")(",
     ],
 )
-def test_no_syntax_is_an_error(service, bot, ask, query):
+def test_no_query_syntax_is_an_error(service, bot, ask, query):
     publish(service, bot, "1", "Some words.")
     ask(query)
     assert service.get("/search", query_string={"q": query}).status_code == 200
 
 
-def test_percent_signs_and_underscores_are_letters(service, bot, ask):
+def test_percent_signs_and_underscores_are_literal(service, bot, ask):
     percent = service.make_bot("100% sure")
     assert ask("100%") == [("bot", percent.bot.uid)]
     assert ask("N_ll") == []
 
 
-def test_a_query_without_words_is_refused_by_the_api_and_explained_on_the_page(service, bot):
+def test_a_query_without_words_is_an_api_error_and_a_page_hint(service, bot):
     key = bot.publish_key.text
     for path in ("/api/v1/search", "/api/v1/search?q=%20", f"/api/v1/search?q={'a' * 201}"):
         answer = service.get(path, key)
@@ -137,7 +137,7 @@ def test_a_query_without_words_is_refused_by_the_api_and_explained_on_the_page(s
     assert "Type a bot’s name" in service.get("/search").text
 
 
-def test_a_key_is_neither_searched_for_nor_shown_again(service, bot):
+def test_a_key_is_neither_searched_for_nor_shown(service, bot):
     key = bot.publish_key.text
     page = service.get("/search", query_string={"q": key})
     assert page.status_code == 422 and key not in page.text
@@ -145,7 +145,7 @@ def test_a_key_is_neither_searched_for_nor_shown_again(service, bot):
     assert told.status_code == 400 and key not in told.text
 
 
-def test_pages_of_results_hold_everything_once(service, bot):
+def test_result_pages_list_everything_once(service, bot):
     Token.create(mint=MINT, symbol="NELL")
     said = [publish(service, bot, str(n), f"nell says {n}") for n in range(5)]
     rows = service.pages("/api/v1/search?q=nell", bot.publish_key.text, 2)
@@ -154,7 +154,7 @@ def test_pages_of_results_hold_everything_once(service, bot):
     assert [row["id"] for row in one_by_one] == [row["id"] for row in rows]
 
 
-def test_the_page_leads_on_to_older_posts(service, bot):
+def test_the_page_links_to_older_posts(service, bot):
     said = [publish(service, bot, str(n), f"marmalade {n}") for n in range(23)]
     first = service.get("/search?q=marmalade").text
     assert said[-1] in first and said[0] not in first and "before=" in first
@@ -168,7 +168,7 @@ def test_search_needs_a_key_and_counts_as_a_request(service, bot):
     assert left[0] - left[1] == 1
 
 
-def test_names_of_strangers_are_text(service, bot):
+def test_strangers_names_are_escaped(service, bot):
     Token.create(mint=MINT, symbol="<b>TARN</b>", name="<script>1</script>")
     page = service.get("/search?q=tarn").text
     page_by_name = service.get("/search?q=script").text
@@ -176,7 +176,7 @@ def test_names_of_strangers_are_text(service, bot):
     assert "<script>1" not in page_by_name and "&lt;script&gt;1" in page_by_name
 
 
-def test_more_words_than_are_looked_for_do_no_harm(service, bot, ask):
+def test_extra_search_words_do_no_harm(service, bot, ask):
     post = publish(service, bot, "1", "one two three four five six seven eight")
     assert ask("one two three four five six seven eight nine") == [("post", post)]
     assert search.MAX_WORDS == 8

@@ -58,7 +58,7 @@ def post_words(service, key, number):
 
 
 # ---- a full disk ---------------------------------------------------------------------------------
-def test_a_full_disk_is_told_in_its_own_words(small_disk, caplog):
+def test_a_full_disk_has_its_own_message(small_disk, caplog):
     service = Service(small_disk / "data")
     key = service.make_bot("Ada", address("w")).publish_key.text
     assert post_words(service, key, 0).status_code == 201
@@ -98,7 +98,7 @@ def test_a_full_disk_is_told_in_its_own_words(small_disk, caplog):
     service.close()
 
 
-def test_where_the_counters_cannot_be_written_health_says_so(small_disk, tmp_path):
+def test_health_says_when_counters_cannot_be_written(small_disk, tmp_path):
     """The keyed interface is busy then, although what was counted can be read."""
     service = Service(tmp_path / "data")
     key = service.make_bot().publish_key.text
@@ -117,7 +117,7 @@ def test_where_the_counters_cannot_be_written_health_says_so(small_disk, tmp_pat
     service.close()
 
 
-def test_a_backup_on_a_full_disk_says_so_in_a_sentence(small_disk, tmp_path):
+def test_a_backup_on_a_full_disk_says_so_in_one_sentence(small_disk, tmp_path):
     service = Service(tmp_path / "data")
     service.make_bot()
     for target in (small_disk / "one.db", small_disk / "two.db"):
@@ -134,7 +134,7 @@ def test_a_backup_on_a_full_disk_says_so_in_a_sentence(small_disk, tmp_path):
 
 
 @pytest.mark.parametrize("room", [0, 16_384, 262_144])
-def test_a_migration_on_a_full_disk_is_refused_with_a_sentence(small_disk, room):
+def test_a_migration_on_a_full_disk_is_refused_in_one_sentence(small_disk, room):
     """Whether there is room for nothing, for its beginning or for most of it."""
     given = config.load({"DATA_DIR": str(small_disk)}, dotenv=None)
     with open(small_disk / "filler", "wb") as file:
@@ -176,7 +176,7 @@ def test_a_database_that_stays_locked_is_not_ok(service):
     assert post_words(service, key, 1).status_code == 201
 
 
-def test_a_lock_that_lasts_is_noticed_though_nobody_writes(service, monkeypatch):
+def test_a_lasting_lock_is_reported_even_without_writers(service, monkeypatch):
     clock = [time.monotonic()]
     monkeypatch.setattr(sqlite.time, "monotonic", lambda: clock[0])
     assert database.find_trouble() is None
@@ -188,7 +188,7 @@ def test_a_lock_that_lasts_is_noticed_though_nobody_writes(service, monkeypatch)
     assert database.find_trouble() is None
 
 
-def test_erased_words_that_a_reader_keeps_in_the_wal_are_told_of_and_go_later(
+def test_hidden_text_a_reader_keeps_in_the_wal_is_reported_and_removed_later(
     service, monkeypatch, caplog
 ):
     clock = [time.monotonic()]
@@ -211,7 +211,7 @@ def test_erased_words_that_a_reader_keeps_in_the_wal_are_told_of_and_go_later(
     assert b"gone with the wind" not in kept and b"another day" in kept
 
 
-def test_one_deadline_is_over_both_ways_of_waiting(service):
+def test_one_deadline_covers_both_kinds_of_waiting(service):
     """Behind a writer of this process that waits for another one, nobody waits twice as long."""
     database.obj.busy_ms = 3_000
     took = []
@@ -251,7 +251,7 @@ def test_one_deadline_is_over_both_ways_of_waiting(service):
         (trouble.DISK_FLOOR - 1, "read_only", "disk_full"),
     ],
 )
-def test_room_on_the_disk_tells_whether_it_is_full(service, monkeypatch, free, failed, told):
+def test_free_space_shows_whether_the_disk_is_full(service, monkeypatch, free, failed, told):
     monkeypatch.setattr(sqlite, "find_free", lambda folder: free)
     if failed:
         database.obj.writes.fail(failed)
@@ -310,11 +310,11 @@ def test_a_repeated_error_is_counted_in_the_log():
     assert len(count_lines(86_400, often=True)) < 32
 
 
-def test_a_fault_with_a_request_id_is_said_each_time():
+def test_an_error_with_a_request_id_is_logged_every_time():
     assert len(count_lines(5, shown={"requestId": "req_1"})) == 5
 
 
-def test_a_repeated_line_says_how_many_there_were():
+def test_a_repeated_line_shows_its_count():
     record = logging.LogRecord("candor", logging.ERROR, "file", 1, "busy", (), None)
     record.repeated = 7
     assert json.loads(logs.JsonLines().format(record))["repeated"] == 7

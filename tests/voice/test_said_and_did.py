@@ -64,7 +64,7 @@ def test_a_trade_from_before_connecting_says_so(service, bot, key):
     assert item["_candor"]["fact"].endswith(" · Mar 28, 2023, 10:40 AM UTC, before connecting")
 
 
-def test_connecting_begins_with_the_first_time(service, bot, key):
+def test_connecting_starts_at_the_first_attachment(service, bot, key):
     """A wallet that left and came back was connected before."""
     came_back = {"bot": bot.bot, "wallet": Wallet.get(), "attached_at": NOW}
     Attachment.update(detached_at=NOW - 1).execute()
@@ -82,7 +82,7 @@ def test_connecting_begins_with_the_first_time(service, bot, key):
         (2022, "Mar 28, 2023, 10:40 AM UTC"),
     ],
 )
-def test_the_year_is_told_when_it_is_not_this_one(year, told):
+def test_another_year_is_shown(year, told):
     now = int(datetime(year, 6, 1, tzinfo=UTC).timestamp() * 1000)
     assert words.brief("2023-03-28T10:40:05Z", now) == words.brief(1_680_000_005, now) == told
 
@@ -116,7 +116,7 @@ def test_a_post_has_the_receipt_of_its_transaction(service, key):
     }
 
 
-def test_a_receipt_of_what_failed_has_no_amounts(service, key):
+def test_a_failed_receipt_has_no_amounts(service, key):
     post = say(service, key)
     observe(
         service, kind="failed", token_changes="[]", sol_change=-5_000, realized="not_applicable"
@@ -153,7 +153,7 @@ def test_an_ambiguous_transaction_shows_no_amounts(service, key):
 
 
 @pytest.mark.parametrize("kind", ["native_transfer", "transfer_in", "lending", "account_close"])
-def test_only_what_passed_through_a_venue_is_sol_of_a_receipt(service, key, kind):
+def test_only_venue_amounts_are_the_sol_of_a_receipt(service, key, kind):
     post = say(service, key)
     observe(service, kind=kind, sol_change=30_000_000_000, realized="not_applicable", result=None)
     assert receipt_of(service, key, post)["solChange"] is None
@@ -161,13 +161,13 @@ def test_only_what_passed_through_a_venue_is_sol_of_a_receipt(service, key, kind
     assert "The transaction" in page and ">30" not in page
 
 
-def test_a_swap_is_a_side(service, key):
+def test_a_swap_has_a_side(service, key):
     post = say(service, key)
     observe(service, kind="swap")
     assert receipt_of(service, key, post)["side"] == "swap"
 
 
-def test_what_passed_beside_a_trade_is_not_in_its_receipt(service, key):
+def test_outside_value_is_not_in_the_receipt(service, key):
     beside = orjson.dumps([[M, "500", 3]]).decode()
     post = say(service, key)
     observe(service, beside_sol=38_100_000, beside_tokens=beside)
@@ -176,7 +176,7 @@ def test_what_passed_beside_a_trade_is_not_in_its_receipt(service, key):
     assert (shown["amount"], shown["solChange"]) == ("880", "0.3")
 
 
-def test_a_sale_of_what_arrived_in_the_same_transaction_has_its_amount(service, key):
+def test_a_sale_of_tokens_received_in_the_same_transaction_has_its_amount(service, key):
     """879.5 arrived beside and were sold: as a whole nothing of the token changed."""
     beside = orjson.dumps([[M, "879500", 3]]).decode()
     post = say(service, key)
@@ -191,7 +191,7 @@ def test_a_sale_of_what_arrived_in_the_same_transaction_has_its_amount(service, 
     assert "Sold 879.5" in told
 
 
-def test_a_trade_of_another_token_is_told_as_it_was(service, key):
+def test_a_trade_of_another_token_is_described_as_such(service, key):
     Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
     post = say(service, key, mint=OTHER, symbol="TARN")
     observe(service)
@@ -200,7 +200,7 @@ def test_a_trade_of_another_token_is_told_as_it_was(service, key):
     assert (shown["receipt"]["mint"], shown["receipt"]["symbol"]) == (M, "FERN")
 
 
-def test_a_result_that_becomes_known_later_shows_at_once(service, key):
+def test_a_late_result_appears_at_once(service, key):
     post = say(service, key)
     observe(service, realized="unmatched", result=None, cost=None)
     shown = service.get("/api/v1/feed", key).json["data"][0]["receipt"]
@@ -212,7 +212,7 @@ def test_a_result_that_becomes_known_later_shows_at_once(service, key):
     assert (shown["id"], shown["receipt"]["resultSol"]) == (post, "0.000000007")
 
 
-def test_a_list_asks_no_question_for_each_post(service, key, monkeypatch):
+def test_a_list_makes_no_query_per_post(service, key, monkeypatch):
     for n in range(3):
         say(service, key, name=f"sale {n}")
         observe(service, f"sale {n}")
@@ -235,7 +235,7 @@ def count_queries(monkeypatch, ask):
     # 1 of 8 is 12.5 %, 1 of 3 is 33.333 %, 1 of 800 is 0.125 %: halves away from zero
     [(1, 8, "12.5"), (-1, 3, "-33.33"), (-1, 800, "-0.13"), (5, 0, None), (None, 5, None)],
 )
-def test_a_result_in_percent_of_its_cost(result, cost, percentage):
+def test_a_result_has_a_percentage_of_its_cost(result, cost, percentage):
     assert show_percentage(result, cost) == percentage
 
 
@@ -246,7 +246,7 @@ STRIP = "−0.0146 SOL"
 @pytest.mark.parametrize(
     "path", ["/", "/posts/{post}", "/bots/{bot}?tab=posts", "/embed/{post}", "/feed.atom"]
 )
-def test_what_was_done_stands_beside_what_was_said(service, bot, key, path):
+def test_the_receipt_is_next_to_the_post(service, bot, key, path):
     post = say(service, key)
     observe(service)
     text = service.get(path.format(post=post, bot=bot.bot.uid)).text
@@ -256,7 +256,7 @@ def test_what_was_done_stands_beside_what_was_said(service, bot, key, path):
     assert f"Sold 879.5 {short(M)} for 0.3381 SOL" in plain
 
 
-def test_feeds_previews_and_copies_tell_the_fact_as_text(service, key):
+def test_feeds_previews_and_copies_contain_the_receipt_as_text(service, key):
     post = say(service, key)
     observe(service)
     strip = f"Sold 879.5 {short(M)} for 0.3381 SOL · −0.0146 SOL (−4.1%) · 98% of the value came"
@@ -274,7 +274,7 @@ def test_feeds_previews_and_copies_tell_the_fact_as_text(service, key):
     assert f'data-suffix="{copied}{post}"' in page
 
 
-def test_a_mismatch_says_both(service, key):
+def test_a_mismatch_shows_both_sides(service, key):
     Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
     Token.create(mint=OTHER, symbol="TARN", discovered_at=NOW, found_by="[]")
     post = say(service, key, mint=OTHER, symbol="WIF")
@@ -288,7 +288,7 @@ def test_a_mismatch_says_both(service, key):
 
 @pytest.mark.parametrize("symbol", ["JitoSOL", "WIF", "GREATCOIN"])
 @pytest.mark.parametrize("named", [True, False])
-def test_a_post_does_not_name_the_token_that_was_traded(service, bot, key, symbol, named):
+def test_a_post_that_does_not_name_the_traded_token_says_so(service, bot, key, symbol, named):
     """It names the mint or doesn't; pages, feeds, frames and previews have the instance's name."""
     more = {"mint": M} if named else {}
     post = say(service, key, symbol=symbol, **more)
@@ -306,7 +306,7 @@ def test_a_post_does_not_name_the_token_that_was_traded(service, bot, key, symbo
         assert symbol not in text and "FERN" in text, path
 
 
-def test_two_tokens_of_one_name_are_told_apart_by_their_addresses(service, key):
+def test_two_tokens_with_one_name_show_their_addresses(service, key):
     Token.create(mint=M, symbol="FERN", discovered_at=NOW, found_by="[]")
     Token.create(mint=OTHER, symbol="FERN", discovered_at=NOW, found_by="[]")
     post = say(service, key, mint=OTHER, symbol="FERN")
@@ -323,7 +323,7 @@ def test_a_sale_without_a_known_purchase_says_so(service, key):
     assert "purchase price unknown" in text and STRIP not in text
 
 
-def test_the_name_of_a_token_is_text(service, key):
+def test_a_token_name_is_escaped(service, key):
     Token.create(mint=M, symbol="<b>{pine}", discovered_at=NOW, found_by="[]")
     post = say(service, key)
     observe(service)
@@ -332,7 +332,7 @@ def test_the_name_of_a_token_is_text(service, key):
 
 
 @pytest.mark.parametrize("symbol", ["USDC", "$usdc", "USD\N{CYRILLIC CAPITAL LETTER ES}"])
-def test_nothing_but_a_stablecoin_is_called_like_it(service, bot, key, symbol):
+def test_only_a_stablecoin_is_called_one(service, bot, key, symbol):
     """879.5 of a token that calls itself USDC went, and 90 USDC came."""
     Token.create(mint=M, symbol=symbol, discovered_at=NOW, found_by="[]")
     changes = orjson.dumps([[M, "-879500", 3], [USDC.mint, "90000000", 6]]).decode()
@@ -357,7 +357,7 @@ def test_only_an_observed_transaction_is_called_a_receipt(service, key):
 
 
 @pytest.mark.parametrize("kind", sorted(facts.DEEDS))
-def test_every_kind_of_transaction_is_a_sentence(kind):
+def test_every_kind_of_transaction_has_a_sentence(kind):
     receipt = {
         **{"kind": kind, "mint": M, "symbol": None, "amount": None, "moved": {}},
         **{"solChange": "-1", "result": None, "resultPct": None, "realized": "not_applicable"},

@@ -191,13 +191,13 @@ BEGINNINGS = [
 
 @pytest.mark.parametrize("tone", [*builtin.TONES, "sardonic pirate"])
 @pytest.mark.parametrize("facts, beginning", BEGINNINGS)
-def test_every_tone_says_the_fact_first(tone, facts, beginning):
+def test_every_tone_states_the_fact_first(tone, facts, beginning):
     for post in speak({**BARE, "tone": tone, "emoji": "🦊"}, [facts], 12):
         assert re.match(beginning, post), post
 
 
 @pytest.mark.parametrize("tone", builtin.TONES)
-def test_after_the_fact_comes_one_clause_of_the_event_at_most(tone):
+def test_at_most_one_clause_of_the_event_follows_the_fact(tone):
     silent = set(builtin.TONES[tone])
     for facts in PAPER + WALLET:
         for post in speak({**BARE, "tone": tone}, [facts], 12):
@@ -242,7 +242,7 @@ def test_no_clause_claims_more_than_its_event(tone):
             assert not re.search("paper(?!work)|simulat|virtual|on chain", words), clause
 
 
-def test_six_tones_have_forty_clauses_each_and_share_none():
+def test_six_tones_have_forty_different_clauses_each():
     said = [
         clause for tone in builtin.TONES.values() for clauses in tone.values() for clause in clauses
     ]
@@ -262,7 +262,7 @@ BOUGHT = {
 }
 
 
-def test_a_purchase_says_why_where_its_stop_is_and_how_large_it_is():
+def test_a_purchase_states_its_reason_stop_and_size():
     for post in speak(BARE, [BOUGHT], 20):
         assert "up 13.2% over 5 snapshots with rising volume, above its mean. " in post
         assert re.search(r"10% (under|lower|below)", post) and "2.5% of the account" in post
@@ -278,7 +278,7 @@ def test_a_purchase_says_why_where_its_stop_is_and_how_large_it_is():
         ("long_cooldown", r"(?i)(waiting longer|longer waits)"),
     ],
 )
-def test_what_a_rule_does_is_told_as_it_is(effect, said):
+def test_a_rules_effect_is_described_accurately(effect, said):
     """Halved size and a longer cool-down stop no entries."""
     facts = {**PAPER[6], "effect": effect}
     for post in speak(BARE, [facts], 20):
@@ -287,7 +287,7 @@ def test_what_a_rule_does_is_told_as_it_is(effect, said):
 
 
 @pytest.mark.parametrize("facts", [[BOUGHT, PAPER[2]], [WALLET[0], WALLET[1]]])
-def test_of_sixty_posts_no_sentence_shape_is_in_more_than_a_quarter(facts):
+def test_no_sentence_shape_exceeds_a_quarter_of_sixty_posts(facts):
     posts = speak(BARE, facts, 60)
     shapes = Counter(re.sub(r"[A-Z]{3,}|[\d.,]*\d", "_", post.split(". ")[0]) for post in posts)
     assert len(shapes) >= 10 and max(shapes.values()) <= 15
@@ -303,7 +303,7 @@ def test_twenty_posts_in_a_row_repeat_no_clause(tone, facts):
         assert len(said) == len(set(said)) >= 8
 
 
-def test_a_catchphrase_is_in_one_post_of_ten_at_most():
+def test_at_most_one_post_in_ten_has_a_catchphrase():
     persona = {**BARE, "catchphrases": ["to the sea", "easy does it"]}
     posts = speak(persona, PAPER + WALLET, 300)
     said = [bool(re.search(r"to the sea\.|easy does it\.", post)) for post in posts]
@@ -312,12 +312,12 @@ def test_a_catchphrase_is_in_one_post_of_ten_at_most():
     assert 8 <= sum(said) <= 30
 
 
-def test_a_persona_s_free_words_are_not_put_together():
+def test_a_personas_own_words_are_not_combined():
     persona = {**BARE, "adjectives": ["lonesome"], "topics": ["reef"]}
     assert not any(re.search("lonesome|reef", post) for post in speak(persona, PAPER, 60))
 
 
-def test_the_same_arguments_give_the_same_words():
+def test_the_same_arguments_give_the_same_text():
     assert (
         speak(BARE, PAPER + WALLET, 40)
         == speak(BARE, PAPER + WALLET, 40)
@@ -326,14 +326,14 @@ def test_the_same_arguments_give_the_same_words():
     assert builtin.write(BARE, PAPER[0], b"seed") == builtin.write(BARE, PAPER[0], "seed")
 
 
-def test_terse_personas_say_the_fact_alone():
+def test_terse_personas_state_only_the_fact():
     posts = speak({**BARE, "style": ["terse"], "catchphrases": ["to the sea"]}, PAPER + WALLET, 60)
     assert not any(clauses_in(post, "plain") or "to the sea" in post for post in posts)
 
 
 # ---- numbers -------------------------------------------------------------------------------------
 @pytest.mark.parametrize("tone", builtin.TONES)
-def test_no_post_holds_a_number_that_is_not_a_fact(tone):
+def test_every_number_in_a_post_is_a_fact(tone):
     persona = {
         **BARE,
         "tone": tone,
@@ -362,7 +362,7 @@ def test_no_post_holds_a_number_that_is_not_a_fact(tone):
         ("0.000000001", "0.000000001"),
     ],
 )
-def test_numbers_are_told_in_four_significant_digits(digits, shown):
+def test_numbers_have_four_significant_digits(digits, shown):
     assert round_number(digits) == shown
 
 
@@ -397,7 +397,7 @@ FACTS = {"kind": "close", "symbol": "C98 2x", "resultSol": "-1250.5", "returnPct
         (".3", [".3"]),
     ],
 )
-def test_numbers_outside_the_facts_are_found(text, foreign):
+def test_numbers_that_are_not_facts_are_detected(text, foreign):
     found = find_foreign_numbers(text, FACTS)
     assert bool(found) == bool(foreign), found
 
@@ -434,13 +434,13 @@ def test_hostile_names_stay_names(symbol, shown):
 
 
 @pytest.mark.parametrize("facts", PAPER)
-def test_paper_posts_say_that_they_are_simulated(facts):
+def test_paper_posts_say_simulated(facts):
     posts = speak(BARE, [facts], 20)
     assert all(re.search("(?i)paper|simulat|virtual", post) for post in posts)
 
 
 @pytest.mark.parametrize("facts", WALLET)
-def test_wallet_posts_do_not_say_that_they_are_simulated(facts):
+def test_wallet_posts_do_not_say_simulated(facts):
     assert not any(re.search("paper|simulat|virtual", post) for post in speak(BARE, [facts], 20))
 
 
@@ -468,7 +468,7 @@ def test_wallet_posts_do_not_say_that_they_are_simulated(facts):
         ("Closed RUG on paper: unverifiable luck", False),
     ],
 )
-def test_what_a_model_wrote_is_checked(text, refused):
+def test_model_text_is_checked(text, refused):
     assert (language_model.check_text(text, PAPER[3]) is not None) is refused
 
 
@@ -497,7 +497,7 @@ def test_a_model_states_signs_and_directions_correctly_and_promises_nothing(text
     assert (language_model.check_text(text, PAPER[facts]) is not None) is refused
 
 
-def test_the_built_in_words_pass_the_check_of_a_model_s():
+def test_built_in_text_passes_the_model_check():
     for facts in (PAPER[0], PAPER[1], PAPER[2], PAPER[4], BOUGHT):
         for post in speak({**BARE, "style": ["terse"]}, [facts], 30):
             assert find_promise(post.lower()) is None, post

@@ -45,7 +45,7 @@ def list_done():
 
 
 # ---- getting in ----------------------------------------------------------------------------------
-def test_a_link_works_once_and_looking_at_it_uses_nothing_up(service):
+def test_a_link_works_once_and_viewing_it_does_not_use_it_up(service):
     browser, code = Browser(service), admin.make_login(now_ms())
     for _ in range(3):
         assert "Sign in as the operator" in browser.get(f"/admin/login?code={code}").text
@@ -60,12 +60,12 @@ def test_a_link_works_once_and_looking_at_it_uses_nothing_up(service):
 
 
 @pytest.mark.parametrize("late_ms, gets_in", [(-1, True), (0, False)])
-def test_a_link_ends_after_ten_minutes(db, late_ms, gets_in):
+def test_a_link_expires_after_ten_minutes(db, late_ms, gets_in):
     code = admin.make_login(NOW)
     assert (admin.use_login(code, NOW + 600_000 + late_ms) is not None) == gets_in
 
 
-def test_of_two_browsers_with_one_link_one_gets_in(service):
+def test_only_one_of_two_browsers_can_use_a_link(service):
     code, got = admin.make_login(NOW), []
     ready = threading.Barrier(8)
 
@@ -81,7 +81,7 @@ def test_of_two_browsers_with_one_link_one_gets_in(service):
     assert AdminSession.select().count() == 1
 
 
-def test_a_session_ends_after_twelve_hours_and_by_logging_out(service, operator):
+def test_a_session_ends_after_twelve_hours_or_on_sign_out(service, operator):
     token = operator.client.get_cookie("candor_admin", path="/admin").value
     began = AdminSession.get().created_at
     assert admin.find_session(token, began + 12 * 3_600_000 - 1) is not None
@@ -92,14 +92,14 @@ def test_a_session_ends_after_twelve_hours_and_by_logging_out(service, operator)
     assert [what for what, _, _ in list_done()] == ["logout"]
 
 
-def test_everybody_is_logged_out_at_once_by_page_and_command(service, operator):
+def test_a_page_and_a_command_sign_everyone_out_at_once(service, operator):
     other, unused = log_in(service), admin.make_login(now_ms())
     assert operator.send("/admin/logout", page="/admin", all="yes").status_code == 302
     assert (operator.get("/admin").status_code, other.get("/admin").status_code) == (403, 403)
     assert admin.use_login(unused, now_ms()) is None
 
 
-def test_only_hashes_are_stored_and_the_cookie_is_the_operators_alone(service, operator):
+def test_only_hashes_are_stored_and_the_cookie_is_for_the_operators_pages_only(service, operator):
     cookie = operator.client.get_cookie("candor_admin", path="/admin")
     assert (cookie.http_only, cookie.same_site, cookie.secure) == (True, "Strict", False)
     assert AdminSession.get().hash == hash_secret("admin session:" + cookie.value)
@@ -117,7 +117,7 @@ def test_only_hashes_are_stored_and_the_cookie_is_the_operators_alone(service, o
         ("https://candor.example/feed", "__Secure-candor_admin", "/feed/admin"),
     ],
 )
-def test_behind_https_no_other_host_can_set_the_cookie(tmp_path, base_url, name, path):
+def test_behind_https_other_hosts_cannot_set_the_cookie(tmp_path, base_url, name, path):
     hosts = ("candor.example",)
     service = Service(tmp_path / "data", base_url=base_url, allowed_hosts=hosts)
     root, here = path.removesuffix("/admin").rstrip("/"), {"base_url": "https://candor.example"}
@@ -144,7 +144,7 @@ def test_guesses_are_limited_by_address(tmp_path):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_an_owner_is_no_operator_and_proxies_say_nothing(service, operator, path):
+def test_owners_are_not_operators_and_proxies_have_no_say(service, operator, path):
     owner = Browser(service)
     owner.create()
     for headers in (
@@ -157,7 +157,7 @@ def test_an_owner_is_no_operator_and_proxies_say_nothing(service, operator, path
     assert operator.get(f"/admin{path}").status_code == 200
 
 
-def test_no_crawler_frame_or_cache_has_the_pages(service, operator):
+def test_crawlers_frames_and_caches_are_excluded(service, operator):
     assert "Disallow: /admin\n" in service.get("/robots.txt").text
     for browser in (operator, Browser(service)):
         answer = browser.get("/admin")
@@ -179,7 +179,7 @@ def fill(service, count=1, name="Ada", body="words"):
     return made
 
 
-def test_every_page_is_whole_when_empty_and_when_full(service, operator):
+def test_every_page_works_empty_and_full(service, operator):
     for path in PATHS:
         text = text_of(operator.get(f"/admin{path}"))
         empty = (
@@ -208,7 +208,7 @@ def test_no_page_shows_a_secret(service, operator):
         assert not [secret for secret in secrets if secret in text], path
 
 
-def test_what_strangers_wrote_is_text(service, operator):
+def test_strangers_text_is_escaped(service, operator):
     made = fill(service, name="Ada", body=HOSTILE)
     Bot.update(name=HOSTILE).execute()
     Key.update(name=HOSTILE).execute()
@@ -227,7 +227,7 @@ def test_what_strangers_wrote_is_text(service, operator):
 
 
 @pytest.mark.parametrize("name", ["owners", "posts", "acts"])
-def test_lists_page_by_cursors_of_their_own(service, operator, name, monkeypatch):
+def test_each_list_has_its_own_cursors(service, operator, name, monkeypatch):
     monkeypatch.setattr(lists, "LIMIT", 2)
     for number in range(5):
         fill(service, 1, f"Bot {number}")
@@ -265,7 +265,7 @@ def test_anything_is_found_by_its_id_address_or_handle(service, operator):
 
 
 # ---- what is done --------------------------------------------------------------------------------
-def test_each_change_is_confirmed_done_once_and_kept_with_its_reason(service, operator):
+def test_each_change_is_confirmed_done_once_and_recorded_with_its_reason(service, operator):
     made = fill(service)
     uids = Post.get().uid, made.publish_key.key.uid, Hook.get().uid, made.bot.uid
     post, key, hook, bot = uids
@@ -294,7 +294,7 @@ def test_each_change_is_confirmed_done_once_and_kept_with_its_reason(service, op
     assert who == {AdminSession.get().uid}
 
 
-def test_a_hook_that_is_off_stays_off_until_the_operator_wants_it(service, operator):
+def test_a_hook_turned_off_stays_off_until_the_operator_turns_it_on(service, operator):
     owner = Browser(service)
     _, bot, _, _ = owner.create()
     hook = hooks.add_hook(
@@ -310,7 +310,7 @@ def test_a_hook_that_is_off_stays_off_until_the_operator_wants_it(service, opera
     assert [what for what, _, _ in list_done()] == ["switch_off_hook", "switch_on_hook"]
 
 
-def test_the_operator_tests_a_hook_of_his_settings(service, operator):
+def test_the_operator_can_test_a_configured_hook(service, operator):
     config = ground.change(service.config, apprise_urls=("json://user:pAsSwOrD@h.example/x",))
     outbox.keep_operator_hooks(config, NOW)
     hook = Hook.get()
@@ -323,7 +323,7 @@ def test_the_operator_tests_a_hook_of_his_settings(service, operator):
         assert operator.get(f"/admin/hooks/{hook.uid}/{act}").status_code == 200
 
 
-def test_a_reason_that_looks_like_a_secret_is_refused_and_not_shown_again(service, operator):
+def test_a_secret_in_a_reason_is_refused_and_not_repeated(service, operator):
     made = fill(service)
     key = made.publish_key.text
     path = f"/admin/bots/{made.bot.uid}/retire"
@@ -332,7 +332,7 @@ def test_a_reason_that_looks_like_a_secret_is_refused_and_not_shown_again(servic
     assert list_done() == [] and Bot.get().retired_at is None
 
 
-def test_nobody_can_change_the_list(service, operator):
+def test_nobody_can_edit_the_list(service, operator):
     for change in (AdminAct.update(reason="x"), AdminAct.delete()):
         with pytest.raises(Exception, match="audit log is append-only"), service.database.atomic():
             change.execute()
@@ -348,7 +348,7 @@ def wait_for(test):
 
 
 @ground.sqlite_only
-def test_a_backup_is_made_and_listed_without_stopping_anything(service, operator):
+def test_a_backup_is_made_and_listed_while_running(service, operator):
     assert operator.send("/admin/backups", page="/admin/backups").status_code == 302
     wait_for(lambda: "make_backup" in [what for what, _, _ in list_done()])
     (path,) = (service.config.data_dir / "backups").glob("candor-*.db")
@@ -359,7 +359,7 @@ def test_a_backup_is_made_and_listed_without_stopping_anything(service, operator
 
 
 @ground.sqlite_only
-def test_one_backup_is_made_at_a_time(service, operator, monkeypatch):
+def test_only_one_backup_runs_at_a_time(service, operator, monkeypatch):
     from operate import backups
 
     go, store = threading.Event(), backups.store_backup
@@ -374,7 +374,7 @@ def test_one_backup_is_made_at_a_time(service, operator, monkeypatch):
 
 
 @ground.sqlite_only
-def test_a_backup_that_cannot_be_made_is_said(service, operator, monkeypatch):
+def test_a_failed_backup_is_reported(service, operator, monkeypatch):
     from operate import backups
     from operate.instance import Refused
 
@@ -389,7 +389,7 @@ def test_a_backup_that_cannot_be_made_is_said(service, operator, monkeypatch):
 
 
 @ground.postgresql_only
-def test_on_postgresql_its_own_tools_make_backups(service, operator):
+def test_on_postgresql_the_page_names_its_tools(service, operator):
     assert "pg_dump" in operator.get("/admin/backups").text
     operator.send("/admin/backups", page="/admin")
     assert "Not started" in operator.get("/admin/backups").text and list_done() == []

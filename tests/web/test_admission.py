@@ -25,14 +25,14 @@ def test_one_address_leaves_a_quarter_of_the_threads_to_others() -> None:
     assert [one.address for one in take_all(queue)] == ["b", "c"]
 
 
-def test_behind_a_proxy_all_threads_answer_one_address() -> None:
+def test_behind_a_proxy_one_address_can_use_all_threads() -> None:
     queue = Queue(8, is_proxied=True)
     for _ in range(20):
         queue.add(request("proxy"))
     assert len(take_all(queue)) == 8
 
 
-def test_addresses_take_turns_however_much_one_of_them_asks() -> None:
+def test_addresses_take_turns_under_load() -> None:
     """Of two threads an address has one at a time."""
     queue = Queue(2, is_proxied=False)
     for number in range(100):
@@ -57,7 +57,7 @@ def test_writers_leave_half_of_the_threads_to_readers() -> None:
     assert [one.work for one in taken].count("write") == 4 and len(taken) == 8
 
 
-def test_a_reader_does_not_wait_behind_writers_of_its_own_address() -> None:
+def test_a_reader_does_not_wait_behind_its_own_addresss_writers() -> None:
     """Behind a proxy they all have one address."""
     queue = Queue(4, is_proxied=True)
     for _ in range(10):
@@ -66,7 +66,7 @@ def test_a_reader_does_not_wait_behind_writers_of_its_own_address() -> None:
     assert "reader" in [one.name for one in take_all(queue)]
 
 
-def test_a_turn_that_ends_makes_room_for_the_next() -> None:
+def test_a_finished_turn_makes_room_for_the_next() -> None:
     queue = Queue(2, is_proxied=False)
     first, second = request("a", method="POST"), request("b", method="POST")
     queue.add(first)
@@ -76,7 +76,7 @@ def test_a_turn_that_ends_makes_room_for_the_next() -> None:
     assert take_all(queue) == [second]
 
 
-def test_long_answers_go_on_one_at_a_time() -> None:
+def test_long_responses_continue_one_at_a_time() -> None:
     queue = Queue(8, is_proxied=False)
     for number in range(4):
         queue.add(request(f"table{number}", method=None))

@@ -40,7 +40,7 @@ def record(settings):
         stage.round += 1
 
 
-def test_an_owner_plays_a_backtest_and_sees_what_came_of_it(service, waiting):
+def test_an_owner_runs_a_backtest_and_sees_the_result(service, waiting):
     """Once with the real process: all others stand in for it."""
     with database.connection_context():
         record(service.config)
@@ -63,7 +63,7 @@ def test_an_owner_plays_a_backtest_and_sees_what_came_of_it(service, waiting):
     assert "done" in browser.get("/backtests").text
 
 
-def test_what_cannot_be_played_is_said_beside_its_field(service):
+def test_errors_appear_next_to_their_fields(service):
     browser = Browser(service)
     browser.create("Nell")
     refused = browser.send("/backtests", family="momentum")
@@ -82,7 +82,7 @@ def test_what_cannot_be_played_is_said_beside_its_field(service):
         assert not Backtest.select().exists()
 
 
-def test_the_single_file_says_where_it_plays_them(service, monkeypatch):
+def test_the_single_file_says_where_backtests_run(service, monkeypatch):
     """It is its own interpreter: no other process could be started with it."""
     browser = Browser(service)
     browser.create("Nell")
@@ -105,7 +105,7 @@ def no_process(monkeypatch, db, settings):
     return held
 
 
-def test_one_is_played_at_a_time(settings, owner, no_process):
+def test_one_backtest_runs_at_a_time(settings, owner, no_process):
     run = begin_backtest(settings, owner, TYPED, 10**12)
     assert run.state == "running" and len(no_process) == 1
     with pytest.raises(Problem) as refused:
@@ -118,7 +118,7 @@ def test_one_is_played_at_a_time(settings, owner, no_process):
     assert late.state == "failed" and "Interrupted" in late.error
 
 
-def test_a_page_that_looks_at_a_backtest_keeps_none_from_beginning(settings, owner, no_process):
+def test_viewing_a_backtest_does_not_block_a_new_one(settings, owner, no_process):
     first = begin_backtest(settings, owner, TYPED, 10**12)
     backtests.os.close(no_process.pop())
     # As long as looking takes on a machine that is busy.
@@ -129,7 +129,7 @@ def test_a_page_that_looks_at_a_backtest_keeps_none_from_beginning(settings, own
     assert (second.state, Backtest.get_by_id(first.id).state) == ("running", "failed")
 
 
-def test_none_begins_for_an_account_that_was_deleted_meanwhile(settings, owner, no_process):
+def test_a_deleted_account_starts_no_backtest(settings, owner, no_process):
     Owner.update(recovery_hash=None).execute()
     for _ in range(2):
         with pytest.raises(Problem, match="this account was deleted"):
@@ -137,7 +137,7 @@ def test_none_begins_for_an_account_that_was_deleted_meanwhile(settings, owner, 
     assert Backtest.select().count() == 0 and no_process == []
 
 
-def test_what_a_killed_server_played_is_failed_at_once(settings, owner, no_process):
+def test_a_backtest_of_a_killed_server_fails_at_once(settings, owner, no_process):
     """The system lets go of the lock with the process that held it."""
     run = begin_backtest(settings, owner, TYPED, 10**12)
     (listed,) = backtests.list_backtests(settings, owner, 10**12)
@@ -156,7 +156,7 @@ def test_what_a_killed_server_played_is_failed_at_once(settings, owner, no_proce
     assert backtests.find_backtest(settings, owner, run.uid, 10**12).state == "running"
 
 
-def test_ten_an_hour_are_enough_and_ten_are_kept(settings, owner, no_process):
+def test_ten_per_hour_run_and_ten_are_kept(settings, owner, no_process):
     def begin(now):
         begin_backtest(settings, owner, TYPED, now)
         backtests.os.close(no_process.pop())
@@ -174,7 +174,7 @@ def test_ten_an_hour_are_enough_and_ten_are_kept(settings, owner, no_process):
     assert kept == list(range(first + 3, first + 13))
 
 
-def test_a_process_that_ends_in_trouble_is_a_sentence(settings, owner, db, monkeypatch, waiting):
+def test_a_failing_process_is_reported_in_one_sentence(settings, owner, db, monkeypatch, waiting):
     record(settings)
     monkeypatch.setattr(backtests, "COMMAND", "nothing_of_the_kind")
     run = begin_backtest(settings, owner, TYPED, 10**12)

@@ -72,7 +72,7 @@ def from_now(entries, begin):
 
 
 # ---- who was picked ------------------------------------------------------------------------------
-def test_a_hundred_wallets_attached_after_their_luck_take_no_rank(service):
+def test_a_hundred_wallets_attached_after_a_lucky_trade_get_no_rank(service):
     """400 lamports of luck each, from before; who gained 100 in three sales since is first."""
     honest = service.make_bot("Honest", W)
     picked = [service.make_bot(f"Picked {n}", address(f"picked {n}")) for n in range(100)]
@@ -92,7 +92,7 @@ def test_a_hundred_wallets_attached_after_their_luck_take_no_rank(service):
 
 
 # ---- who was dropped -----------------------------------------------------------------------------
-def test_a_retired_bot_stays_on_the_board_of_its_time(service, ada):
+def test_a_retired_bot_stays_in_windows_in_which_it_traded(service, ada):
     """Retired ten days ago: in 30 days and of all time, not in 7 days. Its result stands still."""
     now = int(time.time())
     gone = service.make_bot("Gone", OTHER)
@@ -122,7 +122,7 @@ def test_a_retired_bot_stays_on_the_board_of_its_time(service, ada):
 
 
 # ---- proven and claimed --------------------------------------------------------------------------
-def test_proven_ones_come_first_and_those_without_a_rank_last(service, ada):
+def test_proven_bots_come_first_and_unranked_ones_last(service, ada):
     made = {}
     for name, ownership, totals in (
         ("Named", "claimed", {**GOOD, "realized": 900}),
@@ -157,7 +157,7 @@ def test_proven_ones_come_first_and_those_without_a_rank_last(service, ada):
     assert page.index("Signed, two sales") < page.index(told) < page.index(">Named</bdi></a>")
 
 
-def test_a_proof_of_one_wallet_vouches_for_no_other(service, ada):
+def test_proving_one_wallet_does_not_prove_another(service, ada):
     """Luck with a stranger's wallet, merely claimed, is not proven by proving another one later;
     a proof of that wallet does it.
     """
@@ -169,7 +169,7 @@ def test_a_proof_of_one_wallet_vouches_for_no_other(service, ada):
     assert ranks(service, ada) == [("Ada", 1, "proven")]
 
 
-def test_a_mere_claim_of_a_proven_wallet_has_its_own_record(service, ada):
+def test_a_claim_of_a_proven_wallet_has_its_own_record(service, ada):
     """What Ada proved stays hers; what happens since Eve's claim is Eve's, and ranks."""
     attach(service, ada, W, NOW, "proven")
     service.observe_span(W, **GOOD)
@@ -242,7 +242,7 @@ def test_the_chart_follows_the_filters(service, ada):
     assert "chart race" not in page
 
 
-def test_one_form_has_the_filters_and_keeps_the_sorting(service, ada):
+def test_one_form_has_the_filters_and_keeps_the_order(service, ada):
     page = service.get("/leaderboard?window=7d&sort=return&ownership=").text
     form = re.search(r'<form class="filter".*?</form>', page, re.S)[0]
     assert re.findall(r'<select id="f-(\w+)"', form) == [
@@ -255,7 +255,7 @@ def test_one_form_has_the_filters_and_keeps_the_sorting(service, ada):
 
 
 @pytest.mark.parametrize("state", ["complete", "partial"])
-def test_the_race_marks_a_history_that_is_not_complete(service, ada, state):
+def test_the_chart_marks_incomplete_histories(service, ada, state):
     begin = int(time.time()) - 3600
     observe(W, from_now(lucky(3).entries, begin), begin * 1000)
     told = orjson.loads(Wallet.get(Wallet.address == W).coverage)
@@ -264,19 +264,19 @@ def test_the_race_marks_a_history_that_is_not_complete(service, ada, state):
     assert lane[1] == {"complete": "", "partial": " partial"}[state]
 
 
-def test_a_board_says_which_it_is(service, ada):
+def test_a_board_names_itself(service, ada):
     shown = service.get("/api/v1/leaderboard?window=7d", ada.publish_key.text).json
     assert (shown["record"], shown["sort"], shown["window"]) == ("forward", "pnl", "7d")
     assert [row["record"] for row in shown["data"]] == ["forward"]
     for query in ("record=luck", "ownership=mine", "ownership="):
         path = f"/api/v1/leaderboard?{query}"
         assert service.get(path, ada.publish_key.text).status_code == 400
-        # A form sends what was left empty.
+        # A form submits empty fields.
         expected = 200 if query.endswith("=") else 400
         assert service.get(f"/leaderboard?{query}").status_code == expected
 
 
-def test_a_page_that_is_cut_tells_where_the_rest_is(service, ada, monkeypatch):
+def test_a_cut_page_says_where_the_rest_is(service, ada, monkeypatch):
     """Of two bots without a wallet one is shown; one is all there is of the other groups."""
     rest = "/docs/requests/getLeaderboard"
     service.make_bot("Bob")
@@ -288,7 +288,7 @@ def test_a_page_that_is_cut_tells_where_the_rest_is(service, ada, monkeypatch):
     assert service.get(re.search(rf'href="([^"]*{rest})"', page).group(1)).status_code == 200
 
 
-def test_the_race_works_out_no_standing_that_is_ready(service, ada, monkeypatch):
+def test_the_chart_uses_stored_standings(service, ada, monkeypatch):
     """A sale is seven days old in half an hour; the race is drawn to the end of the hour, which is
     later.
     """

@@ -14,7 +14,7 @@ from service import Service
         ("/manifest.webmanifest", "application/manifest+json"),
     ],
 )
-def test_each_has_its_type_and_is_kept_for_a_day(service, path, kind):
+def test_each_file_has_its_type_and_is_cached_for_a_day(service, path, kind):
     answer = service.get(path)
     assert (answer.status_code, answer.mimetype) == (200, kind)
     assert re.search(r"\bmax-age=86400\b", answer.headers["Cache-Control"])
@@ -24,7 +24,7 @@ def test_each_has_its_type_and_is_kept_for_a_day(service, path, kind):
     again.close()
 
 
-def test_crawlers_are_kept_off_the_interface_and_creators_pages_alone(service):
+def test_crawlers_are_kept_from_the_api_and_owner_pages_only(service):
     lines = service.get("/robots.txt").text.splitlines()
     assert (
         lines[0] == "User-agent: *" and "Disallow: /api/" in lines and "Disallow: /connect" in lines
@@ -32,12 +32,12 @@ def test_crawlers_are_kept_off_the_interface_and_creators_pages_alone(service):
     assert "Disallow: /" not in lines
 
 
-def test_the_icon_is_an_icon(service):
+def test_the_icon_is_valid(service):
     with service.get("/favicon.ico") as answer:
         assert answer.data[:6] == b"\0\0\1\0\2\0" and answer.data.count(b"\x89PNG") == 2
 
 
-def test_pages_link_the_manifest_and_their_policy_lets_it_in(service):
+def test_pages_link_the_manifest_and_the_policy_allows_it(service):
     page = service.get("/")
     assert '<link rel="manifest" href="/manifest.webmanifest">' in page.text
     assert "manifest-src 'self'" in page.headers["Content-Security-Policy"]
@@ -46,7 +46,7 @@ def test_pages_link_the_manifest_and_their_policy_lets_it_in(service):
         assert drawn.mimetype == icon["type"]
 
 
-def test_below_a_path_all_of_it_is_below(tmp_path):
+def test_below_a_path_every_address_is_below_it(tmp_path):
     service = Service(tmp_path / "data", base_url="http://localhost/candor")
     shown = service.get("/candor/manifest.webmanifest").json
     assert (shown["start_url"], shown["scope"]) == ("/candor/", "/candor/") and shown["icons"][0][

@@ -86,7 +86,7 @@ def remaining(service, key):
 
 # ---- a cached answer is an answer ----------------------------------------------------------------
 @pytest.mark.parametrize("path", LISTS + REFUSED)
-def test_a_cached_list_is_answered_counted_and_logged_like_a_new_one(service, key, caplog, path):
+def test_a_cached_list_is_served_counted_and_logged_like_a_new_one(service, key, caplog, path):
     caplog.set_level(logging.INFO, "candor.access")
     seen = []
     for _ in range(2):
@@ -121,7 +121,7 @@ POSTS = [
 
 
 @pytest.mark.parametrize("number", range(len(POSTS)))
-def test_every_post_counts_once_whatever_becomes_of_it(service, key, number):
+def test_every_post_counts_once_whatever_happens_to_it(service, key, number):
     status, body = POSTS[number]
     before = remaining(service, key)
     answer = service.post(body, key)
@@ -134,19 +134,19 @@ def test_every_post_counts_once_whatever_becomes_of_it(service, key, number):
     "event, header, status",
     [("0", "0", 409), ("new", "0", 422), ("new", "new", 201), ("new", "\u00ff", 422)],
 )
-def test_the_header_names_the_event_of_the_body(service, key, event, header, status):
+def test_the_event_header_names_the_bodys_event(service, key, event, header, status):
     body = f'{{"eventId":"{event}","body":"b"}}'.encode()
     assert service.post(body, key, headers={"Idempotency-Key": header}).status_code == status
 
 
-def test_a_read_key_posts_nothing_and_is_counted(service, bot):
+def test_a_read_key_cannot_post_and_is_counted(service, bot):
     key = service.make_read_key(bot.owner)
     before = remaining(service, key)
     assert service.post(POSTS[0][1], key).status_code == 403
     assert before["minute"] - remaining(service, key)["minute"] == 1
 
 
-def test_a_used_up_allowance_uses_nothing_up(tmp_path):
+def test_an_exhausted_allowance_changes_nothing(tmp_path):
     from service import Service
 
     service = Service(tmp_path / "data", allowance=(("minute", 3), ("hour", 100), ("day", 100)))
@@ -167,7 +167,7 @@ def test_a_used_up_allowance_uses_nothing_up(tmp_path):
     service.close()
 
 
-def test_a_fault_is_answered_and_logged_where_all_faults_are(service, key, monkeypatch, caplog):
+def test_errors_are_handled_and_logged_in_one_place(service, key, monkeypatch, caplog):
     monkeypatch.setattr("web.api.queries.list_bots", lambda *_: {}["canary"])
     before = remaining(service, key)["hour"]
     answer = service.get("/api/v1/bots", key)
@@ -180,7 +180,7 @@ def test_a_fault_is_answered_and_logged_where_all_faults_are(service, key, monke
     ] == [answer.json["requestId"]]
 
 
-def test_a_revoked_key_ends_at_once_though_it_was_cached(service, bot, key):
+def test_a_revoked_key_ends_at_once_despite_the_cache(service, bot, key):
     assert service.get("/api/v1/feed", key).status_code == 200
     api_keys.revoke_key(bot.publish_key.key.uid, NOW)
     assert service.get("/api/v1/feed", key).status_code == 401
@@ -221,14 +221,14 @@ def fold_again():
 
 
 @pytest.mark.parametrize("change", [change_name, judge, hide, learn_the_symbol, fold_again])
-def test_a_change_shows_at_once(service, key, change):
+def test_a_change_appears_at_once(service, key, change):
     before = service.get("/api/v1/feed", key).json["data"][0]
     field, value = change()
     after = service.get("/api/v1/feed", key).json["data"][0]
     assert before[field] != value and after[field] == value and after["id"] == before["id"]
 
 
-def test_every_post_says_what_reading_it_alone_says(service, key):
+def test_lists_and_single_posts_agree(service, key):
     for _ in range(2):
         assert service.get("/api/v1/feed", key).json["data"] == [
             service.get(f"/api/v1/posts/{uid}", key).json
@@ -237,7 +237,7 @@ def test_every_post_says_what_reading_it_alone_says(service, key):
 
 
 # ---- the cache -----------------------------------------------------------------------------------
-def test_a_commit_makes_the_cache_stale_whoever_made_it(service, key):
+def test_any_commit_makes_the_cache_stale(service, key):
     versions = [storage.database.data_version()]
     # PostgreSQL counts those of other tests' databases, too.
     assert ground.SERVER or storage.database.data_version() == versions[0]
@@ -251,7 +251,7 @@ def test_a_commit_makes_the_cache_stale_whoever_made_it(service, key):
     assert len(set(versions)) == 3
 
 
-def test_a_value_is_cached_until_the_version_changes_and_no_longer():
+def test_a_value_is_cached_until_the_version_changes():
     reads, store = iter("abc"), cache.ListCache(2)
     assert [store.find("x", version, lambda: next(reads)) for version in (1, 1, 2, 2, 1)] == [
         "a",
@@ -262,7 +262,7 @@ def test_a_value_is_cached_until_the_version_changes_and_no_longer():
     ]
 
 
-def test_the_least_recently_used_value_goes_first():
+def test_the_least_recently_used_value_is_evicted_first():
     store = cache.ListCache(2)
     assert [store.find(name, 1, lambda: name + "!") for name in "xyxzx"] == [
         "x!",
@@ -277,7 +277,7 @@ def test_the_least_recently_used_value_goes_first():
     )
 
 
-def test_a_waiting_request_takes_the_reading_that_began_after_it_came():
+def test_a_waiting_request_gets_a_read_that_began_after_it_arrived():
     store, entered, go_on, got, readings = (
         cache.ListCache(2),
         threading.Event(),
@@ -312,7 +312,7 @@ def test_a_waiting_request_takes_the_reading_that_began_after_it_came():
     assert sorted(got) == ["quick", "quick", "quick", "slow"] and len(readings) == 1
 
 
-def test_a_failed_reading_is_not_cached_and_blocks_nobody():
+def test_a_failed_read_is_not_cached_and_blocks_nobody():
     store = cache.ListCache(2)
     with pytest.raises(ZeroDivisionError):
         store.find("x", 1, lambda: 1 / 0)

@@ -22,6 +22,7 @@ from collections import defaultdict
 
 import ground
 import pytest
+import sampling
 from live import Live
 from nacl.signing import SigningKey
 from service import address
@@ -248,10 +249,10 @@ def server(tmp_path, provider):
 
 
 # How a secret is written makes no difference to where it could show. `--full` tries every way.
-WRITTEN = ("a secret key in base58", "as solana-keygen writes it", "a seed phrase")
+WRITTEN = ("a secret key in base58", "a seed phrase")
 
 
-def test_no_secret_is_found_anywhere(server, tmp_path, full):
+def test_no_secret_appears_anywhere(server, tmp_path, full):
     """Some 600 requests; the words of one honest post are the proof that searching finds what is
     there.
     """
@@ -452,17 +453,18 @@ def look_at_everything(server, uid, backup):
     for path in ("bots", f"bots/{uid}", "feed", "trades", "leaderboard", "market", "me"):
         server.ask("GET", f"/api/v1/{path}", headers=bearer(server.read_key))
     assert server.tell("backup", str(backup)) == bool(ground.SERVER)
-    for words in (
-        ("bot", "list"),
-        ("key", "list"),
-        ("key", "list", "--json"),
+    commands = (
         ("doctor",),
+        ("key", "list", "--json"),
+        ("bot", "wallet", server.bot, PASTED["a secret key in base58"]),
+        ("bot", server.key),
+        ("key", "list"),
+        ("bot", "list"),
         ("bot", "create", "--name", PHRASE),
         ("key", "revoke", server.key),
-        ("bot", server.key),
         ("--rpc", SETTING["RPC_PATH"]),
-        ("bot", "wallet", server.bot, PASTED["a secret key in base58"]),
-    ):
+    )
+    for words in commands if sampling.FULL else commands[:4]:
         server.tell(*words)
     observing.join()
     assert "observe --once" in server.answers
@@ -522,7 +524,7 @@ def search(secrets, server, folder):
 
 
 @pytest.mark.parametrize("text", list(PASTED.values()), ids=list(PASTED))
-def test_a_secret_is_seen_in_the_middle_of_a_text(text):
+def test_a_secret_inside_a_text_is_detected(text):
     assert (
         holds_secret(text)
         and holds_secret(f"my wallet:\n{text}\n\nbought the dip")
@@ -550,6 +552,6 @@ def test_a_secret_is_seen_in_the_middle_of_a_text(text):
         "9" * 4000,
     ],
 )
-def test_honest_texts_hold_none(text):
+def test_ordinary_text_contains_no_secrets(text):
     """A signature, an address, a checksum that fits nothing, eleven words, numbers."""
     assert not holds_secret(text)

@@ -37,7 +37,7 @@ def post(service, bot, body, **more):
     ).json["id"]
 
 
-def test_a_post_unfolds_with_its_label_first(service, bot):
+def test_a_post_link_shows_its_label_first(service, bot):
     service.observe_trade(W, "buy", 10)
     verified, plain = (
         post(service, bot, "bought\nthe dip", signature=signature("buy")),
@@ -77,7 +77,7 @@ def test_a_card_is_short(service, bot):
     )
 
 
-def test_an_influencer_unfolds_with_what_was_observed(service, bot):
+def test_a_bot_link_shows_what_was_observed(service, bot):
     meta = Page(service.get(f"/bots/{bot.bot.uid}").text).meta
     assert (
         meta["og:title"] == "Ada on Candor"
@@ -101,7 +101,7 @@ def test_an_influencer_unfolds_with_what_was_observed(service, bot):
     )
 
 
-def test_an_embedded_post_may_be_framed_by_anybody_and_nothing_else_may(service, bot):
+def test_only_embedded_posts_may_be_framed(service, bot):
     uid = post(service, bot, HOSTILE)
     service.client.set_cookie("session", "somebody's")
     answer = service.get(f"/embed/{uid}")
@@ -127,7 +127,7 @@ def test_an_embedded_post_may_be_framed_by_anybody_and_nothing_else_may(service,
         )
 
 
-def test_an_embedded_post_says_what_it_is(service, bot):
+def test_an_embedded_post_shows_its_label(service, bot):
     Bot.update(name="Ada \u202e<b>").execute()
     uid = post(service, bot, HOSTILE)
     page = Page(service.get(f"/embed/{uid}").text)
@@ -162,7 +162,7 @@ def test_an_embedded_post_says_what_it_is(service, bot):
     ]
 
 
-def test_an_embedded_post_is_asked_for_conditionally(service, bot):
+def test_an_embedded_post_supports_conditional_requests(service, bot):
     path = f"/embed/{post(service, bot, 'b')}"
     again = service.get(path, headers={"If-None-Match": service.get(path).headers["ETag"]})
     assert (

@@ -21,7 +21,7 @@ def read_path(path):
     return [(float(x), float(y)) for y, x in re.findall(r"V([\d.]+)H([\d.]+)", path)]
 
 
-def test_a_curve_changes_sides_where_it_crosses_zero():
+def test_a_curve_changes_color_where_it_crosses_zero():
     curve = charts.draw_curve(
         [Step(0, HOUR, 50), Step(HOUR, 2 * HOUR, 50), Step(2 * HOUR, 4 * HOUR, -30)]
     )
@@ -37,7 +37,7 @@ def test_a_curve_changes_sides_where_it_crosses_zero():
     assert curve.runs[0].line == curve.runs[0].area and curve.runs[1].line.endswith("H100")
 
 
-def test_too_little_draws_nothing():
+def test_too_little_data_draws_nothing():
     assert charts.draw_curve([]) is charts.draw_timeline([]) is charts.draw_spark((7,)) is None
     assert pictures.draw_equity([EquityPoint(1, 1)], 9) is charts.draw_race([1, 2], []) is None
 
@@ -63,7 +63,7 @@ def test_no_loss_is_drawn_as_a_gain(given_steps):
     assert 1 <= len(places) <= 6 and any(tick.label == "0" for tick in curve.levels)
 
 
-def test_gaps_marks_and_the_connection_stand_at_their_time():
+def test_gaps_marks_and_the_connection_are_at_their_time():
     curve = charts.draw_curve(
         [Step(0, 100, 10), Step(100, 200, 40)],
         gaps=[(50, 100), (500, 600)],
@@ -95,7 +95,7 @@ def test_an_axis_has_full_hours_or_days(begins, ends, labels):
 
 
 @given(st.integers(1_700_000_000, 1_900_000_000), st.integers(120, 400 * 86_400))
-def test_dates_stand_apart_on_a_phone_and_times_have_their_day(begins, duration):
+def test_dates_are_spaced_on_a_phone_and_times_show_their_day(begins, duration):
     """On a screen of 320 pixels a drawing has 254, a character 6.6 at most."""
     ticks = charts.list_dates(Axis(begins, begins + duration))
     edges = []
@@ -108,19 +108,19 @@ def test_dates_stand_apart_on_a_phone_and_times_have_their_day(begins, duration)
     assert any(" " in tick.label for tick in ticks)
 
 
-def test_amounts_beside_a_curve_are_round():
+def test_axis_amounts_are_round():
     # 7 SOL in at most four pieces: by 2 SOL.
     ticks = charts.list_levels(Scale(5 * 10**9, -2 * 10**9))
     assert [tick.label for tick in ticks] == ["−2", "0", "+2", "+4"]
     assert ticks[0].at == charts.BOTTOM and ticks[1].at == round(5 + 83 * 5 / 7, 2)
 
 
-def test_a_sparkline_shows_what_changed_since_it_began():
+def test_a_sparkline_shows_the_change_since_its_beginning():
     spark = charts.draw_spark((100, 100, 70, 130))
     assert spark.change == 30 and [run.side for run in spark.runs] == ["flat", "down", "up"]
 
 
-def test_in_a_race_the_best_is_first_and_no_label_covers_another():
+def test_in_a_race_the_best_is_first_and_labels_do_not_overlap():
     race = charts.draw_race(
         [0, HOUR, 2 * HOUR],
         [Runner("b", "B", [500, 500, 490], False), Runner("a", "A", [0, 5, 20], True)]
@@ -148,7 +148,7 @@ def test_a_calendar_has_a_row_for_each_weekday():
     assert (before.side, before.strength, before.trades) == ("flat", 0, 2)
 
 
-def test_purchases_stand_above_the_line_and_sales_below():
+def test_purchases_are_above_the_line_and_sales_below():
     timeline = charts.draw_timeline([TimedTrade(200, "sell", 500), TimedTrade(100, "buy", -1000)])
     buy, sell = timeline.bars
     assert (timeline.begins, timeline.ends) == (100, 200)
@@ -160,14 +160,14 @@ def test_purchases_stand_above_the_line_and_sales_below():
     assert buy.x < sell.x and buy.height > sell.height
 
 
-def test_a_swap_has_a_bar_of_the_least_height_for_nothing_says_its_worth():
+def test_a_swap_has_a_minimal_bar_because_its_value_is_unknown():
     trades = [TimedTrade(100, "buy", -1000), TimedTrade(200, "gave", 0), TimedTrade(300, "got", 0)]
     _, gave, got = charts.draw_timeline(trades).bars
     middle = charts.BOTTOM / 2
     assert (gave.y, gave.height) == (middle, 4) and got.y == middle - 4
 
 
-def test_a_paper_account_begins_where_it_was_opened():
+def test_a_paper_account_starts_at_its_opening():
     points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
     line = pictures.draw_equity(points, 30_000)
     # It stood at 100 until 10 s, at 80 until 20 s, then at 180.
@@ -175,7 +175,7 @@ def test_a_paper_account_begins_where_it_was_opened():
     assert line.total == 180 and line.zero == round(5 + 83 * 80 / 100, 2)
 
 
-def test_a_level_has_no_sign_and_a_fall_has_one():
+def test_a_level_has_no_sign_and_a_drop_has_one():
     points = [EquityPoint(n * 10_000, sol * 10**9) for n, sol in enumerate((10, 12, 9))]
     equity, falls = (draw(points, 30_000) for draw in (pictures.draw_equity, pictures.draw_falls))
     # 3 SOL in at most four pieces: by 1 SOL.
@@ -183,7 +183,7 @@ def test_a_level_has_no_sign_and_a_fall_has_one():
     assert [tick.label for tick in falls.levels] == ["−3", "−2", "−1", "0"]
 
 
-def test_exposure_is_a_share_on_the_axis_of_the_equity():
+def test_exposure_is_a_share_on_the_equity_axis():
     points = [SharePoint(0, 0), SharePoint(600_000, 2_500), SharePoint(1_200_000, 0)]
     curve = pictures.draw_exposure(points, 1_800_000)
     assert (curve.begins, curve.ends, curve.total) == (0, 1_800, 0)

@@ -66,7 +66,7 @@ def test_a_new_person_gets_an_account_with_the_bot(opened, made, browser):
     assert (again.status_code, again.json["code"]) == (409, "wallet_taken")
 
 
-def test_the_page_of_a_link_is_no_store_and_takes_the_code_by_script(opened, browser):
+def test_a_claim_link_is_not_cached_and_passes_its_code_by_script(opened, browser):
     page = browser.get("/claim")
     assert page.headers["Cache-Control"] == "no-store" and "/claim.js" in page.text
     assert "noindex" in page.text
@@ -80,7 +80,7 @@ def test_an_export_names_the_wallet_that_registered_a_bot(opened, made):
     assert row["registeredAt"] == row["claimedAt"] == "2026-11-05T12:00:00.000Z"
 
 
-def test_a_signed_in_owner_gets_the_bot_into_the_account(opened, made, browser):
+def test_a_signed_in_owner_adds_the_bot_to_the_account(opened, made, browser):
     _, own, _, _ = browser.create("Ada")
     source = Registration.get().bot.owner
     opened.post({"eventId": "1", "body": "b" * 50}, made.json["publishKey"])
@@ -104,7 +104,7 @@ def test_a_signed_in_owner_gets_the_bot_into_the_account(opened, made, browser):
     assert marks == [mark_owner(uid, source.uid), mark_owner(uid, ada.uid)]
 
 
-def test_claiming_keeps_within_the_limits_of_the_account(opened, made, browser):
+def test_claiming_respects_the_accounts_limits(opened, made, browser):
     _, own, _, _ = browser.create("Ada", wallet=address("ada"))
     with storage.database.connection_context():
         for n in range(4):
@@ -126,18 +126,18 @@ def test_claiming_keeps_within_the_limits_of_the_account(opened, made, browser):
 @pytest.mark.parametrize(
     "code", ["", "x", "cnd_claim_" + "0" * 49, "cnd_pub_" + "0" * 49, "é" * 300]
 )
-def test_a_wrong_code_says_how_to_get_a_new_one(opened, browser, code):
+def test_a_wrong_code_explains_how_to_get_a_new_one(opened, browser, code):
     answer = claim(browser, code)
     assert answer.status_code == 422 and "registering again" in answer.text
     assert len(code) < 9 or code not in answer.text
 
 
-def test_a_publishing_key_is_no_claim_code_and_the_other_way_round(opened, made, browser):
+def test_publishing_keys_and_claim_codes_are_not_interchangeable(opened, made, browser):
     assert claim(browser, made.json["publishKey"]).status_code == 422
     assert opened.get("/api/v1/me", code_of(made)).status_code == 401
 
 
-def test_a_link_expires_after_thirty_days_and_registering_again_gives_a_new_one(
+def test_a_link_expires_after_thirty_days_and_registering_again_replaces_it(
     opened, made, browser, clock
 ):
     clock.now = NOW + 30 * DAY_MS
@@ -146,7 +146,7 @@ def test_a_link_expires_after_thirty_days_and_registering_again_gives_a_new_one(
     assert fresh.status_code == 200 and claim(browser, code_of(fresh)).status_code == 200
 
 
-def test_a_banned_bot_is_not_freed_by_claiming_it(opened, made, browser):
+def test_claiming_does_not_unban_a_bot(opened, made, browser):
     with storage.database.connection_context():
         acts.ban_owner(Registration.get().bot.owner.uid, "me", "spam", NOW)
     browser.create("Ada")
@@ -171,14 +171,14 @@ def test_wrong_codes_are_limited(tmp_path, clock):
     service.close()
 
 
-def test_a_form_of_another_site_claims_nothing(opened, made):
+def test_a_form_from_another_site_claims_nothing(opened, made):
     answer = opened.ask("POST", "/claim", data={"code": code_of(made), "sure": "yes"})
     assert answer.status_code in (400, 403) and Registration.get().claimed_at is None
 
 
 # The file of the database is searched.
 @ground.sqlite_only
-def test_secrets_reach_no_log_no_table_and_no_post(opened, made, browser, caplog):
+def test_secrets_reach_no_log_table_or_post(opened, made, browser, caplog):
     caplog.set_level("DEBUG")
     key, code = made.json["publishKey"], code_of(made)
     claim(browser, code, sure="")
@@ -192,7 +192,7 @@ def test_secrets_reach_no_log_no_table_and_no_post(opened, made, browser, caplog
     assert code.encode() not in stored and key.encode() not in stored
 
 
-def test_the_doctor_finds_nothing_wrong_before_and_after(opened, made, browser):
+def test_doctor_finds_nothing_before_and_after(opened, made, browser):
     assert list_wrong(opened) == []
     browser.create("Ada")
     assert claim(browser, code_of(made)).status_code == 302
@@ -201,7 +201,7 @@ def test_the_doctor_finds_nothing_wrong_before_and_after(opened, made, browser):
     assert [(one.table, one.field) for one in list_wrong(opened)] == [("registration", "source")]
 
 
-def test_what_is_left_of_a_deleted_account_does_not_say_where_it_came_from(opened, made, browser):
+def test_a_deleted_accounts_remains_do_not_show_its_source(opened, made, browser):
     claim(browser, code_of(made))
     with storage.database.connection_context():
         departures.delete_owner(Registration.get().bot.owner, NOW)

@@ -74,7 +74,7 @@ def test_a_request_is_complete_with_its_last_byte(
     ],
     ids=("leading zeros", "a huge length", "a long chunk size", "a long chunk line"),
 )
-def test_odd_lengths_make_no_thread_wait(
+def test_odd_chunk_sizes_block_no_thread(
     pair: tuple[Connection, socket.socket], raw: bytes
 ) -> None:
     """gunicorn's parser wants more bytes here, and nothing else decides what is complete."""
@@ -95,7 +95,7 @@ def test_odd_lengths_make_no_thread_wait(
         (b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 9_000, errors.LimitRequestHeaders),
     ],
 )
-def test_what_more_bytes_cannot_mend_is_refused(
+def test_an_unfixable_request_is_refused(
     pair: tuple[Connection, socket.socket], raw: bytes, error: type[Exception]
 ) -> None:
     conn, _ = pair
@@ -104,7 +104,7 @@ def test_what_more_bytes_cannot_mend_is_refused(
         conn.find_request(MAX_BODY)
 
 
-def test_parsing_the_same_request_again_and_again_ends(
+def test_reparsing_one_request_is_limited(
     pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each parse takes 1 ms of this clock; 100 ms are allowed."""
@@ -119,7 +119,7 @@ def test_parsing_the_same_request_again_and_again_ends(
         conn.find_request(MAX_BODY)
 
 
-def test_a_client_that_waits_for_100_continue_gets_it_once(
+def test_100_continue_is_sent_once(
     pair: tuple[Connection, socket.socket],
 ) -> None:
     conn, theirs = pair
@@ -156,7 +156,7 @@ def read_all(conn: Connection, theirs: socket.socket) -> bytes:
                 return got
 
 
-def test_a_long_answer_is_made_in_turns_and_no_turn_waits_for_the_client(
+def test_a_long_response_is_produced_in_turns_without_waiting_for_the_client(
     pair: tuple[Connection, socket.socket],
 ) -> None:
     conn, theirs = pair
@@ -171,7 +171,7 @@ def test_a_long_answer_is_made_in_turns_and_no_turn_waits_for_the_client(
     assert got.partition(b"\r\n\r\n")[2] == b"".join(parts)
 
 
-def test_an_answer_is_closed_once(pair: tuple[Connection, socket.socket]) -> None:
+def test_a_response_is_closed_once(pair: tuple[Connection, socket.socket]) -> None:
     class Parts(list[bytes]):
         closed = 0
 
@@ -186,7 +186,7 @@ def test_an_answer_is_closed_once(pair: tuple[Connection, socket.socket]) -> Non
     assert parts.closed == 1
 
 
-def test_a_stream_that_is_not_read_ends(
+def test_an_unread_stream_ends(
     pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connections, "STALL_SECONDS", 0.01)
@@ -197,7 +197,7 @@ def test_a_stream_that_is_not_read_ends(
         conn.continue_answer()
 
 
-def test_a_client_has_15_seconds_and_one_more_for_each_4096_bytes_it_reads(
+def test_a_client_gets_15_seconds_plus_one_for_each_4096_bytes_read(
     pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conn, _ = pair
@@ -249,7 +249,7 @@ def ask_from(server: Server, address: str, path: str = "/api/health") -> bytes:
     return b""
 
 
-def test_an_address_with_too_many_loses_some_and_others_lose_nothing(tmp_path: Path) -> None:
+def test_an_address_with_too_many_connections_loses_some_and_others_none(tmp_path: Path) -> None:
     server = Server(tmp_path, METRICS="on")
     try:
         crowd = [server.connect("127.0.0.2") for _ in range(266)]
@@ -266,7 +266,7 @@ def test_an_address_with_too_many_loses_some_and_others_lose_nothing(tmp_path: P
         server.stop()
 
 
-def test_behind_a_proxy_addresses_are_not_told_apart(tmp_path: Path) -> None:
+def test_behind_a_proxy_addresses_are_not_distinguished(tmp_path: Path) -> None:
     server = Server(tmp_path, TRUSTED_PROXIES="1")
     try:
         crowd = [server.connect() for _ in range(266)]
@@ -288,7 +288,7 @@ HALVES = (
 )
 
 
-def test_half_a_request_holds_no_thread(server: Server) -> None:
+def test_half_a_request_blocks_no_thread(server: Server) -> None:
     """More of them than there are threads, from several addresses; each can still be completed."""
     crowd = [server.connect(f"127.0.0.{2 + n % 3}") for n in range(600)]
     for n, one in enumerate(crowd):
@@ -303,7 +303,7 @@ def test_half_a_request_holds_no_thread(server: Server) -> None:
         one.close()
 
 
-def test_expect_100_continue_is_answered_before_the_body(server: Server) -> None:
+def test_100_continue_precedes_the_body(server: Server) -> None:
     with server.connect() as connection:
         connection.sendall(
             b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
@@ -326,12 +326,12 @@ def exchange(server: Server, head: bytes, body: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
-def test_a_body_that_ends_early_is_refused(server: Server) -> None:
+def test_a_truncated_body_is_refused(server: Server) -> None:
     answer = exchange(server, b"Content-Length: 1000", b"name=A")
     assert b" 400 " in answer and b"the request ended early" in answer
 
 
-def test_a_body_in_chunks_may_be_no_longer_than_another(server: Server) -> None:
+def test_a_chunked_body_has_the_same_limit(server: Server) -> None:
     chunk = b"8000\r\n" + bytes(0x8000) + b"\r\n"
     answers = [
         exchange(server, b"Transfer-Encoding: chunked", chunk * count + b"0\r\n\r\n")
@@ -340,7 +340,7 @@ def test_a_body_in_chunks_may_be_no_longer_than_another(server: Server) -> None:
     assert b" 413 " not in answers[0] and answers[1].startswith(b"HTTP/1.1 413 ")
 
 
-def test_clients_that_do_not_hang_up_delay_no_others(server: Server) -> None:
+def test_clients_that_keep_connections_open_delay_no_others(server: Server) -> None:
     """Each was waited for two seconds by the thread that accepts: 50 of them, 100 s."""
     crowd = [server.connect("127.0.0.2") for _ in range(50)]
     for one in crowd:
@@ -352,7 +352,7 @@ def test_clients_that_do_not_hang_up_delay_no_others(server: Server) -> None:
         one.close()
 
 
-def test_a_full_instance_closes_connections_of_the_address_that_holds_most(tmp_path: Path) -> None:
+def test_a_full_instance_closes_connections_of_the_busiest_address(tmp_path: Path) -> None:
     """So few files may be open that there is room for some 100 connections; 400 are tried."""
     limited = ["sh", "-c", 'ulimit -n 360; exec "$@"', "limited"]
     server = Server(tmp_path, through=limited)
@@ -369,7 +369,7 @@ def test_a_full_instance_closes_connections_of_the_address_that_holds_most(tmp_p
     assert "Traceback" not in (tmp_path / "server.log").read_text()
 
 
-def test_a_fault_of_the_parser_ends_one_connection_and_no_others(
+def test_a_parser_error_ends_one_connection_only(
     pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     conn, _ = pair

@@ -26,7 +26,7 @@ CALLERS = [EXAMPLES / "bot.py", EXAMPLES / "freqtrade_webhook.py"]
 
 
 @pytest.mark.parametrize("path", CALLERS, ids=lambda path: path.name)
-def test_an_example_is_one_file_of_the_standard_library(path):
+def test_an_example_is_one_file_using_the_standard_library(path):
     names = {
         alias.name
         for node in ast.walk(ast.parse(path.read_text()))
@@ -83,7 +83,7 @@ def test_the_bot_posts_each_later_trade_once_and_is_verified(live, tmp_path):
     assert bought["verified"] and sold["verified"] and bought["signature"] == signature("bought")
 
 
-def test_a_bot_that_crashed_tells_nothing_twice(live, tmp_path):
+def test_a_crashed_bot_repeats_nothing(live, tmp_path):
     run_bot(tmp_path, live.environ)
     place = (tmp_path / "bot.cursor").read_text()
     observe(live, "crash", 5)
@@ -93,7 +93,7 @@ def test_a_bot_that_crashed_tells_nothing_twice(live, tmp_path):
     assert told and run_bot(tmp_path, live.environ).stdout == told
 
 
-def test_the_bot_says_what_is_wrong(live, tmp_path):
+def test_the_bot_explains_errors(live, tmp_path):
     assert "CANDOR_KEY is not set" in run_bot(tmp_path, {**live.environ, "CANDOR_KEY": ""}).stderr
     assert "read key" in run_bot(tmp_path, {**live.environ, "CANDOR_KEY": live.read_key}).stderr
     refused = run_bot(tmp_path, {**live.environ, "CANDOR_KEY": live.key[:-1] + "-"})
@@ -163,7 +163,7 @@ def weak():
         server.shutdown()
 
 
-def test_the_bot_sends_the_very_same_again(weak, tmp_path):
+def test_the_bot_resends_exactly_the_same_body(weak, tmp_path):
     (tmp_path / "bot.cursor").write_text("c1")
     Weak.moods[:] = [None, 429, 503]
     done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
@@ -182,7 +182,7 @@ def test_the_bot_sends_the_very_same_again(weak, tmp_path):
     )
 
 
-def test_a_conflict_over_changed_words_does_not_stop_the_bot(weak, tmp_path):
+def test_a_conflict_over_changed_text_does_not_stop_the_bot(weak, tmp_path):
     """A token that got a symbol changes the words. The bot must not stop at that trade forever."""
     (tmp_path / "bot.cursor").write_text("c1")
     Weak.moods[:] = [409]
@@ -296,7 +296,7 @@ def test_fills_and_messages_become_posts(hook, live):
     assert live.feed("?limit=1")["data"][0]["id"] == message["id"]
 
 
-def test_a_partial_exit_is_told_as_partial_and_an_addition_as_one(hook, live):
+def test_partial_exits_and_additions_are_described_as_such(hook, live):
     later = datetime(2026, 11, 21, tzinfo=UTC)
     hook.send(fill("entry_fill", sub_trade=True, stake_amount=3556.25, amount=12.5))
     hook.send(
@@ -334,7 +334,7 @@ def test_a_dry_run_says_so(hook, live):
     assert read_configuration()["allow_custom_messages"] is True
 
 
-def test_the_same_words_on_another_day_are_news(monkeypatch):
+def test_the_same_text_on_another_day_is_a_new_post(monkeypatch):
     webhook = load_webhook(monkeypatch)
     said, day = {"event": "strategy_msg", "message": "volume is thin"}, 86_400_000
     heard = webhook.Heard()
@@ -345,7 +345,7 @@ def test_the_same_words_on_another_day_are_news(monkeypatch):
     assert all(len(one) <= 128 for one in ids)
 
 
-def test_waiting_is_bounded(monkeypatch):
+def test_waiting_is_limited(monkeypatch):
     webhook = load_webhook(monkeypatch)
     assert webhook.find_wait("7", 0) == 7 and webhook.find_wait(None, 3) == 8
     assert webhook.find_wait("999999", 0) == 3600 and webhook.find_wait("soon", 1) == 2
@@ -360,7 +360,7 @@ def load_webhook(monkeypatch):
     return module
 
 
-def test_what_the_instance_asks_to_wait_for_is_waited_for(weak):
+def test_the_instances_retry_after_is_respected(weak):
     """Two refusals, then it is posted: the very same three times, nothing before its time."""
     Weak.moods[:], Weak.wait = [429, 503], "1"
     hook = Hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
@@ -373,7 +373,7 @@ def test_what_the_instance_asks_to_wait_for_is_waited_for(weak):
     assert Weak.heard_at[1] - Weak.heard_at[0] >= 1 and Weak.heard_at[2] - Weak.heard_at[1] >= 1
 
 
-def test_freqtrade_does_not_wait_for_long(weak):
+def test_freqtrade_does_not_wait_long(weak):
     """Told that it is still being tried; sent again, it joins what waits."""
     Weak.moods[:], Weak.wait = [429], "3600"
     hook = Hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
@@ -385,7 +385,7 @@ def test_freqtrade_does_not_wait_for_long(weak):
         Weak.wait = "0"
 
 
-def test_the_webhook_drops_other_events_and_refuses_what_is_no_message(hook, live):
+def test_the_webhook_ignores_other_events_and_refuses_invalid_messages(hook, live):
     newest = live.feed("?limit=1")["newestCursor"]
     assert (
         hook.send({"event": "status", "status": "running"})
@@ -402,7 +402,7 @@ def test_the_webhook_drops_other_events_and_refuses_what_is_no_message(hook, liv
     assert live.feed("?limit=1")["newestCursor"] == newest
 
 
-def test_a_refusal_reaches_freqtrade(live):
+def test_an_error_reaches_freqtrade(live):
     for environ, status in (
         ({"CANDOR_KEY": live.read_key}, 403),
         ({"CANDOR_URL": "http://127.0.0.1:9"}, 502),

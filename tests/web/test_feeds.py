@@ -281,7 +281,7 @@ GOOD_ATOM = (
         ),
     ],
 )
-def test_a_faulty_atom_feed_would_be_seen(change):
+def test_an_invalid_atom_feed_would_be_detected(change):
     assert find_atom_faults(GOOD_ATOM) == []
     assert change[0] in GOOD_ATOM and find_atom_faults(GOOD_ATOM.replace(*change))
 
@@ -310,7 +310,7 @@ def test_a_faulty_atom_feed_would_be_seen(change):
         {"items": [{"id": "a", "content_text": "c"}] * 2},
     ],
 )
-def test_a_faulty_json_feed_would_be_seen(change):
+def test_an_invalid_json_feed_would_be_detected(change):
     good = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": "T",
@@ -370,7 +370,7 @@ def fill(service, bot):
     return made[::-1]
 
 
-def test_feeds_are_valid_whatever_is_in_them(service, bot, paths):
+def test_feeds_are_valid_whatever_they_contain(service, bot, paths):
     made = fill(service, bot)
     for path in paths["atom"]:
         answer = service.get(path)
@@ -393,7 +393,7 @@ def test_feeds_are_valid_whatever_is_in_them(service, bot, paths):
         ] == "http://127.0.0.1:8000" + path
 
 
-def test_each_title_begins_with_the_label(service, bot):
+def test_each_title_starts_with_the_label(service, bot):
     fill(service, bot)
     wanted = {
         "buy": "receipt verified · wallet claimed, not proven",
@@ -436,7 +436,7 @@ def test_each_title_begins_with_the_label(service, bot):
     assert all(item["title"].startswith("[") for item in items.values())
 
 
-def test_words_are_text_and_hidden_ones_are_gone(service, bot):
+def test_text_is_escaped_and_hidden_text_is_gone(service, bot):
     fill(service, bot)
     texts = [
         entry.findtext(ATOM + "content")
@@ -454,7 +454,7 @@ def test_words_are_text_and_hidden_ones_are_gone(service, bot):
         assert b"secret" not in service.get(path).data
 
 
-def test_a_feed_changes_when_a_verification_moves(service, bot):
+def test_a_changed_verification_updates_the_feed(service, bot):
     uid = service.post(
         {"eventId": "e", "body": "b", "signature": signature("t")}, bot.publish_key.text
     ).json["id"]
@@ -474,7 +474,7 @@ def test_a_feed_changes_when_a_verification_moves(service, bot):
     )
 
 
-def test_what_did_not_change_is_not_sent_again(service, bot, paths):
+def test_an_unchanged_feed_returns_304(service, bot, paths):
     service.post({"eventId": "e", "body": "b"}, bot.publish_key.text)
     for path in (*paths["atom"], *paths["json"]):
         first = service.get(path)
@@ -526,7 +526,7 @@ def test_an_empty_feed_is_valid_too(service, bot, paths):
     ) == datetime.fromtimestamp(0, UTC)
 
 
-def test_the_newest_come_first_and_the_oldest_drop_out(service, bot):
+def test_the_newest_entries_come_first_and_the_oldest_drop_out(service, bot):
     made = [
         service.post({"eventId": f"e{n}", "body": f"b{n}"}, bot.publish_key.text).json["id"]
         for n in range(55)
@@ -536,7 +536,7 @@ def test_the_newest_come_first_and_the_oldest_drop_out(service, bot):
     ]
 
 
-def test_a_feed_under_filters_knows_itself(service, bot):
+def test_a_filtered_feed_links_to_itself(service, bot):
     mint = address("mint")
     service.post({"eventId": "1", "body": "about it", "mint": mint}, bot.publish_key.text)
     service.post({"eventId": "2", "body": "about nothing"}, bot.publish_key.text)
@@ -568,7 +568,7 @@ def test_feeds_need_no_key_and_set_no_cookie(service, bot, paths):
 
 
 @pytest.mark.parametrize("character", ["&", "\U0001f332", "\n.", '"', "x"])
-def test_a_feed_of_long_posts_has_fewer_entries_and_is_whole(service, bot, paths, character):
+def test_a_feed_of_long_posts_has_fewer_complete_entries(service, bot, paths, character):
     """At their longest 50 posts would make 2,000,000 bytes of `&amp;`."""
     long = (character * 3999)[:3998] + "."
     for number in range(50):
@@ -593,7 +593,7 @@ def find_ids(name, raw):
     return [entry.findtext(ATOM + "id") for entry in ET.fromstring(raw).findall(ATOM + "entry")]
 
 
-def test_a_feed_of_short_posts_is_as_long_as_ever(service, bot, paths):
+def test_a_feed_of_short_posts_has_its_full_length(service, bot, paths):
     for number in range(55):
         service.post({"eventId": str(number), "body": "short"}, bot.publish_key.text)
     assert [
@@ -636,7 +636,7 @@ def follow_atom(service, path):
 
 
 @pytest.mark.parametrize("body", ["short", "&" * 4_000], ids=["short", "long"])
-def test_a_feed_leads_to_every_post(service, bot, paths, body):
+def test_paging_a_feed_reaches_every_post(service, bot, paths, body):
     made = [
         service.post({"eventId": f"p{n}", "body": body}, bot.publish_key.text).json["id"]
         for n in range(113)
@@ -649,7 +649,7 @@ def test_a_feed_leads_to_every_post(service, bot, paths, body):
     assert filtered == made[::-1]
 
 
-def test_a_cursor_works_in_its_own_feed_only(service, bot, paths):
+def test_a_cursor_works_only_in_its_own_feed(service, bot, paths):
     for n in range(51):
         service.post({"eventId": f"p{n}", "body": "b"}, bot.publish_key.text)
     cursor = service.get("/feed.json").json["next_url"].partition("before=")[2]
@@ -688,7 +688,7 @@ SOMEBODYS = (
 )
 
 
-def test_other_sites_may_read_what_is_everybodys_and_nothing_else(service, bot, paths):
+def test_other_sites_can_read_public_responses_only(service, bot, paths):
     key = bot.publish_key.text
     for path in (*ANYBODYS, *paths["json"], *paths["atom"]):
         answer = service.get(path)

@@ -23,7 +23,7 @@ from web.site import figures
         ("-18446744073709551615", "−18,446,744,073,709,551,615"),
     ],
 )
-def test_a_number_has_four_significant_digits_and_a_true_minus(number, said):
+def test_a_number_has_four_significant_digits_and_a_real_minus(number, said):
     assert figures.write_number(number) == said
 
 
@@ -39,17 +39,17 @@ def test_a_number_has_four_significant_digits_and_a_true_minus(number, said):
         ("0", "0"),
     ],
 )
-def test_a_price_has_four_significant_digits_however_small_it_is(number, said):
+def test_a_price_has_four_significant_digits_at_any_size(number, said):
     assert figures.write_price(number) == said
     assert f">${said}<" in figures.usd(number) and f">{said}<" in figures.price(number)
 
 
 @pytest.mark.parametrize("number, said", [("0.5", "+0.5000"), ("-0.5", "−0.5000"), ("0", "0")])
-def test_a_sign_is_written_where_it_is_asked_for(number, said):
+def test_a_sign_is_shown_on_request(number, said):
     assert figures.write_number(number, sign=True) == said
 
 
-def test_the_amounts_of_a_column_have_the_same_places():
+def test_amounts_in_a_column_have_equal_decimals():
     column = ["18.1", None, "-0.0982", "0"]
     places = figures.find_places(column)
     written = [figures.write_number(one, True, places) for one in column if one is not None]
@@ -67,7 +67,7 @@ def test_the_amounts_of_a_column_have_the_same_places():
     assert figures.write_number("-0.001", True, 2) == "−0.001"
 
 
-def test_tokens_are_whole_where_they_are_whole():
+def test_whole_token_amounts_have_no_decimals():
     assert figures.write_tokens("3102") == "3,102"
     assert figures.write_tokens("18") == "18"
     assert figures.write_tokens("879.50") == "879.5"
@@ -84,7 +84,7 @@ def test_tokens_are_whole_where_they_are_whole():
         (1, "100%"),
     ],
 )
-def test_a_share_is_whole_percent_and_never_all_or_nothing_before_it_is(share, said):
+def test_a_share_is_a_whole_percent_and_reaches_0_or_100_only_exactly(share, said):
     assert figures.write_percent(share) == said
 
 
@@ -95,7 +95,7 @@ def test_a_change_has_its_sign(percentage, said):
     assert figures.write_change(percentage) == said
 
 
-def test_the_exact_value_stands_beside_the_short_one():
+def test_the_exact_value_is_next_to_the_short_one():
     assert figures.sol("-0.014576123", sign=True) == (
         '<data class="amount down" value="-0.014576123" title="−0.014576123 SOL">−0.0146 SOL</data>'
     )
@@ -107,7 +107,7 @@ def test_the_exact_value_stands_beside_the_short_one():
     assert figures.exact_sol("-1234500000001", sign=True) == "−1,234.500000001"
 
 
-def test_what_is_unknown_is_a_dash_and_never_zero():
+def test_an_unknown_value_is_a_dash_and_not_zero():
     unknown = (figures.sol, figures.lamports, figures.tokens, figures.usd, figures.percent)
     assert {write(None) for write in unknown} == {"–"}
     assert figures.change(None) == figures.whole(None) == "–"

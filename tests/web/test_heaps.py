@@ -43,14 +43,14 @@ def measure(program):
 
 
 @needs_glibc
-def test_what_is_free_between_pieces_in_use_is_given_back():
+def test_free_memory_between_used_blocks_is_released():
     """A piece in 100,000 bytes keeps one page of 4,096, or two: a twelfth of 40 MB at most."""
     left, grown = measure(SCATTERED)
     assert left > 30_000_000
     assert grown < 40_000_000 / 12 + 1_000_000
 
 
-def test_kept_json_takes_no_more_than_its_length():
+def test_cached_json_uses_no_more_memory_than_its_length():
     """A hundred texts of 600 letters, and 100 bytes beside each; orjson leaves 8,153 for each."""
     tracemalloc.start()
     try:

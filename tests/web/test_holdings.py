@@ -50,7 +50,7 @@ def health(service):
     return service.get("/api/health").json["walletObserver"]
 
 
-def test_health_tells_of_it(bot, service):
+def test_health_counts_each_wallet(bot, service):
     pending = {"signature": signature("s"), "slot": 1, "seen_at": NOW, "state": "pending"}
     beside = Wallet.get(Wallet.address == BESIDE)
     WalletSignature.create(wallet=beside, problem="nobody can read it", **pending)
@@ -60,7 +60,7 @@ def test_health_tells_of_it(bot, service):
     assert [one["wallet"] for one in told["refused"]] == [BESIDE]
 
 
-def test_health_names_its_trouble(bot, service):
+def test_health_reports_each_wallets_errors(bot, service):
     trouble = {"trouble": "no node lists it", "trouble_at": NOW, "trouble_tries": 3}
     Wallet.update(**trouble).where(Wallet.address.in_([BESIDE, GONE])).execute()
     told = health(service)
@@ -73,7 +73,7 @@ def test_health_names_its_trouble(bot, service):
     assert select_value(metrics.OLDEST_POLL, (IS_PROGRAM,)) == NOW - 1
 
 
-def test_health_counts_neither_programs_nor_what_is_held_no_more(bot, service):
+def test_health_does_not_count_programs_or_disconnected_wallets(bot, service):
     """Of three wallets one was given up and one is a program, which nobody polls: one is left,
     polled two minutes ago. Whoever was never polled is behind by nobody knows how much.
     """
@@ -93,7 +93,7 @@ def test_health_counts_neither_programs_nor_what_is_held_no_more(bot, service):
 
 
 @ground.sqlite_only
-def test_what_is_rare_is_found_by_an_index_of_it_alone(service):
+def test_rare_rows_have_their_own_index(service):
     changes = quotas.COUNTED["wallet_changes_per_day"].format(since=NOW)
     for sql, values, index in (
         (COUNT_TROUBLED, (), "wallet_in_trouble"),
@@ -108,7 +108,7 @@ def test_what_is_rare_is_found_by_an_index_of_it_alone(service):
         assert any(index in row[-1] for row in plan), (index, plan)
 
 
-def test_it_is_counted_among_those_that_are_held(bot, service):
+def test_the_wallet_counts_as_connected(bot, service):
     connected = show_connected()
     assert (connected["walletsEver"], connected["walletsHeld"]) == (3, 2)
     assert queries.count_tracked() == 2
@@ -121,13 +121,13 @@ def test_it_is_counted_among_those_that_are_held(bot, service):
     assert (rows[GONE].attached_at, rows[GONE].ownership) == (None, None)
 
 
-def test_a_bot_is_found_by_any_of_its_wallets_and_their_accounts(bot):
+def test_a_bot_is_found_by_any_wallet_and_its_accounts(bot):
     for one in (LEAD, BESIDE, GONE, ACCOUNT):
         assert [found.uid for found in find_others(one).bots] == [bot.bot.uid]
     assert not find_others(address("nobody's")).bots
 
 
-def test_a_wallet_that_went_is_a_former_one_and_one_that_came_back_is_not(bot, service):
+def test_a_removed_wallet_is_former_and_a_returned_one_is_not(bot, service):
     def former():
         path = f"/api/v1/bots/{bot.bot.uid}"
         return service.get(path, bot.publish_key.text).json["formerWallets"]
@@ -150,7 +150,7 @@ def test_a_post_under_it_is_of_a_proven_wallet(bot):
     assert [told(BESIDE, NOW), told(GONE, NOW + 4)] == ["claimed"] * 2
 
 
-def test_the_sales_of_all_are_in_one_picture(bot, service):
+def test_one_chart_contains_all_sales(bot, service):
     cost = {"realized": "matched", "proceeds": 7, "cost": 4}
     for number, wallet in enumerate((LEAD, BESIDE, LEAD, GONE), 1):
         sold = {"kind": "sell", "result": number, "block_time": NOW // 1000 + number, **cost}
@@ -160,7 +160,7 @@ def test_the_sales_of_all_are_in_one_picture(bot, service):
 
 # ---- subscriptions -------------------------------------------------------------------------------
 @pytest.mark.usefixtures("db")
-def test_it_and_its_accounts_are_subscribed_to():
+def test_the_wallet_and_its_accounts_are_subscribed():
     lead = watch(LEAD)
     beside = stand_beside(lead.bot, BESIDE, NOW)
     Address.create(wallet=beside, address=ACCOUNT)
@@ -170,7 +170,9 @@ def test_it_and_its_accounts_are_subscribed_to():
 
 
 # ---- what an owner takes along -------------------------------------------------------------------
-def test_an_archive_has_its_stay_and_its_trades_and_the_lead_comes_first(bot, service, tmp_path):
+def test_an_archive_has_its_attachment_and_trades_with_the_leading_wallet_first(
+    bot, service, tmp_path
+):
     # The lead left and came back: then the other one leads.
     lead = Wallet.get(Wallet.address == LEAD)
     Attachment.update(detached_at=NOW + 5).where(Attachment.wallet == lead).execute()

@@ -243,7 +243,7 @@ class Reading(HTMLParser):
 
 
 @pytest.mark.parametrize("first", range(0, len(CORPUS), 4))
-def test_every_page_keeps_it_text(tmp_path, first):
+def test_every_page_escapes_it(tmp_path, first):
     """Four payloads at a time, each text beginning with another one."""
     service, text = Service(tmp_path / "data"), "\n".join(list(CORPUS.values())[first : first + 4])
     browser, paths = fill(service, text)
@@ -275,7 +275,7 @@ def test_every_page_keeps_it_text(tmp_path, first):
     service.close()
 
 
-def test_an_intruder_would_be_seen():
+def test_injected_code_would_be_detected():
     for page in (
         MARK,
         "<p onclick=x>",
@@ -290,7 +290,7 @@ def test_an_intruder_would_be_seen():
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_what_is_posted_is_refused_or_comes_back_as_text(service, name):
+def test_hostile_input_is_refused_or_escaped(service, name):
     """Through the interface, in every field; what was removed is said."""
     text, key = CORPUS[name], service.make_bot().publish_key.text
     for field, longest in (("eventId", 128), ("body", 4000), ("symbol", 32), ("reason", 4000)):
@@ -356,7 +356,7 @@ def test_a_memo_is_shown_nowhere(service):
 
 @pytest.mark.browser
 @pytest.mark.skipif(not CHROMIUM.exists(), reason="no Chromium: apt-get install chromium")
-def test_chromium_runs_none_of_it(tmp_path):
+def test_chromium_executes_none_of_it(tmp_path):
     """Every page that shows such text, the forms too: nothing runs, nothing tries to, nothing is
     asked of another host.
     """

@@ -100,7 +100,7 @@ def walk(value):
 
 
 # ---- shapes --------------------------------------------------------------------------------------
-def test_a_trader_has_what_the_contract_says(service, trader):
+def test_a_trader_has_the_contracts_fields(service, trader):
     (shown,) = service.get("/api/traders").json["data"]
     assert {
         "id",
@@ -236,7 +236,7 @@ def test_the_detail_adds_diary_positions_closes_posts_and_brain(service, trader)
     ],
 )
 @pytest.mark.usefixtures("agreed_clock")
-def test_why_a_close_does_not_count(service, trader, marks, pipeline, reason):
+def test_an_uncounted_close_has_a_reason(service, trader, marks, pipeline, reason):
     closed(trader, 1, 5, marks=marks, pipeline=pipeline)
     close = service.get(f"/api/traders/{trader.uid}").json["closes"][0]
     assert (close["eligible"], close["excludedReason"]) == (reason is None, reason)
@@ -266,7 +266,7 @@ def test_why_a_close_does_not_count(service, trader, marks, pipeline, reason):
         ).execute(),
     ],
 )
-def test_one_odd_value_spoils_no_page(service, trader, damage):
+def test_one_unexpected_value_breaks_no_page(service, trader, damage):
     closed(trader, 1, 5)
     closed(trader, 2, 5, closed_at=None, raw="2000000", price="5" + "0" * 23)
     said(trader, 1)
@@ -284,7 +284,7 @@ def test_one_odd_value_spoils_no_page(service, trader, damage):
         assert service.get(path).status_code == 200, path
 
 
-def test_the_families_stand_in_their_order_and_are_not_ranked(service, trader):
+def test_families_are_listed_in_order_without_a_rank(service, trader):
     make_trader(service, "Bo", "flow")
     shown = service.get("/api/strategies").json
     assert (
@@ -308,7 +308,7 @@ def cut(rows, like):
     return [{name: row[name] for name in short} for row, short in zip(rows, like, strict=False)]
 
 
-def test_the_detail_has_the_latest_twenty_and_pages_have_the_rest(service, trader):
+def test_the_detail_has_the_latest_twenty_and_lists_have_the_rest(service, trader):
     """Of 25 closes, lines and posts each; assumptions are listed once, a close names its model."""
     for number in range(1, 26):
         closed(trader, number, number * 1000, closed_at=NOW - 10**6 + number)
@@ -359,7 +359,7 @@ def test_a_retired_trader_keeps_its_page(service, trader):
 
 
 # ---- labels --------------------------------------------------------------------------------------
-def test_everything_says_simulated(service, trader):
+def test_everything_is_labeled_simulated(service, trader):
     closed(trader, 1, 5)
     said(trader, 1)
     Token.create(mint="MintA", symbol="AA", discovered_at=NOW, tracked_at=NOW)
@@ -374,7 +374,7 @@ def test_everything_says_simulated(service, trader):
 
 
 @pytest.mark.usefixtures("agreed_clock")
-def test_closes_count_alike_in_the_detail_the_brain_and_the_comparison(service, trader):
+def test_closes_count_the_same_in_detail_brain_and_comparison(service, trader):
     """Two count; one gap, one early pipeline and one pool nothing fits don't. Under review none."""
     reasons = {"missing_snapshot": 1, "old_pipeline": 1, "uncalibrated": 1}
     closed(trader, 1, SOL)
@@ -404,7 +404,7 @@ def count_closes(service, trader):
 
 
 @pytest.mark.usefixtures("agreed_clock")
-def test_under_review_no_headline_is_left_anywhere(service, trader):
+def test_under_review_no_headline_remains(service, trader):
     closed(trader, 1, SOL)
     said(trader, 1)
     before = [
@@ -438,7 +438,7 @@ def test_under_review_no_headline_is_left_anywhere(service, trader):
     )
 
 
-def test_after_a_reset_an_upheld_review_still_warns_of_its_account(service, trader):
+def test_after_a_reset_an_upheld_review_still_warns_about_its_account(service, trader):
     """Its posts and its cash are those of the old account, which does not count; the new one has
     nothing to do with it.
     """
@@ -469,7 +469,7 @@ LESSON = {
 }
 
 
-def test_a_review_withholds_lessons_as_what_they_are_drawn_from(service, trader):
+def test_a_review_withholds_lessons_too(service, trader):
     """What a lesson says is a rate. After an upheld review a new account does not bring back those
     of the old one; the diary keeps the line.
     """
@@ -499,7 +499,7 @@ def test_a_review_withholds_lessons_as_what_they_are_drawn_from(service, trader)
 
 
 # ---- the feed ------------------------------------------------------------------------------------
-def test_the_feed_pages_through_every_post_once(service, trader):
+def test_feed_pages_contain_every_post_once(service, trader):
     for number in range(7):
         said(trader, number, f"words {number}")
     first = service.get("/api/feed?limit=3").json
@@ -530,7 +530,7 @@ def test_the_feed_pages_through_every_post_once(service, trader):
         ("cursor=", "invalid_cursor"),
     ],
 )
-def test_a_bad_query_is_refused(service, query, code):
+def test_an_invalid_query_is_refused(service, query, code):
     answer = service.get(f"/api/feed?{query}")
     assert (answer.status_code, answer.json["code"], answer.content_type) == (
         400,
@@ -540,12 +540,12 @@ def test_a_bad_query_is_refused(service, query, code):
 
 
 # ---- manners -------------------------------------------------------------------------------------
-def test_an_unknown_trader(service):
+def test_an_unknown_trader_returns_404(service):
     answer = service.get("/api/traders/trader_nobody")
     assert (answer.status_code, answer.json["code"]) == (404, "not_found")
 
 
-def test_no_text_of_a_stranger_is_taken_for_an_age(service):
+def test_strangers_text_is_not_parsed_as_an_age(service):
     def tag(shown):
         with service.app.test_request_context("/api/feed"):
             return legacy.respond(shown).headers["ETag"]
@@ -558,9 +558,7 @@ def test_no_text_of_a_stranger_is_taken_for_an_age(service):
 
 
 @pytest.mark.parametrize("path", [*PATHS, "trader"])
-def test_the_etag_moves_with_what_is_shown_and_not_with_the_clock(
-    service, trader, path, monkeypatch
-):
+def test_the_etag_changes_with_content_and_not_with_time(service, trader, path, monkeypatch):
     path = f"/api/traders/{trader.uid}" if path == "trader" else path
     monkeypatch.setattr("web.api.legacy._now", lambda: NOW)
     first = service.get(path)
@@ -593,7 +591,7 @@ def test_the_etag_moves_with_what_is_shown_and_not_with_the_clock(
         ({"bio": "x" * 501}, "bio"),
     ],
 )
-def test_a_bad_trader_is_refused_whole(service, changes, field):
+def test_an_invalid_trader_is_refused_entirely(service, changes, field):
     with pytest.raises(Problem) as refusal:
         traders.create_trader(**{"name": "Ada", "family": "momentum", "now": NOW, **changes})
     assert (
@@ -602,7 +600,7 @@ def test_a_bad_trader_is_refused_whole(service, changes, field):
     )
 
 
-def test_two_traders_whose_names_make_one_handle(service):
+def test_two_traders_with_one_handle_are_distinguished(service):
     one = make_trader(service)
     two = make_trader(service, "Ada Paper 🌙", owner=one.owner)
     assert (

@@ -64,7 +64,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return done
 
 
-def test_the_worst_text_costs_one_hash_for_each_word_and_size(checks: list[int]) -> None:
+def test_the_worst_text_costs_one_hash_per_word_and_size(checks: list[int]) -> None:
     text = WORST[:16_000]
     assert not any(
         PHRASES.check(" ".join((CYCLE * 3)[start : start + size]))
@@ -76,13 +76,13 @@ def test_the_worst_text_costs_one_hash_for_each_word_and_size(checks: list[int])
     assert 4_000 <= words <= 4_100 and len(checks) <= 5 * words
 
 
-def test_no_hash_is_spent_on_runs_that_are_too_short(checks: list[int]) -> None:
+def test_short_runs_cost_no_hash(checks: list[int]) -> None:
     assert not fields.holds_secret((" ".join(CYCLE[:11]) + " and, ") * 100)
     assert checks == []
 
 
 @pytest.mark.parametrize("size", fields.SEED_LENGTHS)
-def test_a_phrase_is_found_wherever_it_stands(size: int) -> None:
+def test_a_seed_phrase_is_found_anywhere(size: int) -> None:
     """By BIP39's reference code: 12 words are 128 bits of entropy, three words more are 32 more."""
     dice = random.Random(size)
     for _ in range(20):
@@ -91,7 +91,7 @@ def test_a_phrase_is_found_wherever_it_stands(size: int) -> None:
             assert fields.holds_secret(text)
 
 
-def test_the_check_of_twelve_words_agrees_with_the_reference(checks: list[int]) -> None:
+def test_the_twelve_word_check_matches_the_reference(checks: list[int]) -> None:
     dice, said = random.Random(39), []
     for _ in range(300):
         words = dice.sample(PHRASES.wordlist, 12)
@@ -123,7 +123,7 @@ LONG = (WORST * 4)[:60_000]
 
 
 @pytest.mark.parametrize("field", POST_FIELDS)
-def test_a_long_field_of_a_post_is_refused_unread(
+def test_an_oversized_post_field_is_refused_unread(
     service: Service, read: list[int], field: str
 ) -> None:
     key = service.make_bot().publish_key.text
@@ -132,14 +132,14 @@ def test_a_long_field_of_a_post_is_refused_unread(
     assert answer.status_code in (403, 422) and max(read, default=0) <= MAX_READ
 
 
-def test_thousands_of_unknown_fields_are_refused_by_the_first_few(service: Service) -> None:
+def test_thousands_of_unknown_fields_are_refused_after_a_few(service: Service) -> None:
     key = service.make_bot().publish_key.text
     answer = service.post({"eventId": "1", "body": "b", **{f"f{n}": 1 for n in range(5_000)}}, key)
     assert answer.status_code == 422 and len(answer.json["errors"]) == 20
 
 
 @pytest.mark.parametrize("fill", [WORST, "\u200b" * 20_000, "1, " * 20_000, "[" * 60_000])
-def test_a_form_with_a_wrong_token_is_refused_before_it_is_read_through(
+def test_a_form_with_a_wrong_token_is_refused_before_parsing(
     service: Service, read: list[int], fill: str
 ) -> None:
     form = {
@@ -157,14 +157,14 @@ def test_a_form_with_a_wrong_token_is_refused_before_it_is_read_through(
     assert sum(read) <= MAX_READ
 
 
-def test_a_long_preview_is_not_read(service: Service, read: list[int]) -> None:
+def test_an_oversized_preview_is_not_read(service: Service, read: list[int]) -> None:
     answer = service.client.get("/connect/preview", query_string={"tone": WORST[:3_900]})
     assert answer.status_code == 204 and max(read, default=0) <= 10
     answer = service.client.get("/connect/preview", query_string={"topics": WORST[:3_900]})
     assert answer.status_code == 204 and max(read, default=0) <= 10
 
 
-def test_a_profile_field_that_is_too_long_is_refused_unread(read: list[int]) -> None:
+def test_an_oversized_profile_field_is_refused_unread(read: list[int]) -> None:
     for refuse in (
         lambda: influencers.check_bio(LONG),
         lambda: influencers.check_voice({"tone": LONG}),
@@ -177,13 +177,13 @@ def test_a_profile_field_that_is_too_long_is_refused_unread(read: list[int]) -> 
     assert max(read, default=0) <= 10
 
 
-def test_a_long_wallet_is_refused_unread(read: list[int]) -> None:
+def test_an_oversized_wallet_is_refused_unread(read: list[int]) -> None:
     with pytest.raises(Problem):
         fields.check_wallet(LONG)
     assert max(read, default=0) <= 10
 
 
-def test_invisible_characters_are_removed_before_a_text_is_measured(service: Service) -> None:
+def test_invisible_characters_are_removed_before_measuring(service: Service) -> None:
     """4,000 characters, and a thousand that nobody sees: they go before it is measured."""
     key = service.make_bot().publish_key.text
     answer = service.post({"eventId": "1", "body": "b" * 4_000 + "\u200b" * 1_000}, key)

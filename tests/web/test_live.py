@@ -38,7 +38,7 @@ def say(service, bot, event, **more):
     return sent.json["id"]
 
 
-def test_a_post_and_its_verification_are_told_and_trades_are_not(service, bot, follow):
+def test_posts_and_verifications_are_sent_and_trades_are_not(service, bot, follow):
     answer = follow()
     assert (answer.status_code, answer.mimetype) == (200, "text/event-stream")
     events = iter(Events(split_lines(answer.iter_encoded())))
@@ -52,21 +52,21 @@ def test_a_post_and_its_verification_are_told_and_trades_are_not(service, bot, f
     assert {*told} == {*moved} == {"id", "botId", "status", "createdAt"}
 
 
-def test_what_came_before_is_not_told(service, bot, follow):
+def test_earlier_events_are_not_sent(service, bot, follow):
     say(service, bot, "1")
     answer = follow()
     second = say(service, bot, "2")
     assert read(answer, 1)[0][1]["id"] == second
 
 
-def test_what_came_between_the_page_and_its_stream_is_told(service, bot, follow):
+def test_events_between_page_and_stream_are_sent(service, bot, follow):
     (path,) = re.findall('data-live="([^"]+)"', service.get("/").text)
     uid = say(service, bot, "1")
     ((kind, told),) = read(follow(path=path), 1)
     assert (kind, told["id"]) == ("post", uid)
 
 
-def test_hiding_is_told_without_the_words(service, bot, follow):
+def test_hiding_is_sent_without_the_text(service, bot, follow):
     uid = say(service, bot, "1", reason="secretive")
     answer = follow()
     hide_post(uid, NOW)
@@ -75,7 +75,7 @@ def test_hiding_is_told_without_the_words(service, bot, follow):
     assert not {"body", "reason"} & {*told}
 
 
-def test_a_fifth_stream_of_an_address_ends_its_oldest_and_no_others(tmp_path):
+def test_a_fifth_stream_ends_the_addresss_oldest(tmp_path):
     made = Service(tmp_path / "data")
     bot, answers = made.make_bot("Ada", W), []
     for peer in ("192.0.2.7", *["127.0.0.1"] * 5, "::ffff:127.0.0.1"):
@@ -93,7 +93,7 @@ def test_a_fifth_stream_of_an_address_ends_its_oldest_and_no_others(tmp_path):
     made.close()
 
 
-def test_an_instance_has_sixty_four(service, bot, follow):
+def test_an_instance_has_sixty_four_streams(service, bot, follow):
     peers = [f"192.0.2.{number}" for number in range(1, 17) for _ in range(4)]
     assert {follow(peer).status_code for peer in peers} == {200}
     refused = follow("198.51.100.1")
@@ -101,13 +101,13 @@ def test_an_instance_has_sixty_four(service, bot, follow):
     assert stream.MAX_PAGE_STREAMS == len(peers) == 64
 
 
-def test_a_closed_stream_gives_its_place_back(service, bot, follow):
+def test_a_closed_stream_frees_its_slot(service, bot, follow):
     opened = [follow() for _ in range(4)]
     opened[0].close()
     assert follow().status_code == 200
 
 
-def test_streams_of_pages_take_no_place_from_those_of_bots(service, bot, follow):
+def test_page_streams_and_bot_streams_have_separate_slots(service, bot, follow):
     for number in range(40):
         follow(f"192.0.2.{number}")
     answer = service.get("/api/v1/stream", bot.publish_key.text, buffered=False)

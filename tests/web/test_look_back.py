@@ -36,15 +36,13 @@ def names(rows):
     return [row["signature"] for row in rows]
 
 
-def test_every_kind_has_a_word():
+def test_every_kind_has_a_name():
     assert set(TRADE_KINDS) == set(KINDS)
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 2_000])
 @pytest.mark.parametrize("limit", [1, 3, 100])
-def test_a_list_of_a_kind_is_whole_however_far_a_page_looks(
-    service, key, bot, trades, monkeypatch, most, limit
-):
+def test_a_list_filtered_by_kind_is_complete(service, key, bot, trades, monkeypatch, most, limit):
     monkeypatch.setattr(api, "MAX_LOOK_BACK", most)
     sold = [signature(f"t{n}") for n in (10, 7, 4, 1)]
     for path in ("?kind=sell", f"?kind=sell&wallet={W}", f"?kind=sell&botId={bot.bot.uid}"):
@@ -53,7 +51,9 @@ def test_a_list_of_a_kind_is_whole_however_far_a_page_looks(
     assert names(of_token) == [signature("t10"), signature("t4")]
 
 
-def test_a_page_of_a_kind_looks_at_so_many_trades_and_goes_on(service, key, trades, monkeypatch):
+def test_a_filtered_page_searches_a_limited_number_of_trades_and_continues(
+    service, key, trades, monkeypatch
+):
     monkeypatch.setattr(api, "MAX_LOOK_BACK", 2)
     page = service.get("/api/v1/trades?kind=failed", key).json
     # The latest two were a failed one and a sale.
@@ -65,7 +65,7 @@ def test_a_page_of_a_kind_looks_at_so_many_trades_and_goes_on(service, key, trad
     assert other.json["code"] == "invalid_cursor"
 
 
-def test_arrivals_of_a_kind_come_once_each(service, key, trades):
+def test_filtered_arrivals_come_once_each(service, key, trades):
     since = service.get("/api/v1/trades?kind=sell", key).json["newestCursor"]
     for n in range(12, 18):
         service.observe_trade(W, f"t{n}", slot=n, mint=M, kind="sell" if n % 2 else "buy")
@@ -77,7 +77,7 @@ def test_arrivals_of_a_kind_come_once_each(service, key, trades):
 
 
 @pytest.mark.parametrize("path", ["", f"&mint={M}", f"&wallet={W}"])
-def test_arrivals_of_a_kind_fill_a_page(service, key, bot, path):
+def test_filtered_arrivals_fill_a_page(service, key, bot, path):
     """Five sales among 250 purchases: each page looks on until it is full."""
     since = service.get(f"/api/v1/trades?kind=sell{path}", key).json["newestCursor"]
     sold = [3, 120, 121, 240, 249]
@@ -95,7 +95,7 @@ def test_arrivals_of_a_kind_fill_a_page(service, key, bot, path):
     assert before == since
 
 
-def test_arrivals_of_a_kind_are_looked_for_among_so_many(service, key, bot, monkeypatch):
+def test_filtered_arrivals_search_a_limited_number(service, key, bot, monkeypatch):
     monkeypatch.setattr(api, "MAX_LOOK_BACK", 4)
     monkeypatch.setattr(api, "BATCH", 2)
     since = service.get("/api/v1/trades?kind=sell", key).json["newestCursor"]
@@ -107,13 +107,13 @@ def test_arrivals_of_a_kind_are_looked_for_among_so_many(service, key, bot, monk
     assert names(page["data"]) == [signature("a5")]
 
 
-def test_a_table_of_a_kind_is_whole(service, bot, trades, monkeypatch):
+def test_a_csv_filtered_by_kind_is_complete(service, bot, trades, monkeypatch):
     monkeypatch.setattr(api, "MAX_LOOK_BACK", 3)
     lines = service.get(f"/bots/{bot.bot.uid}/trades.csv?kind=buy").text.splitlines()
     assert len(lines) == 1 + 4 and all(",buy," in line for line in lines[1:])
 
 
-def test_a_kind_that_is_none_is_refused(service, key):
+def test_an_unknown_kind_is_refused(service, key):
     answer = service.get("/api/v1/trades?kind=gift", key)
     assert answer.status_code == 400 and "round_trip" in answer.json["detail"]
 
@@ -130,7 +130,7 @@ def shown(html):
     return re.findall(r'<code id="of-[^"]+">(\w+)</code>', html)
 
 
-def test_the_tab_filters_by_kind_and_by_token(service, bot, trades):
+def test_the_tab_filters_by_kind_and_token(service, bot, trades):
     Token.create(mint=OTHER, symbol="FERN")
     sold = [signature(f"t{n}") for n in (10, 7, 4, 1)]
     assert shown(read(service, bot, "&kind=sell")) == sold
@@ -142,7 +142,7 @@ def test_the_tab_filters_by_kind_and_by_token(service, bot, trades):
     assert service.get(f"/bots/{bot.bot.uid}?tab=trades&kind=gift").status_code == 400
 
 
-def test_the_tab_says_where_its_look_ended(service, bot, trades, monkeypatch):
+def test_the_tab_says_where_its_search_ended(service, bot, trades, monkeypatch):
     monkeypatch.setattr(api, "MAX_LOOK_BACK", 4)
     html = read(service, bot, "&kind=failed")
     assert shown(html) == [signature("t11"), signature("t8")]
@@ -152,6 +152,6 @@ def test_the_tab_says_where_its_look_ended(service, bot, trades, monkeypatch):
     assert shown(service.get(older).get_data(as_text=True)) == [signature("t5")]
 
 
-def test_a_pasted_secret_is_not_shown_again(service, bot, trades):
+def test_a_pasted_secret_is_not_repeated(service, bot, trades):
     secret = bot.publish_key.text
     assert secret not in read(service, bot, f"&token={secret}")

@@ -36,7 +36,7 @@ def read(service):
     }
 
 
-def test_there_is_none_unless_asked_for(service):
+def test_metrics_are_off_by_default(service):
     assert service.get("/metrics").status_code == 404
 
 
@@ -68,7 +68,7 @@ def test_the_metrics_count_what_is_stored(watched):
     assert told["info", storage.database.version(), config.VERSION] == 1
 
 
-def test_a_job_that_fails_is_seen(watched):
+def test_a_failing_job_is_visible(watched):
     jobs.note_job("observer", "ok", NOW - 60_000)
     jobs.note_job("observer", "failing", NOW, "every endpoint is paused")
     jobs.note_job("scout", "off", NOW)
@@ -80,7 +80,7 @@ def test_a_job_that_fails_is_seen(watched):
     assert ("job_success_timestamp_seconds", "paper") not in told
 
 
-def test_the_problem_of_a_single_pass_degrades_an_instance(watched):
+def test_a_failing_pass_degrades_an_instance(watched):
     def look():
         with watched.app.app_context():
             return check_health(watched.config, NOW)["status"]
@@ -97,7 +97,7 @@ def test_the_problem_of_a_single_pass_degrades_an_instance(watched):
     assert look() == "ok"
 
 
-def test_a_job_that_is_switched_off_has_no_heartbeat(tmp_path):
+def test_a_disabled_job_has_no_heartbeat(tmp_path):
     """It stands still for ever, and an alert over it would fire as long. Also where its last word
     is of the time before.
     """
@@ -116,7 +116,7 @@ def test_a_job_that_is_switched_off_has_no_heartbeat(tmp_path):
     service.close()
 
 
-def test_refusals_because_of_trouble_are_counted(watched):
+def test_busy_responses_are_counted(watched):
     watched.app.busy_answers["disk_full"] += 3
     told = {
         key[1:]: value for key, value in read(watched).items() if key[0] == "busy_answers_total"
@@ -127,14 +127,14 @@ def test_refusals_because_of_trouble_are_counted(watched):
     assert sum(told.values()) == told[str(os.getpid()), "disk_full"] == 3
 
 
-def test_whether_it_can_be_written_and_counted_is_told(watched, monkeypatch):
+def test_writability_and_counting_are_reported(watched, monkeypatch):
     assert (read(watched)["database_writable",], read(watched)["allowance_ok",]) == (1, 1)
     monkeypatch.setattr(type(watched.database), "find_trouble", lambda self: "disk_full")
     monkeypatch.setattr("storage.counters.find_problem", lambda store, now: "FullError")
     assert (read(watched)["database_writable",], read(watched)["allowance_ok",]) == (0, 0)
 
 
-def test_the_metrics_hold_no_secret(watched):
+def test_metrics_contain_no_secret(watched):
     made = watched.make_bot(wallet=address("wallet"))
     text = watched.get("/metrics").get_data(as_text=True)
     assert not any(
@@ -148,7 +148,7 @@ def test_the_metrics_hold_no_secret(watched):
     )
 
 
-def test_operate_tells_each_metric(watched):
+def test_operate_documents_each_metric(watched):
     jobs.note_job("observer", "ok", NOW)
     watched.make_bot(wallet=address("wallet"))
     models.Wallet.update(polled_at=NOW).execute()

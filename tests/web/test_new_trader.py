@@ -40,7 +40,7 @@ def test_a_trader_made_by_a_signed_in_owner_joins_the_account(browser):
     assert Owner.select().count() == 1 and Trader.get().start_mode == "standard"
 
 
-def test_refusals_stand_beside_their_fields_and_lose_nothing(browser):
+def test_errors_appear_next_to_their_fields_and_keep_the_input(browser):
     page = browser.send(PAGE, PAGE, name=" ", family="luck", start="soon", bio="Kept.")
     assert (
         page.status_code == 422
@@ -50,7 +50,7 @@ def test_refusals_stand_beside_their_fields_and_lose_nothing(browser):
     assert Trader.select().count() == 0 and Owner.select().count() == 0
 
 
-def test_a_trader_that_copies_needs_a_bot(browser):
+def test_a_copy_trader_needs_a_bot(browser):
     form = {"name": "Wren", "family": "copy", "start": "standard"}
     for bot in ("", "Ada", "bot_0"):
         page = browser.send(PAGE, PAGE, **form, bot=bot)

@@ -66,7 +66,7 @@ ANSWERED = [operation for operation in openapi.OPERATIONS if operation.path != "
 @pytest.mark.parametrize(
     "operation", ANSWERED, ids=lambda operation: f"{operation.method} {operation.path}"
 )
-def test_answers_stay_inside_the_document(api, service, operation):
+def test_responses_match_the_openapi_document(api, service, operation):
     from schemathesis.checks import CHECKS, load_all_checks
 
     load_all_checks()
@@ -93,7 +93,7 @@ def test_the_document_is_small(service):
     assert len(served.get_json()["components"]["schemas"]) <= 80
 
 
-def test_success_is_json_so_that_clients_know_what_they_get(service):
+def test_success_responses_are_json(service):
     """Generators take the first media type. What else there is is answered only on request."""
     paths = service.get("/openapi.json").get_json()["paths"]
     kinds = {

@@ -141,7 +141,7 @@ def test_each_post_carries_its_label_in_words(service, observed):
     )
 
 
-def test_simulated_posts_stand_apart_from_real_ones_and_say_what_they_are(service, bot):
+def test_simulated_posts_look_different_and_say_so(service, bot):
     paper = say_on_paper("Bought on paper.")
     assert post_of(service.get("/"), paper)[1] == "simulated"
     publish(service, bot, "1", "From a wallet bot.")
@@ -179,7 +179,7 @@ def test_the_feed_filters_by_label(service, observed, label, events):
     assert all(f'href="/?label={one}"' in page for one in timeline.LABELS if one)
 
 
-def test_posts_whose_transaction_is_not_found_are_not_verified(service, bot):
+def test_posts_with_missing_transactions_are_not_verified(service, bot):
     one = publish(service, bot, "1", signature=signature("elsewhere"))
     Post.update(status="not_found").execute()
     two = publish(service, bot, "2")
@@ -209,13 +209,13 @@ def test_the_feed_filters_by_bot_and_by_ticker_or_address(service, bot):
 @pytest.mark.parametrize(
     "query", ["token=not a token", "token=%22", "bot=nobody", f"mint={'1' * 200}"]
 )
-def test_a_filter_that_finds_nothing_is_no_error(service, bot, query):
+def test_a_filter_without_matches_is_not_an_error(service, bot, query):
     publish(service, bot, "1")
     page = service.get(f"/?{query}")
     assert page.status_code == 200
 
 
-def test_the_front_page_names_who_was_contradicted(service, observed):
+def test_the_front_page_names_contradicted_bots(service, observed):
     publish(service, observed, "1", signature=signature("sold"), mint=address("other"))
     page = service.get("/")
     assert "Contradicted by the chain: Ada (1 post)" in text_of(page)
@@ -241,7 +241,7 @@ def say_on_paper(body):
     ).uid
 
 
-def test_older_posts_follow_without_gap_or_double_while_new_ones_arrive(service, bot):
+def test_older_posts_page_without_gaps_or_repeats(service, bot):
     wanted = [publish(service, bot, str(n), f"Number {n}.")["id"] for n in range(45)]
     seen, path = [], "/"
     while path:
@@ -253,7 +253,7 @@ def test_older_posts_follow_without_gap_or_double_while_new_ones_arrive(service,
     assert seen == wanted[::-1]
 
 
-def test_both_kinds_of_posts_page_together(service, bot):
+def test_both_kinds_of_posts_share_pages(service, bot):
     from paper.tables import DiaryEntry, PaperPost, Period
 
     trader = traders.create_trader("Penny", "momentum", NOW).trader
@@ -280,7 +280,7 @@ def test_both_kinds_of_posts_page_together(service, bot):
     assert seen == [uid for n in reversed(range(30)) for uid in (mixed[n], f"paper_{n}")]
 
 
-def test_a_choice_that_is_none_is_explained(service, bot):
+def test_an_invalid_choice_is_explained(service, bot):
     publish(service, bot, "1", "Hidden by the filter.")
     for query in ("source=everything", "label=true"):
         page = service.get(f"/?{query}")
@@ -289,7 +289,7 @@ def test_a_choice_that_is_none_is_explained(service, bot):
     assert "No posts match" in service.get(f"/?token={MINT}").text
 
 
-def test_a_cursor_of_another_list_is_explained(service, bot):
+def test_another_lists_cursor_is_explained(service, bot):
     for n in range(21):
         publish(service, bot, str(n))
     cursor = re.search(r"before=([^\"&]+)\">Older", service.get("/").text)[1]
@@ -303,7 +303,7 @@ def test_a_cursor_of_another_list_is_explained(service, bot):
         assert answer.status_code == 400 and "Start over" in answer.text
 
 
-def test_a_page_that_did_not_change_is_not_sent_again(service, bot):
+def test_an_unchanged_page_returns_304(service, bot):
     publish(service, bot, "1")
     first = service.get("/create")
     assert (
@@ -323,7 +323,7 @@ def test_a_page_that_did_not_change_is_not_sent_again(service, bot):
 
 
 # ---- bots ----------------------------------------------------------------------------------------
-def test_a_profile_says_what_was_earned_and_on_how_much_it_stands(service, observed):
+def test_a_profile_shows_its_result_and_its_basis(service, observed):
     page = text_of(service.get(f"/bots/{observed.bot.uid}"))
     assert "Realized PnL −0.2500 SOL worst case −0.2500 SOL ; from 1 sale" in page
     assert (
@@ -332,7 +332,7 @@ def test_a_profile_says_what_was_earned_and_on_how_much_it_stands(service, obser
     )
 
 
-def test_a_sale_shows_the_purchases_it_was_matched_with(service, observed):
+def test_a_sale_shows_its_matched_purchases(service, observed):
     page = service.get(f"/bots/{observed.bot.uid}?tab=trades")
     sale = re.search(r'<details class="trade trade-sell">.*?</details>', page.text, re.S)[0]
     assert f"https://solscan.io/tx/{signature('bought')}" in sale and "Nov 4, 2026" in sale
@@ -343,7 +343,7 @@ def test_a_sale_shows_the_purchases_it_was_matched_with(service, observed):
     ).replace("\n", " ")
 
 
-def test_the_curve_has_its_numbers_beside_it(service, observed):
+def test_the_curve_has_its_numbers_as_text(service, observed):
     page = service.get(f"/bots/{observed.bot.uid}")
     figure = re.search(r'<figure class="chart">.*?</figure>', page.text, re.S)[0]
     assert '<path class="down"' in figure and '<path class="up"' not in figure
@@ -358,7 +358,7 @@ def test_open_positions_of_unknown_cost_say_so(service, observed):
     assert "1.5 all at unknown cost unknown no price –" in text_of(page)
 
 
-def test_a_profile_has_a_page_for_each_tab(service, observed):
+def test_each_profile_tab_is_a_page(service, observed):
     said = [publish(service, observed, str(n), f"Remark {n}.") for n in range(5)]
     path = f"/bots/{observed.bot.uid}"
     overview = service.get(path).text
@@ -374,7 +374,7 @@ def test_a_profile_has_a_page_for_each_tab(service, observed):
     assert service.get(f"{path}?tab=luck").status_code == 400
 
 
-def test_results_say_since_when_they_count(service, observed):
+def test_results_say_when_they_start(service, observed):
     """The board counts since the wallet came, a profile all that is known of it."""
     standing = {"realized": 5 * 10**8, "trades": 4, "matched": 3}
     service.observe_span(WALLET, **standing)
@@ -386,7 +386,7 @@ def test_results_say_since_when_they_count(service, observed):
     assert "Realized PnL, all known history, from 1 sale −0.2500 SOL" in embedded
 
 
-def test_a_card_to_embed_is_the_main_part_of_its_page(service, observed):
+def test_an_embedded_card_is_the_main_part_of_its_page(service, observed):
     told = publish(service, observed, "e")
     for path in (f"bots/{observed.bot.uid}", told["id"]):
         assert re.search(
@@ -394,14 +394,14 @@ def test_a_card_to_embed_is_the_main_part_of_its_page(service, observed):
         )
 
 
-def test_a_win_rate_says_of_what_it_is(service, bot):
+def test_a_win_rate_names_its_base(service, bot):
     service.observe_results(WALLET, 1, positions=3, positionsWon=1)
     assert "Win rate 33% 1 of 3 positions" in text_of(service.get(f"/bots/{bot.bot.uid}"))
     board = text_of(service.get("/leaderboard?record=all"))
     assert "Return Win rate Trades" in board and "33% 1 of 3 positions" in board
 
 
-def test_of_a_retired_bot_observing_ended(service, observed):
+def test_observation_of_a_retired_bot_has_ended(service, observed):
     influencers.retire_bot(observed.bot, NOW)
     for path in ("", "?tab=record"):
         page = text_of(service.get(f"/bots/{observed.bot.uid}{path}"))
@@ -415,12 +415,12 @@ def test_of_a_retired_bot_observing_ended(service, observed):
     assert "Observing ended" not in service.get(f"/bots/{mute.uid}").text
 
 
-def test_an_influencer_without_a_wallet_claims_nothing(service):
+def test_a_bot_without_a_wallet_claims_nothing(service):
     page = text_of(service.get(f"/bots/{service.make_bot('Words Only').bot.uid}"))
     assert "No wallet is connected" in page and "Realized PnL" not in page and "SOL" not in page
 
 
-def test_the_leaderboard_says_why_somebody_has_no_rank(service, observed):
+def test_the_leaderboard_explains_missing_ranks(service, observed):
     service.make_bot("Quiet")
     service.make_bot("Fresh", address("fresh"))
     page = text_of(service.get("/leaderboard?record=all"))
@@ -438,7 +438,7 @@ def test_the_leaderboard_says_why_somebody_has_no_rank(service, observed):
     assert service.get("/leaderboard?sort=luck").status_code == 400
 
 
-def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
+def test_a_token_page_shows_buyers_and_sellers(service, observed):
     page = service.get(f"/tokens/{MINT}")
     assert (
         "Of the 1 wallet observed here, 1 bought it and 1 sold it, swaps included." in text_of(page)
@@ -447,7 +447,7 @@ def test_a_token_shows_who_bought_and_who_sold_it(service, observed):
     assert re.search(r"Sale.*Ada.*2.*\+0\.7500 SOL.*Purchase.*Ada.*2.*−1\.000 SOL", text_of(page))
 
 
-def test_a_swap_of_a_token_against_another_tells_both_and_is_no_purchase(service, bot):
+def test_a_token_swap_shows_both_sides_and_is_not_a_purchase(service, bot):
     """2.5 of the token for 40 of another; 5,000 lamports are its fee and no price."""
     changes = [[MINT, "-2500", 3], [address("other"), "4000", 2]]
     service.observe_trade(
@@ -462,7 +462,7 @@ def test_a_swap_of_a_token_against_another_tells_both_and_is_no_purchase(service
 
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:8000", "http://127.0.0.1:8000/candor"])
-def test_addresses_of_pages_are_those_of_their_routes(tmp_path, base):
+def test_page_links_match_their_routes(tmp_path, base):
     said = "a b&c=d?e#f/g:h@i,j;k+l!m'n(o)*$p%q\"<é\u202e"
     config = ground.change(ground.settings_of(tmp_path / "data"), base_url=base)
     one = create_app(config)
@@ -496,7 +496,7 @@ def test_pages_and_health_agree_on_the_status(service, monkeypatch, broken, said
     assert words.capitalize() in service.get("/status").text
 
 
-def test_a_feed_that_finds_nothing_leads_on_in_a_sentence(service, bot):
+def test_an_empty_feed_suggests_a_next_step(service, bot):
     publish(service, bot, "e")
     assert "No posts match. Show the whole feed ." in text_of(service.get("/?label=pending"))
     assert "or show the whole feed" in text_of(service.get("/?token=NONE"))
@@ -522,7 +522,7 @@ def test_a_feed_that_finds_nothing_leads_on_in_a_sentence(service, bot):
         f"/tokens/{MINT}",
     ],
 )
-def test_every_page_is_whole_on_an_empty_instance(service, path):
+def test_every_page_works_on_an_empty_instance(service, path):
     answer = service.get(path)
     assert (
         answer.status_code == 200
@@ -555,7 +555,7 @@ def test_a_missing_page_says_what_to_do(service, path):
     )
 
 
-def test_a_paper_trader_has_its_record_and_its_label(service):
+def test_a_paper_trader_has_a_record_and_a_label(service):
     trader = traders.create_trader("Penny", "momentum", NOW).trader
     page = text_of(service.get(f"/traders/{trader.uid}"))
     assert "simulated" in page and "0/20 closes" in page and "Coverage is not proof" in page
@@ -566,7 +566,7 @@ def test_a_paper_trader_has_its_record_and_its_label(service):
     assert "Penny" in page and "Under review" in page and "withheld" in page
 
 
-def test_the_invitation_carries_nothing_of_anybody(service, observed):
+def test_the_invitation_contains_nobodys_data(service, observed):
     with service.client.session_transaction() as cookie:
         cookie["creator"] = "somebody"
     page = service.get("/create").text
@@ -578,7 +578,7 @@ def test_the_invitation_carries_nothing_of_anybody(service, observed):
     )
 
 
-def test_every_error_has_its_place_in_the_docs(service):
+def test_every_error_is_in_the_docs(service):
     page = service.get("/docs/errors").text
     assert all(f'<div id="{code}">' in page for code in ADVICE)
 
@@ -604,13 +604,13 @@ def test_only_gains_and_losses_have_a_color(service, observed):
     assert not re.search(r"amount (up|down)", token)
 
 
-def test_a_win_rate_takes_three_positions(service, bot):
+def test_a_win_rate_needs_three_positions(service, bot):
     service.observe_results(WALLET, 1, positions=2, positionsWon=2)
     page = text_of(service.get(f"/bots/{bot.bot.uid}"))
     assert "Win rate – 2 of 2 positions" in page
 
 
-def test_a_post_leads_to_its_trade(service, observed):
+def test_a_post_links_to_its_trade(service, observed):
     said = publish(service, observed, "t", signature=signature("sold"))
     page = service.get(f"/posts/{said['id']}").text
     link = html.unescape(re.search(r'href="([^"]+)">Its lots and costs', page)[1])

@@ -35,7 +35,7 @@ def four(service):
     return made
 
 
-def test_the_table_sorts_by_each_column_and_says_so(service, four):
+def test_each_column_can_be_sorted_and_says_so(service, four):
     assert order(service) == ["Low", "High", "None", "Odd"]
     # Returns of 5, 0 and -5 percent of 10 SOL; what is under review has no place of its own.
     assert order(service, "?sort=return") == ["High", "None", "Low", "Odd"]
@@ -47,7 +47,7 @@ def test_the_table_sorts_by_each_column_and_says_so(service, four):
     assert service.get("/traders?sort=name").status_code == 400
 
 
-def test_win_rates_sort_by_what_they_are_at_least(service, four):
+def test_win_rates_sort_by_their_lower_bound(service, four):
     """Three wins of three are no interval; of the two traders with twelve closes on six days the
     one that won more comes first, however good the others look.
     """
@@ -64,7 +64,7 @@ def test_win_rates_sort_by_what_they_are_at_least(service, four):
     assert "not ranked" not in service.get("/traders").text
 
 
-def test_every_form_of_a_post_warns_of_a_record_under_review(service, four):
+def test_every_form_of_a_post_warns_about_a_review(service, four):
     """Of two posts the one whose writer's record is under review has the warning."""
     good, odd = said(four["High"], 1, "Fine."), said(four["Odd"], 2, "Up 9 SOL.")
     for post, is_warned in ((good, False), (odd, True)):
@@ -88,7 +88,7 @@ def test_every_form_of_a_post_warns_of_a_record_under_review(service, four):
 
 
 @pytest.mark.usefixtures("agreed_clock")
-def test_rows_have_their_line_and_withheld_records_none(service, four):
+def test_rows_have_a_chart_and_withheld_records_have_none(service, four):
     page = service.get("/traders").text
     assert re.findall(r'aria-label="([^"]+) in 30 days, simulated"', page) == [
         f"{MINUS}0.5000 SOL",
@@ -97,14 +97,14 @@ def test_rows_have_their_line_and_withheld_records_none(service, four):
 
 
 @pytest.mark.usefixtures("agreed_clock")
-def test_a_sum_is_of_the_open_account_and_of_thirty_days(service):
+def test_a_sum_covers_the_open_account_and_thirty_days(service):
     trader = make_trader(service, "Old")
     closed(trader, 1, SOL, closed_at=NOW - 31 * 86_400_000)
     closed(trader, 2, -2 * SOL)
     assert f'aria-label="{MINUS}2.000 SOL in 30 days' in service.get("/traders").text
 
 
-def test_who_makes_a_trader_is_told_when_there_are_no_prices(service, monkeypatch):
+def test_creating_a_trader_without_prices_shows_a_notice(service, monkeypatch):
     trader = make_trader(service)
     paths = ("/traders", "/traders/new", f"/traders/{trader.uid}")
     assert not Snapshot.select().exists()
@@ -116,7 +116,7 @@ def test_who_makes_a_trader_is_told_when_there_are_no_prices(service, monkeypatc
 
 
 @pytest.mark.usefixtures("agreed_clock")
-def test_strategies_without_a_close_are_an_empty_state(service):
+def test_strategies_without_closes_have_an_empty_state(service):
     page = service.get("/strategies").text
     assert "Nothing to compare yet" in page
     # What is known of real fills is told all the same.
@@ -127,7 +127,7 @@ def test_strategies_without_a_close_are_an_empty_state(service):
     assert "Nothing to compare yet" not in page and page.count("<table") > 1
 
 
-def test_a_diary_has_true_signs_and_short_amounts(service):
+def test_a_diary_has_real_minus_signs_and_short_amounts(service):
     trader = make_trader(service)
     facts = {"what": "closed", "symbol": "AA", "sol": "1.234567891", "reason": "stop"}
     said(trader, 1, facts={**facts, "resultSol": "-0.098212345", "returnPct": -4.13})
@@ -146,5 +146,5 @@ def test_a_diary_has_true_signs_and_short_amounts(service):
         ("A-1 and B2 and 1.2.3 and 5x", "A-1 and B2 and 1.2.3 and 5x"),
     ],
 )
-def test_numbers_in_a_sentence(text, shown):
+def test_numbers_in_a_sentence_are_formatted(text, shown):
     assert told(text) == shown

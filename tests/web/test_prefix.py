@@ -82,7 +82,7 @@ def list_links(page, at):
     return {link for link in found if link.startswith(SCHEMES)}
 
 
-def test_every_page_is_reached_by_links_and_no_link_leads_out(below):
+def test_every_page_is_reachable_and_no_link_leaves_the_path(below):
     browser = Proxied(below)
     browser.create_page = browser.send("/candor/connect", name="Nell", wallet=address("nell"))
     assert browser.create_page.status_code == 200
@@ -137,7 +137,7 @@ def test_every_page_is_reached_by_links_and_no_link_leads_out(below):
         assert f"/candor{page}" in {one.removesuffix("/") for one in seen}, page
 
 
-def test_forms_redirect_below_the_path_and_the_cookie_stays_there(below):
+def test_forms_redirect_below_the_path_and_the_cookie_is_limited_to_it(below):
     browser = Proxied(below)
     page = browser.send("/candor/connect", name="Nell")
     cookie = page.headers["Set-Cookie"]
@@ -153,7 +153,7 @@ def test_forms_redirect_below_the_path_and_the_cookie_stays_there(below):
     assert f'action="/candor/bots/{bot}/profile"' in stale.text
 
 
-def test_documents_name_addresses_below_the_path(below):
+def test_documents_contain_addresses_below_the_path(below):
     browser = Proxied(below)
     key = below.make_read_key(Bot.get().owner)
     asked = {"Authorization": f"Bearer {key}"}
@@ -176,7 +176,7 @@ def test_documents_name_addresses_below_the_path(below):
         assert set(re.findall(r"https://candor\.example[^/\s`)]*(/[a-z]+)", text)) == {"/candor"}
 
 
-def test_a_strangers_prefix_header_is_not_believed(below):
+def test_a_strangers_prefix_header_is_ignored(below):
     browser = Proxied(below)
     for prefix in ("/evil", "//evil.example"):
         assert (
@@ -200,12 +200,12 @@ def test_a_strangers_prefix_header_is_not_believed(below):
         'https://x.example/"onload',
     ],
 )
-def test_a_path_that_cannot_stand_in_links_is_refused_at_start(url):
+def test_an_unusable_path_is_refused_at_startup(url):
     with pytest.raises(config.BadSetting, match="BASE_URL"):
         config.load({"BASE_URL": url}, dotenv=None)
 
 
-def test_no_template_or_script_names_an_address_from_the_root():
+def test_templates_and_scripts_contain_no_root_addresses():
     """`{{ root }}` stands before each: what is forgotten here leads out of the path."""
     root = config.Path(__file__).resolve().parents[2]
     for path in [*(root / "templates").glob("*.html"), root / "static" / "candor.js"]:

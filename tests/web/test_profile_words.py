@@ -38,7 +38,7 @@ def test_a_duration_has_at_most_two_units(seconds, said):
     assert profile_words.write_duration(seconds) == said
 
 
-def test_figures_of_risk_are_dashes_where_nothing_is_known():
+def test_unknown_risk_figures_are_dashes():
     # 27 / 44 = 0.6136...
     assert profile_words.write_rate(RATES) == "61%, 27 of 44 positions, 3 open"
     few = {"winRate": "1.0000", "positions": 2, "positionsWon": 2, "positionsOpen": 0}
@@ -58,7 +58,7 @@ def loading(known, pending, seconds):
     }, NOW + 1000 * seconds
 
 
-def test_the_time_left_follows_from_the_pace_so_far():
+def test_the_remaining_time_follows_from_the_current_rate():
     # 20 in 30 s: the other 216 take 324 s.
     assert profile_words.describe_progress(*loading(20, 216, 30)) == (
         "20 of 236 transactions, about 5 min left."
@@ -71,20 +71,20 @@ def test_the_time_left_follows_from_the_pace_so_far():
     assert "All 236" in profile_words.describe_progress(*loading(236, 0, 30))
 
 
-def test_a_partial_history_says_why_it_may_have_a_rank():
+def test_a_partial_history_explains_why_it_may_have_a_rank():
     partial = {"coverage": {"state": "partial", "gaps": []}}
     gap = {"coverage": {"state": "partial", "gaps": [{"fromSlot": 1}]}}
     assert "can still be ranked" in profile_words.explain_rank(partial)
     assert profile_words.explain_rank(gap) == ""
 
 
-def test_tokens_are_listed_once_from_the_best_to_the_worst():
+def test_tokens_are_listed_once_best_first():
     one, two, three = ({"mint": name} for name in "abc")
     listed = {"best": [one, two], "worst": [three, two]}
     assert profile_words.list_tokens(listed) == [one, two, three]
 
 
-def test_a_loading_profile_has_a_bar_and_follows_by_itself(service):
+def test_a_loading_profile_has_a_bar_and_updates_itself(service):
     made = service.make_bot("Ada", WALLET)
     service.observe_results(WALLET, 250_000_000)
     coverage = orjson.loads(Wallet.get().coverage)

@@ -44,7 +44,7 @@ def sell(service, name="sale", **quoted):
 
 
 # ---- the API -------------------------------------------------------------------------------------
-def test_a_receipt_tells_its_result_in_the_stablecoin(service, bot, key):
+def test_a_receipt_shows_its_stablecoin_result(service, bot, key):
     post = say(service, key)
     sell(service, **SOLD)
     told = receipt_of(service, key, post)
@@ -79,7 +79,7 @@ def test_a_receipt_tells_its_result_in_the_stablecoin(service, bot, key):
         ({"currency": USDT.mint}, "currency", "USDT"),
     ],
 )
-def test_a_ledger_that_changes_shows_at_once_though_post_and_trade_do_not(
+def test_a_changed_ledger_shows_at_once_though_post_and_trade_are_unchanged(
     service, key, changed, name, shown
 ):
     say(service, key)
@@ -91,7 +91,7 @@ def test_a_ledger_that_changes_shows_at_once_though_post_and_trade_do_not(
     assert {**before, "receipt": None} == {**after, "receipt": None}
 
 
-def test_a_purchase_that_is_found_later_gives_a_post_its_result(service):
+def test_a_purchase_found_later_gives_a_post_its_result(service):
     """1,000 A for 40 USDC, found after its sale for 55 and the post about that: 15 earned. In SOL
     there is nothing to change, but for the cost that came along.
     """
@@ -113,7 +113,7 @@ def test_a_purchase_that_is_found_later_gives_a_post_its_result(service):
 
 
 # ---- where it stands -----------------------------------------------------------------------------
-def test_what_another_currency_paid_for_has_no_result(service, key):
+def test_trades_paid_in_another_currency_have_no_result(service, key):
     post = say(service, key)
     sell(service, change=338_100_000, status="unmatched", paid_elsewhere=True)
     page = service.get(f"/posts/{post}").text
@@ -122,14 +122,14 @@ def test_what_another_currency_paid_for_has_no_result(service, key):
     assert item["title"].startswith("[receipt verified · wallet claimed, not proven] ")
 
 
-def test_a_part_that_another_currency_paid_for_is_said_beside_the_rest(service, key):
+def test_a_part_paid_in_another_currency_is_stated(service, key):
     post = say(service, key)
     sell(service, **{**SOLD, "status": "partial", "unmatched_raw": "9", "paid_elsewhere": True})
     page = re.sub(r"<[^>]+>", "", service.get(f"/posts/{post}").text)
     assert "−14.60 USDC" in page and "for the part with a known purchase price" in page
 
 
-def test_an_agent_is_told_the_currency_and_the_result(service, key):
+def test_tools_report_currency_and_result(service, key):
     sold = say(service, key)
     sell(service, **SOLD)
     told = trim_post(service.get(f"/api/v1/posts/{sold}", key).json)["receipt"]

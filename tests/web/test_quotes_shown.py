@@ -41,7 +41,7 @@ def text_of(answer):
 
 
 # ---- bots ----------------------------------------------------------------------------------------
-def test_results_and_record_tell_each_stablecoin_by_itself(service, bot):
+def test_results_and_record_list_each_stablecoin(service, bot):
     before = show(service, bot)["results"]
     observe_quote(
         W,
@@ -90,14 +90,14 @@ def test_results_and_record_tell_each_stablecoin_by_itself(service, bot):
 RATES = ("returnPct", "winRate", "positions", "positionsWon", "positionsOpen")
 
 
-def test_what_was_never_traded_is_not_listed(service, bot):
+def test_untraded_currencies_are_not_listed(service, bot):
     derive(W, {USDC.mint: {"reconciliation": None, "averageCost": None, "positions": []}})
     told = show(service, bot)["results"]["byCurrency"]
     assert [one["currency"] for one in told] == ["SOL"]
     assert show(service, service.make_bot("Mute"))["results"] is None
 
 
-def test_the_record_holds_all_wallets_and_results_the_present_one(service, bot):
+def test_record_covers_all_wallets_and_results_the_current_one(service, bot):
     """-4 USDC with the first wallet, 1 with the second."""
     observe_quote(W, realized=-4_000_000, matched=4)
     move(service, bot, OTHER)
@@ -110,7 +110,7 @@ def test_the_record_holds_all_wallets_and_results_the_present_one(service, bot):
     assert (results["realized"], results["matchedSells"]) == ("1", 2)
 
 
-def test_the_books_close_in_each_stablecoin(service, bot):
+def test_each_stablecoin_reconciles(service, bot):
     # 100 came in, 60 were paid for what is held, 2 were earned: 42 are left.
     lines = dict.fromkeys(RAW, "0") | {
         "closingRaw": "42000000",
@@ -138,7 +138,7 @@ SOL_BOOKS = {
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def test_a_trade_tells_its_result_in_its_currency(service, bot):
+def test_a_trade_shows_its_result_in_its_currency(service, bot):
     for slot, (name, kind) in enumerate(
         (("sold", "sell"), ("crossed", "sell"), ("swapped", "swap"), ("in_sol", "sell"))
     ):
@@ -204,7 +204,7 @@ def test_a_trade_tells_its_result_in_its_currency(service, bot):
 
 @pytest.mark.parametrize("symbol", ["SOL", "USDC"])
 @pytest.mark.parametrize("query", ["", "&kind=order_fill,buy,sell,round_trip", "&since"])
-def test_a_query_by_currency_finds_every_trade_that_shows_it(service, bot, symbol, query):
+def test_a_currency_filter_finds_every_trade_showing_it(service, bot, symbol, query):
     key = bot.publish_key.text
     if query == "&since":
         query += "=" + service.get("/api/v1/trades", key).json["newestCursor"]
@@ -227,7 +227,7 @@ def test_a_query_by_currency_finds_every_trade_that_shows_it(service, bot, symbo
     assert {one["id"] for one in found} == shown
 
 
-def test_tables_have_the_result_in_the_currency(service, bot):
+def test_csv_results_are_in_their_currency(service, bot):
     service.observe_trade(W, "sold", 1, kind="sell")
     service.observe_trade(W, "plain", 2, kind="sell")
     quote_trade("trade_sold", change=5, status="matched", result=-3, proceeds=5, cost=8)
@@ -238,7 +238,7 @@ def test_tables_have_the_result_in_the_currency(service, bot):
 
 
 # ---- pages ---------------------------------------------------------------------------------------
-def test_a_profile_has_tiles_and_a_curve_with_its_table_for_each_currency(service, bot):
+def test_a_profile_has_tiles_curve_and_table_for_each_currency(service, bot):
     path = f"/bots/{bot.bot.uid}"
     derive(W, {})
     assert "In USDC" not in service.get(path).text
@@ -260,7 +260,7 @@ def test_a_profile_has_tiles_and_a_curve_with_its_table_for_each_currency(servic
     assert "Results in USDC" in record and "Sales with unknown cost 2 2" in record
 
 
-def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
+def test_the_board_currency_can_be_chosen_without_javascript(service, bot):
     observe_quote(W, realized=1_500_000, trades=9, matched=3, winning=3)
     page = service.get("/leaderboard").text
     assert '<option value="USDC">USDC</option>' in page
@@ -278,7 +278,7 @@ def test_the_board_lets_the_currency_be_chosen_without_a_script(service, bot):
     )
 
 
-def test_of_a_bot_that_never_traded_for_sol_nothing_in_sol_is_shown(service, bot):
+def test_a_bot_without_sol_trades_shows_no_sol_results(service, bot):
     """It sold twice for USDC. Of SOL it paid 5,000 lamports, for a failed transaction."""
     zero = {"volumeSol": "0", "volumeLamports": "0", "winningSells": 0}
     service.observe_results(
@@ -310,7 +310,7 @@ def test_of_a_bot_that_never_traded_for_sol_nothing_in_sol_is_shown(service, bot
     assert content["told"] == "Realized PnL: from 2 sales"
 
 
-def test_what_is_shared_of_a_bot_names_its_stablecoins(service, bot):
+def test_shared_views_of_a_bot_name_its_stablecoins(service, bot):
     observe_quote(W, realized=-1_500_000, trades=9, matched=3)
     uid = bot.bot.uid
     assert "−1.500 USDC" in text_of(service.get(f"/embed/bots/{uid}"))
@@ -318,7 +318,7 @@ def test_what_is_shared_of_a_bot_names_its_stablecoins(service, bot):
     assert "−1.500 USDC" in re.search(r'property="og:description" content="([^"]+)"', card).group(1)
 
 
-def test_an_agent_is_told_of_them(service, bot):
+def test_tools_report_stablecoins(service, bot):
     observe_quote(W, realized=5, trades=9, matched=3)
     assert trim_bot(show(service, bot))["results"]["byCurrency"][1]["realizedRaw"] == "5"
     service.observe_trade(W, "sold", 1, kind="sell")
@@ -328,7 +328,7 @@ def test_an_agent_is_told_of_them(service, bot):
     assert Bot.select().count() == 1
 
 
-def test_the_picture_of_a_bot_names_them_in_small(service, bot):
+def test_a_bots_picture_names_them_in_small_print(service, bot):
     observe_quote(W, realized=-1_500_000, trades=9, matched=3)
     shown = show(service, bot)
     with service.app.app_context():
@@ -338,7 +338,7 @@ def test_the_picture_of_a_bot_names_them_in_small(service, bot):
 
 
 # ---- from transactions to what is shown ----------------------------------------------------------
-def test_the_example_of_the_docs(service):
+def test_the_documented_example_is_correct(service):
     """docs/results.md: 40 USDC for a million raw A, another million for SOL, 1.5 million sold for
     90 USDC: 90 / 1.5 for the first million, less 40.
     """

@@ -45,7 +45,7 @@ def left(standing):
     return {window.name: window.remaining for window in standing.windows}
 
 
-def test_a_window_admits_so_many_and_then_none_until_it_ends(allowance):
+def test_a_window_admits_its_limit_and_then_nothing(allowance):
     assert [allowance.charge(limits(), NOON + n).admitted for n in range(5)] == [
         True,
         True,
@@ -57,7 +57,7 @@ def test_a_window_admits_so_many_and_then_none_until_it_ends(allowance):
     assert allowance.charge(limits(), NOON + 60).admitted
 
 
-def test_a_refused_request_uses_nothing_up_in_any_window(allowance):
+def test_a_refused_request_uses_nothing_in_any_window(allowance):
     for _ in range(3):
         allowance.charge(limits(), NOON)
     for _ in range(10):
@@ -81,7 +81,7 @@ def test_windows_are_aligned_to_the_clock(allowance):
     assert left(allowance.charge(limits(), NOON + 60)) == {"minute": 2, "hour": 3}
 
 
-def test_a_window_that_was_made_smaller_has_nothing_left_and_never_less(allowance):
+def test_a_reduced_window_is_empty_and_never_negative(allowance):
     """Three were admitted before the operator allowed but two."""
     for _ in range(3):
         allowance.charge(limits(), NOON)
@@ -90,7 +90,7 @@ def test_a_window_that_was_made_smaller_has_nothing_left_and_never_less(allowanc
     assert not allowance.charge(smaller, NOON).admitted
 
 
-def test_looking_costs_nothing(allowance):
+def test_reading_usage_costs_nothing(allowance):
     assert [left(allowance.peek(limits(), NOON)) for _ in range(5)] == [
         {"minute": 3, "hour": 5}
     ] * 5
@@ -102,7 +102,7 @@ def test_owners_do_not_share(allowance):
     assert allowance.charge(limits(subject="owner:2"), NOON).admitted
 
 
-def test_the_tightest_window_is_the_one_with_least_left_then_the_later_reset():
+def test_the_tightest_window_has_the_least_left_and_then_the_latest_reset():
     windows = [
         ratelimit.Window("minute", 3, 1, 50),
         ratelimit.Window("hour", 9, 1, 3000),
@@ -124,7 +124,7 @@ def test_threads_share_exactly(allowance):
     assert admitted.count(True) == 120 and len(admitted) == 200
 
 
-def test_a_request_that_is_late_counts_in_its_own_window(allowance):
+def test_a_late_request_counts_in_its_own_window(allowance):
     """Two workers read the clock on both sides of a minute's end and reach the file in the other
     order.
     """
@@ -150,7 +150,7 @@ def take_many(given, count, results):
     allowance.store.close()
 
 
-def test_processes_share_exactly_and_a_restart_forgets_nothing(given):
+def test_processes_share_exactly_and_a_restart_keeps_counts(given):
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     crew = [context.Process(target=take_many, args=(given, 70, results)) for _ in range(2)]
@@ -168,7 +168,7 @@ def test_processes_share_exactly_and_a_restart_forgets_nothing(given):
     again.store.close()
 
 
-def test_a_new_file_that_another_process_is_making_is_waited_for(tmp_path):
+def test_a_file_another_process_is_creating_is_waited_for(tmp_path):
     other = apsw.Connection(str(tmp_path / "ratelimit.db"))
     other.execute("BEGIN EXCLUSIVE; CREATE TABLE t (x)")
     made = threading.Timer(0.3, other.execute, ["COMMIT"])
@@ -187,7 +187,7 @@ def test_a_new_file_that_another_process_is_making_is_waited_for(tmp_path):
         b"SQLite format 3\0" + b"\xff" * 5000,
     ],
 )
-def test_a_damaged_file_is_made_anew(tmp_path, content, caplog):
+def test_a_damaged_file_is_replaced(tmp_path, content, caplog):
     path = tmp_path / "ratelimit.db"
     path.write_bytes(content)
     allowance = Allowance(counters.File(path))
@@ -198,7 +198,7 @@ def test_a_damaged_file_is_made_anew(tmp_path, content, caplog):
     allowance.store.close()
 
 
-def test_counters_of_the_past_are_swept(tmp_path):
+def test_old_counters_are_deleted(tmp_path):
     allowance = Allowance(counters.File(tmp_path / "ratelimit.db"))
     for n in range(50):
         allowance.charge(limits(subject=f"address:{n}"), NOON)
@@ -207,7 +207,7 @@ def test_counters_of_the_past_are_swept(tmp_path):
     allowance.store.close()
 
 
-def test_counters_in_redis_end_by_themselves(redis_server):
+def test_redis_counters_expire(redis_server):
     """By how long they have to last, not by Redis' own clock: another machine's may be off."""
     redis_server.client.flushdb()
     allowance = Allowance(counters.Redis(redis_server.url))
@@ -236,12 +236,12 @@ def test_counters_in_redis_end_by_themselves(redis_server):
         ("", "unknown"),
     ],
 )
-def test_whoever_has_one_address_of_a_network_has_them_all(address, network):
+def test_one_network_shares_one_allowance(address, network):
     assert ratelimit.network_of(address) == network
 
 
 # ---- what flask-limiter counts in ----------------------------------------------------------------
-def test_the_storage_keeps_its_promises(allowance):
+def test_the_storage_keeps_its_guarantees(allowance):
     """What `limits` asks of a storage: docs of limits.storage.Storage."""
     clock = [NOON + 10]
     storage = storage_from_string("allowance:", store=allowance.store, clock=lambda: clock[0])
@@ -263,7 +263,7 @@ def test_the_storage_keeps_its_promises(allowance):
     assert storage.get("a") == 0
 
 
-def test_a_damaged_file_is_made_anew_for_addresses_too(tmp_path):
+def test_a_damaged_file_is_replaced_for_addresses_too(tmp_path):
     path = tmp_path / "ratelimit.db"
     path.write_bytes(b"this is no database " * 500)
     store = counters.File(path)
@@ -294,7 +294,7 @@ def headers(answer):
     )
 
 
-def test_headers_describe_the_window_that_runs_out_first(narrow):
+def test_headers_describe_the_first_window_to_run_out(narrow):
     made = narrow.make_bot()
     key, read = made.publish_key.text, narrow.make_read_key(made.owner)
     assert headers(narrow.get("/api/v1/feed", key)) == ("5", "4", "50")
@@ -312,7 +312,7 @@ def test_headers_describe_the_window_that_runs_out_first(narrow):
     assert "Retry-After" not in answer.headers
 
 
-def test_a_refusal_names_the_window_and_when_to_come_back(narrow):
+def test_a_429_names_the_window_and_when_to_return(narrow):
     made = narrow.make_bot()
     for n in range(2):
         assert (
@@ -332,7 +332,7 @@ def test_a_refusal_names_the_window_and_when_to_come_back(narrow):
     assert (answer.status_code, answer.json["window"]) == (429, "minute")
 
 
-def test_me_costs_nothing_and_shows_all_windows(narrow):
+def test_me_is_free_and_shows_all_windows(narrow):
     made = narrow.make_bot()
     narrow.post({"eventId": "e", "body": "b"}, made.publish_key.text)
     for _ in range(8):
@@ -345,7 +345,7 @@ def test_me_costs_nothing_and_shows_all_windows(narrow):
     ]
 
 
-def test_wrong_keys_are_refused_by_address_and_a_right_one_is_still_served(narrow):
+def test_wrong_keys_are_limited_by_address_and_a_valid_one_still_works(narrow):
     key = narrow.make_bot().publish_key.text
     wrong = [
         narrow.get("/api/v1/feed", "cnd_read_" + "x" * 49) if n % 2 else narrow.get("/api/v1/feed")
@@ -360,7 +360,7 @@ def test_wrong_keys_are_refused_by_address_and_a_right_one_is_still_served(narro
     assert narrow.get("/api/v1/feed", peer="192.0.2.9").status_code == 401
 
 
-def test_an_address_has_its_limit_whatever_it_asks_for(narrow):
+def test_an_address_has_one_limit_for_everything(narrow):
     codes = [
         narrow.get(
             "/api/market" if n % 2 else "/nothing", headers={"X-Forwarded-For": f"10.0.0.{n}"}
@@ -372,7 +372,7 @@ def test_an_address_has_its_limit_whatever_it_asks_for(narrow):
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_an_address_that_is_full_is_named_to_a_caller_with_a_key(tmp_path):
+def test_a_full_address_is_named_to_a_keyed_caller(tmp_path):
     """The owner has requests left: window and headers are those of the address. The clock stands at
     the minute's 30th second.
     """
@@ -416,7 +416,7 @@ def test_forwarded_addresses_count_only_behind_a_trusted_proxy(tmp_path):
     behind.close()
 
 
-def test_what_an_address_used_up_outlives_the_process(narrow):
+def test_an_addresss_usage_survives_a_restart(narrow):
     """The address's minute and its failures are in the store: another worker, or the next process,
     goes on from there.
     """
@@ -444,7 +444,7 @@ def test_what_an_address_used_up_outlives_the_process(narrow):
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_each_kind_of_request_has_a_count_of_its_own_in_which_no_refused_one_is(tmp_path):
+def test_each_kind_of_request_has_its_own_count_without_refused_ones(tmp_path):
     made = Service(tmp_path / "data", failed_auth_per_minute=2, evidence_per_minute=2)
     uid = made.make_bot().bot.uid
     failed = [made.get("/api/v1/feed", "cnd_read_x") for _ in range(5)]
@@ -459,7 +459,7 @@ def test_each_kind_of_request_has_a_count_of_its_own_in_which_no_refused_one_is(
     made.close()
 
 
-def test_last_uses_are_kept_beside_the_counters(given):
+def test_last_uses_are_stored_next_to_the_counters(given):
     """By both stores; what another machine noted later stands."""
     first, second = counters.open_store(given), counters.open_store(given)
     first.note_use("key_a", 2_000_000_000_000)

@@ -88,7 +88,7 @@ def list_questions(service, bot, key):
 
 
 @ground.sqlite_only
-def test_no_question_walks_a_large_table(service, bot, key, monkeypatch):
+def test_no_query_scans_a_large_table(service, bot, key, monkeypatch):
     service.make_bot("Ben", OTHER)
     for number in range(4):
         service.observe_trade(W, f"t{number}", slot=number, mint=M)
@@ -185,7 +185,7 @@ COPIED = {
 
 
 @ground.sqlite_only
-def test_health_looks_at_no_wallet_that_it_does_not_name(service, bot):
+def test_health_reads_only_the_wallets_it_names(service, bot):
     """But for whose wallets they are: each is read once, in ten steps, for the quota."""
     costs = []
     for first, last in ((2, 60), (61, 3_000)):
@@ -216,7 +216,7 @@ def test_health_looks_at_no_wallet_that_it_does_not_name(service, bot):
         f"botId=BOT&mint={address('common')}",
     ],
 )
-def test_since_costs_the_same_however_many_arrived(service, bot, key, of):
+def test_since_costs_the_same_however_much_arrived(service, bot, key, of):
     """Asked for everything after the first trade, by filters that match nothing of the many that
     arrived since.
     """
@@ -246,7 +246,7 @@ def test_since_costs_the_same_however_many_arrived(service, bot, key, of):
         "&botId=BOT&mint=" + M,
     ],
 )
-def test_a_poller_gets_each_trade_once_whatever_it_filters(service, bot, key, of):
+def test_a_poller_gets_each_trade_once_under_any_filter(service, bot, key, of):
     """Also where a refold took the newest trade back and its number is given out again."""
     service.make_bot("Ben", OTHER)
     service.observe_trade(W, "before", slot=900, mint=M)
@@ -282,7 +282,7 @@ def test_a_poller_gets_each_trade_once_whatever_it_filters(service, bot, key, of
 
 
 # ---- what is kept --------------------------------------------------------------------------------
-def test_another_spelling_of_a_query_is_answered_from_the_cache(service, bot, key):
+def test_an_equivalent_query_is_served_from_the_cache(service, bot, key):
     service.observe_trade(W, "one", slot=1, mint=M)
     wanted = service.get(f"/api/v1/trades?mint={M}&wallet={W}&limit=100", key).json["data"]
     for query in (
@@ -308,21 +308,21 @@ def test_a_refused_request_evicts_nothing(service, bot, key):
 @pytest.mark.parametrize(
     "path", ["/openapi.json", "/docs", "/docs/fields", "/docs/errors", "/llms.txt", "/skill.md"]
 )
-def test_documents_are_not_sent_again(service, path):
+def test_unchanged_documents_return_304(service, path):
     first = service.get(path)
     assert first.headers["ETag"]
     again = service.get(path, headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.data) == (304, b"")
 
 
-def test_the_docs_name_what_is_newest_now(service):
+def test_the_docs_name_the_newest_items(service):
     path = "/docs/requests/getBot"
     assert "BOT_ID" in service.get(path).text
     made = service.make_bot("Ada")
     assert made.bot.uid in service.get(path).text and "BOT_ID" not in service.get(path).text
 
 
-def test_the_document_is_what_it_was(service):
+def test_the_document_is_unchanged(service):
     assert orjson.loads(service.get("/openapi.json").data) == openapi.build_document(
         "http://127.0.0.1:8000"
     )

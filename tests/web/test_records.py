@@ -18,7 +18,7 @@ def move(service, made, wallet):
     wallets.attach_wallet(service.config, Bot.get_by_id(made.bot.id), wallet, NOW + 5_000)
 
 
-def test_nothing_is_told_before_anything_was_observed(service, bot):
+def test_nothing_is_shown_before_observation(service, bot):
     shown = show(service, bot)
     assert shown["record"] is None
     assert shown["owner"] == {
@@ -31,7 +31,7 @@ def test_nothing_is_told_before_anything_was_observed(service, bot):
     assert show(service, service.make_bot("Mute"))["record"] is None
 
 
-def test_the_record_has_the_fields_of_results(service, bot):
+def test_the_record_has_the_results_fields(service, bot):
     service.observe_results(W, 9)
     service.observe_span(
         W, 2, open_cost=40, realized=-5, volume=250, trades=3, matched=1, winning=0, cost_left=4
@@ -46,7 +46,7 @@ def test_the_record_has_the_fields_of_results(service, bot):
     assert [record[name] for name in names] == [3, 1, 2]
 
 
-def test_a_swapped_losing_wallet_stays_in_the_record(service, bot):
+def test_a_replaced_losing_wallet_stays_in_the_record(service, bot):
     """-4 SOL with the first, of which 0.5 SOL of cost were still held, then 1 SOL with the
     second: -3 in all, and the owner's sum says so.
     """
@@ -71,7 +71,7 @@ def test_a_swapped_losing_wallet_stays_in_the_record(service, bot):
     }
 
 
-def test_an_owner_answers_for_all_its_bots(service, bot):
+def test_an_owners_totals_cover_all_bots(service, bot):
     """Ada lost 2.34 SOL and is retired; Bob gained 0.1: -2.24, which is told as -2.2."""
     service.observe_span(W, realized=-2_340_000_000)
     owner = Owner.get_by_id(bot.bot.owner_id)
@@ -93,5 +93,5 @@ def test_an_owner_answers_for_all_its_bots(service, bot):
     "lamports, told",
     [(0, 0), (7, 7), (-99, -99), (104, 100), (105, 110), (-105, -110), (9_960, 10_000)],
 )
-def test_two_digits_are_told(lamports, told):
+def test_two_digits_are_kept(lamports, told):
     assert round_to_two_digits(lamports) == told

@@ -18,7 +18,7 @@ from web.site import reference
 EXAMPLE = re.compile(r'<pre id="(curl|python)"><code>(.*?)</code></pre>', re.S)
 
 
-def test_the_reference_names_every_request_field_refusal_and_limit(tmp_path):
+def test_the_reference_lists_every_request_field_error_and_limit(tmp_path):
     limits = {
         "allowance": (("minute", 121), ("hour", 2002), ("day", 10003)),
         "posts_per_minute": 24,
@@ -72,7 +72,7 @@ def test_the_reference_names_every_request_field_refusal_and_limit(tmp_path):
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the examples use curl")
-def test_every_example_works_when_pasted(live):
+def test_every_example_works_as_pasted(live):
     """The one that posts comes first, so that there is a post to ask for; sent again it is answered
     again.
     """
@@ -124,7 +124,7 @@ def check_stream(command, environ):
         listening.kill()
 
 
-def test_every_request_has_an_example_in_typescript_and_no_backtick_is_raw(service):
+def test_every_request_has_a_typescript_example_without_raw_backticks(service):
     docs = service.get("/docs").text
     for operation in openapi.OPERATIONS:
         path = f"/docs/requests/{operation.name}"
@@ -141,7 +141,7 @@ def read_requests(service):
     return "".join(service.get(f"/docs/requests/{one.name}").text for one in openapi.OPERATIONS)
 
 
-def test_an_empty_instance_shows_what_to_put_in(service):
+def test_an_empty_instance_shows_placeholders(service):
     text = html.unescape(read_requests(service))
     assert (
         "/api/v1/bots/BOT_ID" in text
@@ -151,7 +151,7 @@ def test_an_empty_instance_shows_what_to_put_in(service):
     )
 
 
-def test_examples_hold_nobodys_words(service):
+def test_examples_contain_nobodys_text(service):
     made = service.make_bot("<b>Ada", address("w"))
     service.post({"eventId": "e", "body": "my words"}, made.publish_key.text)
     page = read_requests(service)

@@ -79,21 +79,21 @@ def test_risk_is_next_to_results_and_record(service, bot):
     assert record.items() <= shown["record"].items()
 
 
-def test_a_reason_stands_where_there_is_no_risk(service, bot):
+def test_missing_risk_has_a_reason(service, bot):
     assert show(service, service.make_bot("Mute"))["riskReason"] == "no_wallet"
     assert show(service, bot)["riskReason"] == "not_observed"
     service.observe_results(W, 5)
     assert (show(service, bot)["risk"], show(service, bot)["riskReason"]) == (None, "damaged")
 
 
-def test_nothing_sold_yet_is_no_risk_that_is_unknown(service, bot):
+def test_zero_risk_without_sales_is_not_unknown(service, bot):
     observe(service, W)
     risk = show(service, bot)["risk"]
     assert (risk["maxDrawdownLamports"], risk["bestLamports"]) == ("0", None)
     assert risk["medianHoldingSeconds"] is None
 
 
-def test_the_curve_goes_on_with_the_next_wallet(service, bot):
+def test_the_curve_continues_with_the_next_wallet(service, bot):
     """60 gained with the first, -50 with the second, then 20: a fall of 50 over both."""
     observe(service, W, 60)
     observe_hours(W, {HOUR - 9: 60})
@@ -107,7 +107,7 @@ def test_the_curve_goes_on_with_the_next_wallet(service, bot):
     assert (shown["risk"]["bestLamports"], shown["risk"]["worstLamports"]) == ("20", "-30")
 
 
-def test_several_wallets_are_added_up_by_the_hour(service, bot):
+def test_several_wallets_are_summed_hourly(service, bot):
     """Two at once: 10, -30 and 25 in the hours 3 to 1 ago, and 20, 0 and -15 with the other. Each
     alone fell by 30 and 15; together 30, 0 and 10 are a fall of 30. Both traded today, one of them
     the day before.
@@ -163,13 +163,13 @@ def show_at(service, bot):
 
 
 # ---- the board -----------------------------------------------------------------------------------
-def test_nothing_sold_has_no_results_by_token(service, bot):
+def test_a_bot_without_sales_has_no_token_results(service, bot):
     observe(service, W)
     assert show(service, bot)["tokens"] == []
     assert show(service, service.make_bot("Mute"))["tokens"] is None
 
 
-def test_signs_are_next_to_results_and_change_no_rank(service, bot):
+def test_signs_are_shown_and_change_no_rank(service, bot):
     """81 of 100 came from one token; ten pairs were flat."""
     observe(service, W, 100)
     key = bot.publish_key.text
@@ -224,7 +224,7 @@ def board(service, bot, **query):
         return service.get(f"/api/v1/leaderboard?{asked}", bot.publish_key.text).json
 
 
-def test_the_board_tells_the_fall_within_its_window(service, bot):
+def test_the_board_shows_the_drawdown_of_its_window(service, bot):
     """All of it 90; in the last 24 hours 20."""
     observe(service, W)
     observe_hours(W, {HOUR - 90: 50, HOUR - 80: -90, HOUR - 2: 30, HOUR - 1: -20, HOUR: 30})
@@ -236,7 +236,7 @@ def test_the_board_tells_the_fall_within_its_window(service, bot):
         assert falls == ["90", "20"]
 
 
-def test_beside_the_board_stand_all_wallets_that_were_ever_connected(service, bot):
+def test_the_board_counts_all_wallets_ever_connected(service, bot):
     """Three observed wallets realized -50, 10 and 90, one was never observed; two are given up."""
     assert show_connected() == {
         "walletsEver": 1,
@@ -266,7 +266,7 @@ def cover(wallet):
     Wallet.update(coverage=orjson.dumps(whole).decode()).where(Wallet.address == wallet).execute()
 
 
-def test_the_profile_tells_windows_posting_and_owner(service, bot):
+def test_the_profile_shows_windows_posting_and_owner(service, bot):
     """In the last 24 hours it lost 3 SOL and gained 1 SOL, and still holds 0.5 SOL's worth."""
     observe(service, W, -2 * 10**9)
     losses = {HOUR - 3: -3 * 10**9, HOUR - 2: 10**9, HOUR: 0}
@@ -294,7 +294,7 @@ def test_a_profile_without_a_record_has_no_windows(service):
     assert "Recently, since connected" not in page and "Can it be followed?" not in page
 
 
-def test_a_profile_tells_the_sum_of_all_its_owner_tried(service, bot):
+def test_a_profile_shows_the_total_of_its_owners_bots(service, bot):
     """-2 SOL with the first wallet, 0 with the second."""
     observe(service, W, -2 * 10**9)
     move(service, bot, OTHER)
@@ -305,7 +305,7 @@ def test_a_profile_tells_the_sum_of_all_its_owner_tried(service, bot):
     assert "None of its posts about trades has a verified receipt yet" in page
 
 
-def test_positions_of_several_wallets_are_counted_together():
+def test_positions_of_several_wallets_are_summed():
     """Of 30, 30, 60 and 90 seconds the lower of the two in the middle is 30; of 30, 60 and 90 the
     middle is 60.
     """

@@ -138,7 +138,7 @@ class Drawn(NamedTuple):
     text: str | None
 
 
-def test_rows_that_come_in_one_step_are_those_that_come_one_by_one(db):
+def test_batched_rows_equal_single_rows(db):
     texts = ('it\'s "1"', "", "\u2028\U0001f415\t\n\\", "0.10000000000000000001", None)
     sql = " UNION ALL ".join(
         "SELECT CAST(? AS BIGINT) AS number, CAST(? AS TEXT) AS text" for _ in texts
@@ -153,7 +153,7 @@ def test_rows_that_come_in_one_step_are_those_that_come_one_by_one(db):
 
 
 @ground.sqlite_only
-def test_a_row_type_names_the_columns_of_its_statement(show, monkeypatch):  # noqa: F811
+def test_row_types_match_their_statements(show, monkeypatch):  # noqa: F811
     add_rare_things(show, time.time_ns() // 1_000_000)
     asked = spy_on_statements(monkeypatch)
     read_everything(show)
@@ -188,7 +188,7 @@ class SoldRow(NamedTuple):
     failed: int
 
 
-def test_members_come_from_columns_of_their_name_without_its_unit():
+def test_fields_come_from_columns_of_their_name_without_the_unit():
     row = SoldRow(7, "sold_7", 1_500_000_000, "0.10", 1_793_880_000_000, 0)
     assert fill(Sold, row) == {
         "id": "sold_7",
@@ -204,7 +204,7 @@ def test_members_come_from_columns_of_their_name_without_its_unit():
     assert unknown["note"] == "told"
 
 
-def test_a_member_without_a_column_is_a_bug():
+def test_a_field_without_a_column_is_a_bug():
     with pytest.raises(TypeError, match="Drawn has no column for Sold.id"):
         fill(Sold, Drawn(1, None))
 
@@ -218,5 +218,5 @@ def test_a_member_without_a_column_is_a_bug():
         ("SELECT (SELECT COUNT(*) FROM bot) AS bots, 2 AS two", ("Row", "bots", "two")),
     ],
 )
-def test_rows_are_named_after_what_a_statement_selects(sql, expected):
+def test_rows_are_named_after_selected_columns(sql, expected):
     assert rows.find_columns(sql) == expected

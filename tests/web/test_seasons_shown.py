@@ -39,7 +39,7 @@ def make_final(service):
 
 
 # ---- programs ------------------------------------------------------------------------------------
-def test_a_key_is_needed_and_a_publishing_key_to_join(service, cup):
+def test_reading_needs_a_key_and_joining_a_publishing_key(service, cup):
     for path in ("/api/v1/seasons", f"/api/v1/seasons/{cup.uid}"):
         assert service.get(path).status_code == 401
         assert service.get(path, service.key).status_code == 200
@@ -48,7 +48,7 @@ def test_a_key_is_needed_and_a_publishing_key_to_join(service, cup):
     assert service.ask("POST", path, service.key).get_json()["code"] == "insufficient_scope"
 
 
-def test_standings_come_in_pages_that_fit_together_and_in_fields(service, cup):
+def test_standings_have_pages_and_fields(service, cup):
     path = f"/api/v1/seasons/{cup.uid}"
     rows = service.pages(path, service.key, 1)
     assert [(row["rank"], row["name"], row["realized"]) for row in rows] == [
@@ -85,7 +85,7 @@ def test_a_bot_joins_once_with_its_own_key(service, cup):
 
 
 # ---- readers -------------------------------------------------------------------------------------
-def test_the_page_shows_standings_and_their_state(service, cup):
+def test_the_page_shows_standings_and_state(service, cup):
     page = service.get(f"/seasons/{cup.uid}").text
     assert "running" in page and page.index(">bob<") < page.index(">ada<")
     assert cup.uid in service.get("/seasons").text
@@ -107,7 +107,7 @@ def test_a_profile_has_a_badge(service, cup):
     assert link not in service.get(f"/bots/{bot.uid}").text
 
 
-def test_hostile_names_stay_text(service, cup):
+def test_hostile_names_are_escaped(service, cup):
     Season.update(name=HOSTILE).execute()
     influencers.set_profile(Bot.get(), name=HOSTILE[:60], now=NOW)
     uid = Bot.get().uid
@@ -117,12 +117,12 @@ def test_hostile_names_stay_text(service, cup):
         assert "\u202e" not in page
 
 
-def test_an_empty_list_says_who_announces_seasons(service):
+def test_an_empty_list_says_who_creates_seasons(service):
     assert "No seasons yet" in service.get("/seasons").text
 
 
 # ---- owners and the operator ---------------------------------------------------------------------
-def test_an_owner_joins_on_the_page_that_manages_the_bot(service, cup):
+def test_an_owner_joins_on_the_manage_page(service, cup):
     browser = Browser(service)
     _, uid, *_ = browser.create("Nell")
     page = f"/bots/{uid}/manage"
@@ -137,7 +137,7 @@ def test_an_owner_joins_on_the_page_that_manages_the_bot(service, cup):
     assert other.send(f"/bots/{uid}/seasons", season=cup.uid).status_code == 403
 
 
-def test_the_operator_announces_changes_and_cancels_one(service):
+def test_the_operator_creates_changes_and_cancels_a_season(service):
     operator = log_in(service)
     page = "/admin/seasons"
     typed = {**seasons.DEFAULTS, **TEXTS, "starts_at": "2026-11-05T13:00Z"}

@@ -24,7 +24,7 @@ def size_of(answer):
 
 
 # ---- pictures ------------------------------------------------------------------------------------
-def test_a_post_has_a_picture_that_its_link_unfolds_to(service, key):
+def test_a_post_link_shows_a_picture(service, key):
     post = say(service, key)
     waiting = service.get(f"/posts/{post}.png")
     assert size_of(waiting) == (1200, 630) and waiting.headers["Cache-Control"] == "no-cache"
@@ -47,7 +47,7 @@ def test_a_hidden_post_has_no_picture(service, key):
     assert "og:image" not in service.get(f"/posts/{post}").text
 
 
-def test_scripts_of_other_sites_may_read_pictures_and_badges(service, bot, key):
+def test_other_sites_scripts_can_read_pictures_and_badges(service, bot, key):
     """They are the same for everybody; a frame is shown, not read."""
     post = say(service, key)
     for path in (
@@ -60,7 +60,7 @@ def test_scripts_of_other_sites_may_read_pictures_and_badges(service, bot, key):
         assert "Access-Control-Allow-Origin" not in service.get(path).headers, path
 
 
-def test_hostile_words_and_names_break_no_picture(service, bot, key):
+def test_hostile_text_breaks_no_picture(service, bot, key):
     influencers.set_profile(bot.bot, name="🌱 " + "N" * 50, bio="你好" * 100, now=1)
     post = say(service, key, HOSTILE)
     assert size_of(service.get(f"/posts/{post}.png")) == (1200, 630)
@@ -68,7 +68,7 @@ def test_hostile_words_and_names_break_no_picture(service, bot, key):
     assert service.get("/bots/bot_nobody.png").status_code == 404
 
 
-def test_text_is_in_letters_that_the_font_has():
+def test_text_uses_glyphs_of_the_font():
     assert clean("a\u202eb\x00 🌱 é\nc") == "ab é c"
     assert clean("مرحبا بالعالم ok") == receipt_image.UNDRAWABLE
     # 100 px at a size of 10 are 16 letters.
@@ -76,7 +76,7 @@ def test_text_is_in_letters_that_the_font_has():
     assert wrap("one two three", 100, 10, 2) == ["one two three"]
 
 
-def test_what_draws_pictures_is_loaded_by_the_first_one():
+def test_picture_libraries_load_on_first_use():
     script = (
         "import sys, app, web.site.share_cards; print('PIL' in sys.modules, 'segno' in sys.modules)"
     )
@@ -86,7 +86,7 @@ def test_what_draws_pictures_is_loaded_by_the_first_one():
     assert told.stdout.split() == ["False", "False"]
 
 
-def test_a_picture_that_a_reader_has_is_not_drawn_again(service, key, monkeypatch):
+def test_a_cached_picture_is_not_drawn_again(service, key, monkeypatch):
     post = say(service, key)
     etag = service.get(f"/posts/{post}.png").headers["ETag"]
     monkeypatch.setattr(receipt_image, "draw", lambda content: b"another picture")
@@ -97,7 +97,7 @@ def test_a_picture_that_a_reader_has_is_not_drawn_again(service, key, monkeypatc
     assert (changed.status_code, changed.data) == (200, b"another picture")
 
 
-def test_a_request_that_finds_no_place_to_wait_is_refused(service, key, monkeypatch):
+def test_a_request_that_cannot_queue_is_refused(service, key, monkeypatch):
     monkeypatch.setattr(share_cards, "_places", threading.Semaphore(0))
     refused = service.get(f"/posts/{say(service, key)}.png")
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
@@ -122,13 +122,13 @@ def test_the_strip_counts_the_last_sixty_claims(service, bot, key):
         assert strip.sentence in service.get(path).text, path
 
 
-def test_posts_without_a_transaction_are_no_claims(service, bot, key):
+def test_posts_without_a_transaction_are_not_claims(service, bot, key):
     service.post({"eventId": "hello", "body": "hello"}, key)
     strip = candor.find_strip(bot.bot.uid)
     assert (strip.sentence, strip.total, strip.width) == ("No claims yet.", 0, 0)
 
 
-def test_repeating_a_claim_makes_no_record_better(service, bot, key):
+def test_repeating_a_claim_improves_no_record(service, bot, key):
     service.post({"eventId": "lie", "body": "Sold.", "signature": signature("lie")}, key)
     service.observe_trade(W, "sale", 1)
     for n in range(60):
@@ -152,7 +152,7 @@ def test_a_contradicted_repetition_contradicts_the_claim(service, bot, key):
     assert (strip.total, strip.matching, strip.contradicting) == (1, 0, 1)
 
 
-def test_a_claim_is_of_one_bot(service, bot, key):
+def test_a_claim_belongs_to_one_bot(service, bot, key):
     other = service.make_bot("Otto", address("o"))
     for one in (key, other.publish_key.text):
         service.post({"eventId": "1", "body": "Sold.", "signature": signature("sale")}, one)
@@ -168,7 +168,7 @@ def test_the_sentence_names_each_status():
     assert candor.describe_claims([]) == "No claims yet."
 
 
-def test_strips_of_a_list_are_one_query(service, monkeypatch):
+def test_strips_of_a_list_take_one_query(service, monkeypatch):
     bots = [service.make_bot(name, address(name)).bot.uid for name in ("a", "b", "c")]
     asked, select = [], candor.select
     monkeypatch.setattr(candor, "select", lambda *given: asked.append(given) or select(*given))
@@ -185,7 +185,7 @@ def test_a_bot_may_be_framed(service, bot):
     assert service.get("/embed/bots/bot_nobody").status_code == 404
 
 
-def test_a_badge_says_what_was_earned_and_how_many_claims_match(service, bot, key):
+def test_a_badge_shows_the_result_and_matching_claims(service, bot, key):
     service.post({"eventId": "lie", "body": "x", "signature": signature("other")}, key)
     Post.update(status="mismatch").execute()
     service.observe_results(W, 18_000_000_000, realizedSol="18")

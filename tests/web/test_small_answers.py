@@ -14,7 +14,7 @@ def post(service, key, count=1):
         service.post({"eventId": f"e{n}", "body": "Hello."}, key)
 
 
-def test_fields_keeps_only_what_is_named(service, bot, key):
+def test_fields_keeps_only_the_listed_ones(service, bot, key):
     post(service, key, 2)
     page = service.get("/api/v1/feed?fields=id,body", key).json
     same = service.get("/api/v1/feed?fields=body,id,body", key)
@@ -28,7 +28,7 @@ def test_fields_keeps_only_what_is_named(service, bot, key):
     assert "body, mint, symbol" in refused.json["detail"]
 
 
-def test_a_detail_without_trades_and_feed(service, bot, key):
+def test_a_detail_can_leave_out_trades_and_feed(service, bot, key):
     path = f"/api/v1/bots/{bot.bot.uid}"
     whole = service.get(path, key).json
     small = service.get(f"{path}?trades=0&feed=0", key).json
@@ -40,7 +40,7 @@ def test_a_detail_without_trades_and_feed(service, bot, key):
     "path",
     ["feed", "bots", "trades", "leaderboard", "market", "me", f"activity?mint={M}", "search?q=a"],
 )
-def test_a_client_that_has_the_answer_is_told_so(service, key, path):
+def test_a_client_with_the_current_version_gets_304(service, key, path):
     first = service.get(f"/api/v1/{path}", key)
     again = service.get(f"/api/v1/{path}", key, headers={"If-None-Match": first.headers["ETag"]})
     if path == "me":
@@ -55,7 +55,7 @@ def test_a_client_that_has_the_answer_is_told_so(service, key, path):
         assert changed.status_code == 200 and changed.headers["ETag"] != first.headers["ETag"]
 
 
-def test_a_list_is_compressed_for_whom_accepts_it(service, key):
+def test_a_list_is_compressed_for_clients_that_accept_it(service, key):
     post(service, key, 5)
     plain = service.get("/api/v1/feed", key)
     assert "Content-Encoding" not in plain.headers
@@ -69,7 +69,7 @@ def test_a_list_is_compressed_for_whom_accepts_it(service, key):
     assert "Content-Encoding" not in refused.headers
 
 
-def test_a_name_that_another_list_knows_is_refused(service, bot, key):
+def test_another_lists_field_name_is_refused(service, bot, key):
     answer = service.get(f"/api/v1/feed?wallet={W}", key)
     assert (answer.status_code, answer.json["code"]) == (400, "invalid_parameter")
     told = "wallet is not a parameter of this request, which accepts: limit, cursor, since, botId"
@@ -77,7 +77,7 @@ def test_a_name_that_another_list_knows_is_refused(service, bot, key):
     assert service.get("/api/v1/feed?colour=red", key).status_code == 200
 
 
-def test_a_feed_of_one_bot(service, bot, key):
+def test_a_feed_can_be_limited_to_one_bot(service, bot, key):
     other = service.make_bot("Bob")
     post(service, key)
     post(service, other.publish_key.text)
@@ -85,7 +85,7 @@ def test_a_feed_of_one_bot(service, bot, key):
     assert [row["botName"] for row in data] == ["Ada"]
 
 
-def test_a_new_post_says_where_it_is(service, key):
+def test_a_new_post_has_its_location(service, key):
     made = service.post({"eventId": "1", "body": "Hello."}, key)
     assert (made.status_code, made.headers["Location"]) == (201, f"/api/v1/posts/{made.json['id']}")
     assert "Location" not in service.post({"eventId": "1", "body": "Hello."}, key).headers
@@ -109,7 +109,7 @@ def test_policies_name_every_window_that_counts(service, key):
     assert "RateLimit-Policy" not in service.get("/api/health").headers
 
 
-def test_why_a_post_is_not_judged_yet(service, bot, key):
+def test_a_pending_post_has_a_reason(service, bot, key):
     reasons = {}
     mute = service.make_bot("Mute").publish_key.text
     signature = "5" * 88
@@ -125,7 +125,7 @@ def test_why_a_post_is_not_judged_yet(service, bot, key):
     }
 
 
-def test_a_seed_phrase_is_refused_though_its_words_repeat(service, key):
+def test_a_seed_phrase_with_repeated_words_is_refused(service, key):
     """The first test vector of BIP-39, anywhere in the text."""
     phrase = " ".join(["abandon"] * 11 + ["about"])
     refused = service.post({"eventId": "1", "body": f"My key: {phrase}."}, key)

@@ -69,7 +69,7 @@ def verify(name, now=NOW):
 
 
 # ---- what is told --------------------------------------------------------------------------------
-def test_posts_trades_and_verifications_in_the_order_they_came(service, key, follow):
+def test_posts_trades_and_verifications_arrive_in_order(service, key, follow):
     begin = newest(service, key)
     first = post(service, key, 1, signature=signature("buy"))
     second = post(service, key, 2)
@@ -88,7 +88,7 @@ def test_posts_trades_and_verifications_in_the_order_they_came(service, key, fol
     assert events[2][1] == service.get("/api/v1/trades", key).json["data"][0]
 
 
-def test_the_words_of_a_hidden_post_are_not_sent_again(service, key, follow):
+def test_hidden_text_is_not_sent_again(service, key, follow):
     """They were kept for all streams; who resumes before them gets the record alone, and who
     follows hears of it.
     """
@@ -105,14 +105,14 @@ def test_the_words_of_a_hidden_post_are_not_sent_again(service, key, follow):
     ]
 
 
-def test_without_a_place_it_begins_now(service, key, follow):
+def test_without_a_cursor_it_starts_now(service, key, follow):
     post(service, key, 1)
     events = follow()
     later = post(service, key, 2)
     assert [shown["id"] for _, shown in take(events, 1)] == [later]
 
 
-def test_an_id_is_a_cursor_of_the_feed_and_the_other_way_round(service, key, follow):
+def test_stream_ids_and_feed_cursors_are_interchangeable(service, key, follow):
     made = [post(service, key, 0)]
     first = newest(service, key)
     made += [post(service, key, n) for n in range(1, 4)]
@@ -129,7 +129,7 @@ def test_an_id_is_a_cursor_of_the_feed_and_the_other_way_round(service, key, fol
     ] == made[2:]
 
 
-def test_a_cut_before_the_first_event_loses_nothing(service, key, follow):
+def test_a_disconnect_before_the_first_event_loses_nothing(service, key, follow):
     answer = service.get("/api/v1/stream", key, buffered=False)
     opening = next(answer.iter_encoded())
     answer.close()
@@ -139,7 +139,7 @@ def test_a_cut_before_the_first_event_loses_nothing(service, key, follow):
     assert [shown["id"] for _, shown in take(follow(last_id=events.last_id), 1)] == [missed]
 
 
-def test_the_stream_begins_with_an_event_that_has_data(service, key):
+def test_the_stream_starts_with_a_data_event(service, key):
     """httpx-sse yields what has no data as an empty message, which is no JSON."""
     since = newest(service, key)
     answer = service.get(f"/api/v1/stream?since={since}", key, buffered=False)
@@ -155,7 +155,7 @@ def test_the_stream_begins_with_an_event_that_has_data(service, key):
     )
 
 
-def test_every_change_of_a_verification_is_told_once(service, key, follow):
+def test_every_verification_change_is_sent_once(service, key, follow):
     begin = newest(service, key)
     uid = post(service, key, 1, signature=signature("t"), mint=address("mint"))
     # The chain's time is long past the post, without a sight of it.
@@ -179,7 +179,7 @@ def test_every_change_of_a_verification_is_told_once(service, key, follow):
     ]
 
 
-def test_a_trade_a_refold_took_back_is_passed_over(service, key, follow):
+def test_a_trade_removed_by_a_rebuild_is_skipped(service, key, follow):
     begin = newest(service, key)
     service.observe_trade(W, "gone", 1)
     models.Trade.delete().execute()
@@ -196,7 +196,7 @@ def test_a_trade_a_refold_took_back_is_passed_over(service, key, follow):
     ] == []
 
 
-def test_a_follower_of_trades_misses_none_that_reuses_a_number(service, key):
+def test_a_trade_follower_misses_no_reused_id(service, key):
     service.observe_trade(W, "gone", 1)
     since = service.get("/api/v1/trades", key).json["newestCursor"]
     models.Trade.delete().execute()
@@ -206,7 +206,7 @@ def test_a_follower_of_trades_misses_none_that_reuses_a_number(service, key):
     ] == ["trade_new"]
 
 
-def test_from_every_place_exactly_the_rest(service, key, follow, monkeypatch):
+def test_resuming_anywhere_sends_exactly_the_rest(service, key, follow, monkeypatch):
     """With next to nothing buffered, streams change between the buffer and their own reading."""
     (
         monkeypatch.setattr(stream, "MAX_BUFFERED", 3),
@@ -223,7 +223,7 @@ def test_from_every_place_exactly_the_rest(service, key, follow, monkeypatch):
         assert [shown["id"] for _, shown in take(events, len(made) - at)] == made[at:]
 
 
-def test_the_stream_refuses_the_cursors_that_since_refuses(service, key):
+def test_the_stream_refuses_cursors_that_since_refuses(service, key):
     for place in ("since=post_nobody", "since=AAAA", "since="):
         answer = service.get(f"/api/v1/stream?{place}", key)
         assert (answer.status_code, answer.json["code"]) == (400, "invalid_cursor"), place
@@ -236,7 +236,7 @@ def test_the_stream_refuses_the_cursors_that_since_refuses(service, key):
 
 
 @ground.sqlite_only
-def test_followers_of_a_replaced_database_miss_nothing_that_arrives(service, key, follow, tmp_path):
+def test_followers_of_a_restored_database_miss_no_arrivals(service, key, follow, tmp_path):
     post(service, key, 1)
     kept = newest(service, key)
     backups.store_backup(service.config, tmp_path / "backup.db")
@@ -258,7 +258,7 @@ def test_followers_of_a_replaced_database_miss_nothing_that_arrives(service, key
 
 
 # ---- what it costs -------------------------------------------------------------------------------
-def test_places_are_bounded_and_come_back(service, key):
+def test_slots_are_limited_and_freed(service, key):
     answers = [
         service.get("/api/v1/stream", key, buffered=False) for _ in range(stream.MAX_STREAMS)
     ]
@@ -291,7 +291,7 @@ def test_a_waiting_stream_holds_no_database_connection(service, key, follow, mon
     assert not any(thread.is_alive() for thread in crew)
 
 
-def test_one_reading_serves_all(service, key, follow, monkeypatch):
+def test_one_read_serves_all_streams(service, key, follow, monkeypatch):
     read, readers = stream.read_events, []
     monkeypatch.setattr(
         stream,
@@ -305,7 +305,7 @@ def test_one_reading_serves_all(service, key, follow, monkeypatch):
     assert set(readers) == {"stream"}
 
 
-def test_silence_is_filled_with_comments(service, key, follow, monkeypatch):
+def test_comments_fill_silence(service, key, follow, monkeypatch):
     monkeypatch.setattr(stream, "COMMENT_SECONDS", 0.01)
     answer = service.get("/api/v1/stream", key, buffered=False)
     sent = take(answer.iter_encoded(), 3)
@@ -316,7 +316,7 @@ def test_silence_is_filled_with_comments(service, key, follow, monkeypatch):
     assert list(Events(split_lines(sent))) == []
 
 
-def test_one_more_stream_of_an_owner_ends_its_oldest(tmp_path, monkeypatch):
+def test_one_more_stream_ends_the_owners_oldest(tmp_path, monkeypatch):
     """Four of one owner, whichever of its keys opens them; those of others stay, and so does the
     total.
     """
@@ -343,7 +343,7 @@ def test_one_more_stream_of_an_owner_ends_its_oldest(tmp_path, monkeypatch):
         made.close()
 
 
-def test_nine_owners_at_one_address_have_four_streams_together(tmp_path, monkeypatch):
+def test_nine_owners_at_one_address_share_four_streams(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 4)
     made = Service(tmp_path / "data")
     try:
@@ -364,7 +364,7 @@ def test_nine_owners_at_one_address_have_four_streams_together(tmp_path, monkeyp
         made.close()
 
 
-def test_the_address_a_trusted_proxy_names_counts(tmp_path, monkeypatch):
+def test_the_trusted_proxys_address_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
     made = Service(tmp_path / "data", trusted_proxies=1)
     try:
@@ -385,7 +385,7 @@ def test_the_address_a_trusted_proxy_names_counts(tmp_path, monkeypatch):
         made.close()
 
 
-def test_an_owner_at_several_addresses_has_no_more_streams(tmp_path, monkeypatch):
+def test_more_addresses_give_an_owner_no_more_streams(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
     made = Service(tmp_path / "data")
     try:
@@ -400,7 +400,7 @@ def test_an_owner_at_several_addresses_has_no_more_streams(tmp_path, monkeypatch
         made.close()
 
 
-def test_the_total_stays_and_an_owner_may_still_change_its_own(tmp_path, monkeypatch):
+def test_at_the_total_limit_an_owner_can_still_replace_a_stream(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS", 3)
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
     made = Service(tmp_path / "data")
@@ -421,7 +421,7 @@ def test_the_total_stays_and_an_owner_may_still_change_its_own(tmp_path, monkeyp
         made.close()
 
 
-def test_nothing_is_polled_where_nobody_subscribes(service, key):
+def test_nothing_is_polled_without_subscribers(service, key):
     service.get("/api/v1/stream", key, buffered=False).close()
     end = time.monotonic() + 60
     while service.app.stream_hub._is_polled and time.monotonic() < end:
@@ -472,7 +472,7 @@ def in_order():
     return [uid for (uid,) in Post.select(Post.uid).order_by(Post.id).tuples()]
 
 
-def test_twenty_cuts_lose_and_repeat_nothing(server):
+def test_twenty_disconnects_lose_and_repeat_nothing(server):
     key, made, got = server.bots[0].publish_key.text, [], []
     line, last_id, cuts, dice = Connection(server.port, key), None, 0, random.Random(9)
     writer = threading.Thread(target=publish, args=(server.bots, 400, made, 0.005))
@@ -489,7 +489,7 @@ def test_twenty_cuts_lose_and_repeat_nothing(server):
     assert cuts > 20 and got == made == in_order()
 
 
-def test_a_poller_beside_many_writers_gets_each_post_once(server):
+def test_a_poller_among_many_writers_gets_each_post_once(server):
     key, crew = server.bots[0].publish_key.text, []
     since = ask(server, "/api/v1/feed?limit=1", key)["newestCursor"]
     for _ in range(6):
@@ -511,7 +511,7 @@ def ask(server, path, key):
     return json.loads(body)
 
 
-def test_a_revoked_key_closes_its_streams_and_no_others(server):
+def test_a_revoked_key_ends_only_its_streams(server):
     owner = server.bots[0].owner
     revoked, kept = (
         api_keys.create_key(owner, "read", NOW),
@@ -538,7 +538,7 @@ def test_a_revoked_key_closes_its_streams_and_no_others(server):
         line.cut()
 
 
-def test_streams_do_not_hold_up_a_stop(server):
+def test_streams_do_not_delay_shutdown(server):
     lines = [Connection(server.port, server.bots[0].publish_key.text) for _ in range(8)]
     server.stop()
     assert [list(line.events) for line in lines] == [[]] * 8

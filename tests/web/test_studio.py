@@ -69,7 +69,7 @@ def nell(browser):
 
 
 # ---- creating ------------------------------------------------------------------------------------
-def test_a_form_makes_an_influencer_whose_key_works_and_is_shown_once(service, browser):
+def test_a_form_creates_a_bot_with_a_working_key_shown_once(service, browser):
     page, uid, key, code = browser.create(
         "Nell",
         bio="Calm.",
@@ -102,7 +102,7 @@ def test_a_form_makes_an_influencer_whose_key_works_and_is_shown_once(service, b
     )
 
 
-def test_no_shared_cache_keeps_what_a_session_was_shown(service, browser):
+def test_shared_caches_do_not_keep_session_pages(service, browser):
     """With each page goes the cookie, which signs in whoever has it."""
     _, uid, _, _ = browser.create()
     for path in ("/", f"/bots/{uid}", "/leaderboard", "/docs", "/market", "/search?q=x", "/log/"):
@@ -112,7 +112,7 @@ def test_no_shared_cache_keeps_what_a_session_was_shown(service, browser):
         assert others.headers["Cache-Control"] == "no-cache", path
 
 
-def test_the_cookie_goes_with_nothing_that_is_everybodys(service, browser):
+def test_public_responses_do_not_set_the_cookie(service, browser):
     """Pictures, tiles of the log and scripts may be kept for a year by whatever stands between:
     with the cookie in it, such an answer would sign in whoever gets it.
     """
@@ -131,7 +131,7 @@ def test_the_cookie_goes_with_nothing_that_is_everybodys(service, browser):
         assert "Set-Cookie" in browser.get(path).headers, path
 
 
-def test_a_form_sent_twice_makes_one_influencer(browser):
+def test_a_form_sent_twice_creates_one_bot(browser):
     draft = "ab" * 12
     _, uid, _, _ = browser.create(draft=draft)
     again = browser.send("/connect", name="Nell", draft=draft)
@@ -144,7 +144,7 @@ def test_a_form_sent_twice_makes_one_influencer(browser):
     assert "You already created this bot with this form" in browser.get(again.location).text
 
 
-def test_a_second_influencer_joins_the_same_account(browser, nell):
+def test_a_second_bot_joins_the_same_account(browser, nell):
     page, uid, _, code = browser.create("Otto")
     assert (
         code is None
@@ -174,7 +174,7 @@ def test_two_browsers_never_share_a_draft(service, browser):
         ({"topics": ",".join("abcdefghijklm")}, "topics", "at most 12"),
     ],
 )
-def test_a_refused_field_says_why_and_nothing_typed_is_lost(browser, typed, field, said):
+def test_an_invalid_field_is_explained_and_input_is_kept(browser, typed, field, said):
     page = browser.send(
         "/connect",
         **{"name": "Nell", "bio": "My bio", "tone": "dry", "topics": "kept, too", **typed},
@@ -195,12 +195,12 @@ def test_a_refused_field_says_why_and_nothing_typed_is_lost(browser, typed, fiel
     assert SEED not in shown and PRIVATE not in shown
 
 
-def test_all_refused_fields_are_named_at_once(browser):
+def test_all_invalid_fields_are_named_at_once(browser):
     page = browser.send("/connect", name="", bio="b" * 501, wallet="x", tone="t" * 61)
     assert set(errors_of(page)) == {"name", "bio", "wallet", "tone"}
 
 
-def test_a_taken_wallet_is_explained_and_the_rest_is_kept(browser, nell, service):
+def test_a_taken_wallet_is_explained_and_the_rest_kept(browser, nell, service):
     page = Browser(service).send("/connect", name="Thief", wallet=address("nell"))
     assert (
         page.status_code == 409
@@ -211,7 +211,7 @@ def test_a_taken_wallet_is_explained_and_the_rest_is_kept(browser, nell, service
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_creating_is_limited_and_nothing_typed_is_lost(tmp_path):
+def test_creation_is_limited_and_input_is_kept(tmp_path):
     service = Service(tmp_path / "data", creations_per_minute=3)
     browser = Browser(service)
     for n in range(3):
@@ -230,7 +230,7 @@ def test_creating_is_limited_and_nothing_typed_is_lost(tmp_path):
     ("seconds", "said"),
     [(60, "Its wallet is now being observed"), (0, "This instance doesn't observe wallets")],
 )
-def test_a_new_bot_is_told_whether_its_wallet_is_observed(tmp_path, seconds, said):
+def test_a_new_bots_owner_sees_whether_its_wallet_is_observed(tmp_path, seconds, said):
     service = Service(tmp_path / "data", observer_interval_seconds=seconds)
     page = Browser(service).create(wallet=address("nell"))[0]
     assert said in html.unescape(page.text)
@@ -257,11 +257,11 @@ def test_a_closed_instance_creates_no_bots(tmp_path):
         {"Origin": "http://127.0.0.1:8000"},
     ],
 )
-def test_a_form_of_this_site_is_taken(browser, headers):
+def test_a_form_from_this_site_is_accepted(browser, headers):
     assert browser.send("/connect", name="Nell", headers=headers).status_code == 200
 
 
-def test_a_form_without_its_token_is_offered_again_with_what_was_typed(browser):
+def test_a_form_without_its_token_is_shown_again_with_its_input(browser):
     page = browser.client.post(
         "/connect", data={"name": "Nell", "bio": "Kept <b>", "wallet": SEED, "csrf_token": "stale"}
     )
@@ -278,7 +278,7 @@ def test_a_form_without_its_token_is_offered_again_with_what_was_typed(browser):
 
 
 # ---- sessions and recovery -----------------------------------------------------------------------
-def test_logging_out_ends_the_session_for_a_copied_cookie_too(service, browser, nell):
+def test_signing_out_ends_copied_cookies_too(service, browser, nell):
     copy = Browser(service)
     copy.client.set_cookie("session", browser.client.get_cookie("session").value)
     assert copy.get(f"/bots/{nell}/manage").status_code == 200
@@ -289,7 +289,7 @@ def test_logging_out_ends_the_session_for_a_copied_cookie_too(service, browser, 
     ] and Session.select().count() == 0
 
 
-def test_a_recovery_code_opens_once_signs_others_out_and_is_replaced(service, browser):
+def test_a_recovery_code_works_once_signs_others_out_and_is_replaced(service, browser):
     _, uid, _, code = browser.create()
     fresh = Browser(service)
     page = fresh.send("/recover", code=code.lower().replace("-", " "))
@@ -322,7 +322,7 @@ def full_disk(monkeypatch):
     return fill
 
 
-def test_what_signs_nobody_in_spends_no_code_and_makes_nothing(
+def test_a_failed_sign_in_uses_no_code_and_creates_nothing(
     service, browser, full_disk, monkeypatch
 ):
     _, uid, _, code = browser.create()
@@ -353,7 +353,7 @@ def test_guessing_recovery_codes_is_limited_by_address(tmp_path):
     service.close()
 
 
-def test_a_session_alone_gets_no_recovery_code(service, browser):
+def test_a_session_alone_cannot_get_a_recovery_code(service, browser):
     """Whoever stole a cookie would own the account for good."""
     _, _, _, code = browser.create()
     for typed in ({}, {"present": ""}, {"present": "ABCDE-FGHIJ-KLMNO-PQRST-UVWXY-Z"}):
@@ -363,7 +363,7 @@ def test_a_session_alone_gets_no_recovery_code(service, browser):
     assert Browser(service).send("/recover", code=code).status_code == 200
 
 
-def test_the_code_of_another_owner_renews_nothing(service, browser):
+def test_another_owners_code_renews_nothing(service, browser):
     browser.create("Nell")
     other = Browser(service)
     _, _, _, theirs = other.create("Otto")
@@ -371,7 +371,7 @@ def test_the_code_of_another_owner_renews_nothing(service, browser):
     assert Browser(service).send("/recover", code=theirs).status_code == 200
 
 
-def test_a_code_is_renewed_with_the_present_one(service, browser):
+def test_the_current_code_renews_a_code(service, browser):
     _, _uid, _, code = browser.create()
     page = browser.send("/recovery-code", present=code)
     new = re.search(r'id="recovery-code">([^<]+)<', page.text)[1]
@@ -381,13 +381,13 @@ def test_a_code_is_renewed_with_the_present_one(service, browser):
     )
 
 
-def test_an_old_session_has_ended(browser, nell):
+def test_an_expired_session_has_ended(browser, nell):
     Session.update(seen_at=Session.seen_at - 181 * 86_400_000).execute()
     page = browser.get(f"/bots/{nell}/manage")
     assert page.status_code == 403 and "recovery code" in page.text
 
 
-def test_a_made_up_cookie_is_no_session(service, nell):
+def test_a_forged_cookie_is_not_a_session(service, nell):
     forger = Browser(service)
     forger.client.set_cookie("session", "eyJjcmVhdG9yIjoieCJ9.aaaa.bbbb")
     assert forger.get(f"/bots/{nell}/manage").status_code == 403
@@ -401,7 +401,7 @@ def shift_clock(monkeypatch, seconds):
 
 
 @pytest.mark.parametrize("seconds", [-3, -3600, -86_400 * 365, 3, 86_400])
-def test_servers_whose_clocks_differ_share_their_visitors(browser, nell, monkeypatch, seconds):
+def test_servers_with_different_clocks_share_sessions(browser, nell, monkeypatch, seconds):
     with monkeypatch.context() as elsewhere:
         shift_clock(elsewhere, seconds)
         assert browser.get(f"/bots/{nell}/manage").status_code == 200
@@ -409,7 +409,7 @@ def test_servers_whose_clocks_differ_share_their_visitors(browser, nell, monkeyp
     assert browser.get(f"/bots/{nell}/manage").status_code == 200
 
 
-def test_a_clock_that_is_far_behind_sets_a_cookie_that_lasts(browser, monkeypatch):
+def test_a_slow_clock_sets_a_lasting_cookie(browser, monkeypatch):
     """A small computer without a battery begins in 1970, and a cookie that ends then is thrown
     away.
     """
@@ -440,7 +440,7 @@ def visit(service):
     return browser
 
 
-def test_behind_https_only_this_host_can_have_set_the_cookie(secure):
+def test_behind_https_only_this_host_can_set_the_cookie(secure):
     """__Host- is what browsers hold against another host of the domain, and against plain http."""
     page, _uid, _, _ = visit(secure).create()
     cookie = page.headers["Set-Cookie"]
@@ -448,7 +448,7 @@ def test_behind_https_only_this_host_can_have_set_the_cookie(secure):
     assert "HttpOnly" in cookie and "Domain" not in cookie
 
 
-def test_a_cookie_of_another_name_signs_nobody_in(secure):
+def test_a_cookie_of_another_name_is_ignored(secure):
     """Another host of the domain may set the plain name."""
     theirs = visit(secure)
     uid = theirs.create("Eve")[1]
@@ -458,7 +458,7 @@ def test_a_cookie_of_another_name_signs_nobody_in(secure):
     assert other.get(f"/bots/{uid}/manage").status_code != 200
 
 
-def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(browser):
+def test_the_cookie_is_httponly_and_samesite(browser):
     page, _, _, _ = browser.create()
     assert all(
         word in page.headers["Set-Cookie"] for word in ("HttpOnly", "SameSite=Lax", "Path=/")
@@ -466,7 +466,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(browser):
 
 
 # ---- keys ----------------------------------------------------------------------------------------
-def test_a_read_key_is_made_shown_once_and_reads(service, browser, nell):
+def test_a_read_key_is_created_shown_once_and_works(service, browser, nell):
     page = browser.send("/connect/keys", label="research")
     key = re.search(r'id="read-key">([^<]+)<', page.text)[1]
     assert (
@@ -478,7 +478,7 @@ def test_a_read_key_is_made_shown_once_and_reads(service, browser, nell):
     assert "research" in again and key not in again and f"cnd_read_…{key[-4:]}" in again
 
 
-def test_a_key_is_revoked_after_a_confirmation_and_ends_at_once(service, browser):
+def test_a_key_is_revoked_after_confirmation_and_ends_at_once(service, browser):
     _, uid, key, _ = browser.create()
     row = Key.get()
     assert (
@@ -503,7 +503,7 @@ def test_a_revoked_key_is_not_rotated(browser, nell):
     assert re.search(r'<p class="notice error" role="alert">[^<]*revoked or has expired', refused)
 
 
-def test_the_twenty_first_key_is_refused_beside_its_field(browser, nell):
+def test_a_twenty_first_key_is_refused_next_to_its_field(browser, nell):
     for n in range(19):
         assert browser.send("/connect/keys", label=str(n)).status_code == 200
     page = browser.send("/connect/keys", label="21st")
@@ -513,7 +513,7 @@ def test_the_twenty_first_key_is_refused_beside_its_field(browser, nell):
 
 
 # ---- profile, posts, wallet ----------------------------------------------------------------------
-def test_the_profile_changes_and_an_emptied_field_is_empty(service, browser):
+def test_the_profile_changes_and_a_cleared_field_is_empty(service, browser):
     _, uid, key, _ = browser.create(tone="dry", topics="fees", emoji="x")
     browser.send(f"/bots/{uid}/profile", name="Nelly", bio="New", tone="solemn", style="terse, odd")
     shown = service.get(f"/api/v1/bots/{uid}", key).json
@@ -531,7 +531,7 @@ def test_the_profile_changes_and_an_emptied_field_is_empty(service, browser):
     )
 
 
-def test_a_post_by_hand_goes_out_once_as_the_studios(service, browser, nell):
+def test_a_manual_post_is_sent_once_as_studio(service, browser, nell):
     sent = [
         browser.send(f"/bots/{nell}/posts", body="Line one\r\nline two", draft="d1")
         for _ in range(2)
@@ -548,7 +548,7 @@ def test_a_post_by_hand_goes_out_once_as_the_studios(service, browser, nell):
     ) and "on this site, by its owner" in browser.get(sent[0].location).text
 
 
-def test_a_refused_post_keeps_its_words(browser, nell):
+def test_a_refused_post_keeps_its_text(browser, nell):
     page = browser.send(f"/bots/{nell}/posts", body="Kept words", signature="nonsense", draft="d2")
     assert (
         page.status_code == 422
@@ -559,7 +559,7 @@ def test_a_refused_post_keeps_its_words(browser, nell):
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_posts_by_hand_share_the_minutes_limit(tmp_path):
+def test_manual_posts_share_the_minute_limit(tmp_path):
     service = Service(tmp_path / "data", posts_per_minute=2)
     browser = Browser(service)
     uid = browser.create()[1]
@@ -581,7 +581,7 @@ def test_a_wallet_is_replaced_and_detached(service, browser, nell):
 
 @pytest.mark.parametrize("path, field", [("wallet", "wallet"), ("challenge", "prove")])
 @pytest.mark.parametrize("secret", [SEED, PRIVATE])
-def test_a_pasted_secret_is_refused_and_shown_nowhere(browser, nell, path, field, secret):
+def test_a_pasted_secret_is_refused_and_not_shown(browser, nell, path, field, secret):
     page = browser.send(f"/bots/{nell}/{path}", wallet=secret, prove=secret)
     assert (
         page.status_code == 422
@@ -590,14 +590,14 @@ def test_a_pasted_secret_is_refused_and_shown_nowhere(browser, nell, path, field
     )
 
 
-def test_trades_are_told_by_itself_only_after_it_was_switched_on(browser, nell):
+def test_automatic_posts_start_when_turned_on(browser, nell):
     browser.send(f"/bots/{nell}/auto-post", on="yes")
     assert Bot.get().auto_post and Bot.get().auto_post_since > NOW
     browser.send(f"/bots/{nell}/auto-post", on="no")
     assert not Bot.get().auto_post
 
 
-def test_a_retired_influencer_keeps_its_page_and_nothing_else(service, browser):
+def test_a_retired_bot_keeps_only_its_page(service, browser):
     _, uid, key, _ = browser.create(wallet=address("w"))
     service.post({"eventId": "1", "body": "Last words."}, key)
     browser.send(f"/bots/{uid}/retire")
@@ -637,7 +637,7 @@ def prove(browser, uid, text, key=SIGNER):
     return browser.send(f"/bots/{uid}/proof", signature=key.sign(text.encode()).signature.hex())
 
 
-def test_a_signature_proves_the_wallet_once(service, browser, owned):
+def test_a_signature_proves_a_wallet_once(service, browser, owned):
     _, uid, key, _ = browser.create(wallet=owned)
     text = challenge(browser, uid)
     assert all(part in text for part in (uid, owned, service.config.base_url))
@@ -650,7 +650,7 @@ def test_a_signature_proves_the_wallet_once(service, browser, owned):
     assert re.search(r'<p class="notice error" role="alert">[^<]*no longer valid', refused)
 
 
-def test_a_proof_that_could_not_be_stored_may_be_sent_again(browser, owned, full_disk, monkeypatch):
+def test_a_proof_that_could_not_be_stored_may_be_resent(browser, owned, full_disk, monkeypatch):
     uid = browser.create()[1]
     text = challenge(browser, uid, owned)
     full_disk(Attachment)
@@ -675,7 +675,7 @@ def test_a_wrong_signature_proves_nothing_and_may_be_tried_again(browser, owned)
     )
 
 
-def test_a_text_is_good_for_its_influencer_its_browser_and_five_minutes(service, browser, owned):
+def test_a_challenge_works_for_its_bot_its_browser_and_five_minutes(service, browser, owned):
     _, uid, _, _ = browser.create(wallet=owned)
     other = browser.create("Other")[1]
     text = challenge(browser, uid)
@@ -693,7 +693,7 @@ def test_a_text_is_good_for_its_influencer_its_browser_and_five_minutes(service,
     )
 
 
-def test_the_voice_is_heard_before_it_is_saved(browser):
+def test_the_voice_can_be_previewed_before_saving(browser):
     dry, bold = (
         browser.get(f"/connect/preview?tone={tone}&topics=fees").text for tone in ("dry", "bold")
     )
@@ -708,7 +708,7 @@ def test_the_voice_is_heard_before_it_is_saved(browser):
 PROVABLE = base58.b58encode(bytes(SigningKey(bytes(32)).verify_key))
 
 
-def test_an_owner_sees_how_each_bot_is_doing(service, browser, nell):
+def test_an_owner_sees_each_bots_state(service, browser, nell):
     """A wallet that is loading, then one without a post for a week, then a healthy one."""
     browser.send(f"/bots/{nell}/wallet", wallet=PROVABLE)
     page = browser.get("/connect").text
@@ -724,7 +724,7 @@ def test_an_owner_sees_how_each_bot_is_doing(service, browser, nell):
     assert "part of its history is missing" in browser.get("/connect").text
 
 
-def test_a_claimed_wallet_is_to_be_proven_first(browser, nell):
+def test_a_claimed_wallet_must_be_proven_first(browser, nell):
     browser.send(f"/bots/{nell}/wallet", wallet=PROVABLE)
     page = browser.get(f"/bots/{nell}/manage").text
     prove, replace = page.index("Prove this wallet"), page.index("Replace wallet")

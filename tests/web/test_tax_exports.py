@@ -45,7 +45,7 @@ def show_koinly(row):
     return " > ".join(sides), f"{row['Fee Amount']} {row['Fee Currency']}".strip()
 
 
-def test_a_purchase_and_a_sale_of_unknown_cost(service, bot):
+def test_a_purchase_and_a_sale_of_unknown_cost_are_exported(service, bot):
     """It paid 1.000015 SOL, of which 5,000 lamports were the fee and 10,000 a tip; the sale brought
     0.499995 SOL after a fee of 5,000 lamports.
     """
@@ -61,7 +61,7 @@ def test_a_purchase_and_a_sale_of_unknown_cost(service, bot):
     assert sold["Label"] == sold["Net Worth Amount"] == sold["Net Worth Currency"] == ""
 
 
-def test_the_same_in_the_other_format(service, bot):
+def test_the_other_format_has_the_same_trades(service, bot):
     service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-1_000_005_000)
     (row,) = read(service, bot, "rotki")
     assert ",".join(row) == ROTKI
@@ -78,7 +78,7 @@ def test_the_same_in_the_other_format(service, bot):
     }
 
 
-def test_a_trade_in_a_stablecoin(service, bot):
+def test_a_stablecoin_trade_is_exported(service, bot):
     """Its fee is in SOL all the same."""
     service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-5_000)
     quote_trade("trade_in", "USDC", -12_340_000)
@@ -86,7 +86,7 @@ def test_a_trade_in_a_stablecoin(service, bot):
     assert show_koinly(row) == (f"12.34 USDC > 2.5 {M}", "0.000005 SOL")
 
 
-def test_what_did_not_pass_the_venue_is_left_out(service, bot):
+def test_outside_value_is_left_out(service, bot):
     beside = {"beside_sol": -700, "beside_tokens": write_changes((M, 500, 3))}
     service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-10_700, **beside)
     assert show_koinly(*read(service, bot, "koinly")) == (
@@ -106,13 +106,13 @@ def test_a_swap_of_more_than_two_assets_takes_a_line_for_each(service, bot):
     assert (second["Spend Amount"], second["Spend Currency"], second["Fee"]) == ("0", "SOL", "")
 
 
-def test_a_round_trip_is_what_it_earned(service, bot):
+def test_a_round_trip_is_one_line_with_its_result(service, bot):
     empty = write_changes()
     service.observe_trade(W, "trip", 1, kind="round_trip", sol=-8_000, token_changes=empty)
     assert show_koinly(*read(service, bot, "koinly")) == ("0.000003 SOL > ", "0.000005 SOL")
 
 
-def test_a_filled_order_gives_up_what_it_sold(service, bot):
+def test_a_filled_order_exports_what_it_sold(service, bot):
     """Its tokens left the wallet when it was opened; the scout knows their decimals."""
     filled = {"realized": "matched", "matched_raw": "2000", "unmatched_raw": "500", "currency": ""}
     service.observe_trade(
@@ -125,7 +125,7 @@ def test_a_filled_order_gives_up_what_it_sold(service, bot):
 
 
 @pytest.mark.parametrize("kind", ["transfer_in", "failed", "order_open", "order_fill", "other"])
-def test_other_transactions_are_no_lines(service, bot, kind):
+def test_other_transactions_are_left_out(service, bot, kind):
     service.observe_trade(W, "one", 1, kind=kind)
     assert read(service, bot, "koinly") == read(service, bot, "rotki") == []
 
@@ -150,7 +150,7 @@ def test_an_unknown_format_is_refused(service, bot):
     assert "Format must be one of: candor, koinly, rotki" in answer.text
 
 
-def test_the_tab_of_trades_links_both(service, bot):
+def test_the_trades_tab_links_both_formats(service, bot):
     service.observe_trade(W, "in", 1)
     page = service.get(f"/bots/{bot.bot.uid}?tab=trades").text
     for form in ("koinly", "rotki"):

@@ -63,12 +63,12 @@ TOLD = {
 
 
 @pytest.mark.parametrize("page", TOLD)
-def test_a_page_tells_the_limits_of_the_code(page):
+def test_pages_state_the_limits_in_the_code(page):
     # Sentences run on over the ends of lines.
     text = " ".join((DOCS / page).read_text().split())
     assert [sentence for sentence in TOLD[page] if sentence not in text] == []
 
 
-def test_the_number_of_active_keys_is_told():
+def test_the_number_of_active_keys_is_shown():
     templates = DOCS.parent / "templates"
     assert f"up to {api_keys.MAX_ACTIVE_KEYS} active keys" in (templates / "docs.html").read_text()

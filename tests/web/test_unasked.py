@@ -30,14 +30,14 @@ def read(service, bot):
     return [re.findall(r"/tokens/(\w+)", part) for part in (table, folded)], section
 
 
-def test_a_token_that_arrived_unasked_is_folded_away_and_counted(service, bot):
+def test_an_unsolicited_token_is_folded_away_and_counted(service, bot):
     hold(OTHER, SPAM)
     (shown, folded), section = read(service, bot)
     assert (shown, folded) == ([], [OTHER, SPAM])
     assert "2 unknown tokens that arrived without a purchase" in section
 
 
-def test_the_api_has_all(service, bot):
+def test_the_api_lists_all_tokens(service, bot):
     hold(OTHER, SPAM)
     shown = service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json
     assert [one["mint"] for one in shown["openPositions"]] == [OTHER, SPAM]
@@ -46,26 +46,26 @@ def test_the_api_has_all(service, bot):
 @pytest.mark.parametrize(
     "more", [{"costLamports": "90"}, {"costLamports": "90", "unknownBasisRaw": "0"}]
 )
-def test_a_token_of_which_some_was_bought_stays(service, bot, more):
+def test_a_partly_bought_token_stays(service, bot, more):
     hold(SPAM, **more)
     (shown, folded), section = read(service, bot)
     assert (shown, folded) == ([SPAM], []) and "<details" not in section
 
 
-def test_a_token_that_was_ever_traded_stays(service, bot):
+def test_a_once_traded_token_stays(service, bot):
     service.observe_trade(W, "in", 1, mint=OTHER)
     hold(OTHER, SPAM)
     assert read(service, bot)[0] == [[OTHER], [SPAM]]
 
 
-def test_a_token_that_another_bot_trades_is_still_unasked(service, bot):
+def test_a_token_only_another_bot_trades_is_unsolicited(service, bot):
     service.make_bot("Bob", address("b"))
     service.observe_trade(address("b"), "in", 1, mint=SPAM)
     hold(SPAM)
     assert read(service, bot)[0] == [[], [SPAM]]
 
 
-def test_well_known_tokens_and_those_with_a_price_stay(service, bot):
+def test_well_known_and_priced_tokens_stay(service, bot):
     price = {"price_sol": "0.001", "source": "dexscreener", "quoted_at": NOW}
     Token.create(mint=OTHER, held=True, **price)
     Token.create(mint=SPAM, held=True, **price, absurd="jump")

@@ -28,7 +28,7 @@ def problem(answer):
 
 
 # ---- pages ---------------------------------------------------------------------------------------
-def test_a_walk_meets_every_post_once_while_others_arrive(service, key):
+def test_paging_meets_every_post_once_while_others_arrive(service, key):
     made = post_many(service, key, 12)
     first = service.get("/api/v1/feed?limit=5", key).json
     post_many(service, key, 3, first=100)
@@ -38,7 +38,7 @@ def test_a_walk_meets_every_post_once_while_others_arrive(service, key):
     assert third["nextCursor"] is None and first["limit"] == 5 and first["asOf"].endswith("Z")
 
 
-def test_the_last_page_has_no_cursor_even_when_it_is_full(service, key):
+def test_a_full_last_page_has_no_cursor(service, key):
     post_many(service, key, 4)
     page = service.get("/api/v1/feed?limit=2", key).json
     assert (
@@ -47,7 +47,7 @@ def test_the_last_page_has_no_cursor_even_when_it_is_full(service, key):
     )
 
 
-def test_every_list_walks(service, bot, key):
+def test_every_list_can_be_paged(service, bot, key):
     for n in range(7):
         service.make_bot(f"Bot {n}")
         service.observe_trade(
@@ -69,7 +69,7 @@ def test_every_list_walks(service, bot, key):
 @pytest.mark.parametrize(
     "limit, shown", [("1", 1), ("100", 100), ("101", 100), ("9" * 40, 100), (None, 20)]
 )
-def test_a_page_has_the_rows_asked_for_and_a_hundred_at_most(service, key, limit, shown):
+def test_a_page_has_the_requested_rows_up_to_a_hundred(service, key, limit, shown):
     assert (
         service.get("/api/v1/feed" + (f"?limit={limit}" if limit else ""), key).json["limit"]
         == shown
@@ -84,7 +84,7 @@ def test_a_limit_is_a_whole_number_from_one(service, key, limit):
         ) == (400, "invalid_parameter")
 
 
-def test_a_cursor_works_only_where_it_was_given_out(service, key):
+def test_a_cursor_works_only_in_its_own_list(service, key):
     post_many(service, key, 3)
     for n in range(3):
         service.observe_trade(W, f"t{n}", slot=n, mint=M)
@@ -105,7 +105,7 @@ def test_a_cursor_works_only_where_it_was_given_out(service, key):
         assert problem(service.get(f"/api/v1/{path}", key)) == (400, "invalid_cursor"), path
 
 
-def test_a_made_up_cursor_is_refused(service, key):
+def test_a_forged_cursor_is_refused(service, key):
     post_many(service, key, 3)
     good = service.get("/api/v1/feed?limit=1", key).json["nextCursor"]
     raw = base64.urlsafe_b64decode(good + "=" * (-len(good) % 4))
@@ -158,7 +158,7 @@ def test_backfilled_trades_arrive_too(service, key):
     )
 
 
-def test_one_kind_of_position_works_everywhere_with_any_filter(service, bot, key):
+def test_one_cursor_works_everywhere_under_any_filter(service, bot, key):
     post_many(service, key, 1)
     service.observe_trade(W, "first", slot=1)
     of_feed = service.get("/api/v1/feed?limit=1", key).json["newestCursor"]
@@ -178,7 +178,7 @@ def test_one_kind_of_position_works_everywhere_with_any_filter(service, bot, key
     assert service.get(f"/api/v1/feed?since={page['newestCursor']}", key).json["data"] == []
 
 
-def test_since_takes_what_was_given_out_and_no_cursor_beside_it(service, key):
+def test_since_excludes_a_cursor(service, key):
     post_many(service, key, 2)
     page = service.get("/api/v1/feed?limit=1", key).json
     assert problem(service.get("/api/v1/feed?since=post_nobody", key)) == (400, "invalid_cursor")
@@ -207,14 +207,14 @@ def test_since_takes_what_was_given_out_and_no_cursor_beside_it(service, key):
         "activity?mint=",
     ],
 )
-def test_a_bad_query_value(service, key, path):
+def test_an_invalid_query_value_is_refused(service, key, path):
     answer = service.get(f"/api/v1/{path}", key)
     assert problem(answer) == (400, "invalid_parameter")
     name = path.partition("?")[2].partition("=")[0] or "mint"
     assert name in answer.json["detail"]
 
 
-def test_unknown_is_empty_and_unknown_names_are_ignored(service, key):
+def test_unknown_values_are_empty_and_unknown_parameters_ignored(service, key):
     stranger = address("nobody")
     for path in (
         f"trades?mint={stranger}",
@@ -231,7 +231,7 @@ def test_unknown_is_empty_and_unknown_names_are_ignored(service, key):
         )
 
 
-def test_unknown_paths_and_methods_are_problems(service, key):
+def test_unknown_paths_and_methods_are_problem_documents(service, key):
     for path in ("bots/bot_nobody", "posts/post_nobody", "nothing", "bots/", "bots/x/y"):
         assert problem(service.get(f"/api/v1/{path}", key)) == (404, "not_found")
     for method, path in (
@@ -246,7 +246,7 @@ def test_unknown_paths_and_methods_are_problems(service, key):
 
 
 # ---- shapes --------------------------------------------------------------------------------------
-def test_a_trade_is_shown_to_the_unit(service, bot, key):
+def test_a_trade_is_exact_to_the_unit(service, bot, key):
     service.observe_trade(
         W,
         "sale",
@@ -353,7 +353,7 @@ def test_a_trade_is_shown_to_the_unit(service, bot, key):
     }
 
 
-def test_unknown_is_null(service, key):
+def test_unknown_values_are_null(service, key):
     service.observe_trade(W, "t", slot=1, block_time=None)
     shown = service.get("/api/v1/trades", key).json["data"][0]
     assert [shown[name] for name in ("blockTime", "eventAt", "transactionIndex", "venue")] == [
@@ -385,7 +385,7 @@ def test_a_bot_without_a_wallet_is_unverified(service):
     )
 
 
-def test_a_bot_in_detail(service, bot, key):
+def test_a_bot_has_its_detail_fields(service, bot, key):
     service.observe_results(W, 1_500)
     held = {"mint": "x", "amountRaw": "1", "decimals": 0, "costLamports": None}
     positions = orjson.dumps([held | {"unknownBasisRaw": "1"}]).decode()
@@ -423,7 +423,7 @@ def test_a_bot_in_detail(service, bot, key):
     )
 
 
-def test_a_replaced_wallet_leaves_its_trades_and_its_name(service, bot, key):
+def test_a_replaced_wallet_keeps_its_trades_and_name(service, bot, key):
     service.observe_trade(W, "before", slot=5)
     wallets.attach_wallet(service.config, bot.bot, address("second"), NOW + 1)
     service.observe_trade(address("second"), "after", slot=3)
@@ -443,7 +443,7 @@ def test_a_replaced_wallet_leaves_its_trades_and_its_name(service, bot, key):
     ] == ["trade_before"]
 
 
-def test_activity_tells_who_bought_and_sold(service, bot, key):
+def test_activity_lists_buyers_and_sellers(service, bot, key):
     service.make_bot("Bob", address("other"))
     service.observe_trade(W, "b1", slot=1, mint=M, raw=1500, decimals=3)
     service.observe_trade(W, "b2", slot=2, mint=M)
@@ -478,12 +478,12 @@ def test_activity_tells_who_bought_and_sold(service, bot, key):
     }
 
 
-def test_the_market_says_why_it_is_empty(service, key):
+def test_the_market_explains_why_it_is_empty(service, key):
     shown = service.get("/api/v1/market", key).json
     assert shown["data"] == [] and "scout" in shown["note"]
 
 
-def test_a_symbol_the_market_knows_is_shown_with_its_trade(service, key):
+def test_a_known_symbol_is_shown_with_its_trade(service, key):
     Token.create(mint=M, symbol="<b>M</b>", found_by="test", discovered_at=NOW)
     service.observe_trade(W, "t", slot=1, mint=M)
     shown = service.get("/api/v1/trades", key).json["data"][0]
@@ -499,7 +499,7 @@ def board(service, key, query=""):
     ]
 
 
-def test_ranks_ties_and_those_without(service, bot, key):
+def test_the_board_has_ranks_ties_and_unranked_bots(service, bot, key):
     for name, realized, matched, gaps in (
         ("Rich", 900, 3, ()),
         ("Twin", 500, 5, ()),
@@ -537,7 +537,7 @@ def test_ranks_ties_and_those_without(service, bot, key):
     ) == ("900", "0.0000009", address("Rich"), True)
 
 
-def test_a_quiet_window_is_nought_not_unknown(service, bot, key):
+def test_a_quiet_window_is_zero_and_not_unknown(service, bot, key):
     service.observe_results(W, 1)
     row = service.get("/api/v1/leaderboard?record=all&window=24h&sort=trades", key).json["data"][0]
     assert (row["realizedLamports"], row["observedTrades"], row["winRate"], row["rank"]) == (

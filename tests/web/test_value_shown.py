@@ -60,7 +60,7 @@ def test_a_share_has_two_decimals(percent, share):
     assert show_share(percent) == share
 
 
-def test_the_activity_of_a_token_tells_what_was_not_the_trade(service, bot, key):
+def test_token_activity_shows_outside_value(service, bot, key):
     service.observe_trade(
         W,
         "gifted",
@@ -99,7 +99,7 @@ def set_state(state):
     "state, reason",
     [("backfilling", "backfilling"), ("complete", "damaged")],
 )
-def test_no_reconciliation_says_why(service, bot, key, state, reason):
+def test_a_missing_reconciliation_has_a_reason(service, bot, key, state, reason):
     service.observe_results(W, 1)
     set_state(state)
     shown = show_bot(service, bot, key)
@@ -107,13 +107,13 @@ def test_no_reconciliation_says_why(service, bot, key, state, reason):
     assert shown["averageCost"] is None
 
 
-def test_what_was_never_observed_has_no_reconciliation(service, bot, key):
+def test_an_unobserved_wallet_has_no_reconciliation(service, bot, key):
     assert show_bot(service, bot, key)["reconciliationReason"] == "not_observed"
     mute = service.make_bot("Mute")
     assert show_bot(service, mute, key)["reconciliationReason"] == "no_wallet"
 
 
-def test_a_claim_of_a_wallet_that_another_proved_has_no_books(service, bot, key):
+def test_a_claim_of_a_proven_wallet_has_no_reconciliation(service, bot, key):
     service.observe_results(W, 1)
     observe_books()
     Wallet.update(bot_since=NOW).where(Wallet.address == W).execute()
@@ -130,7 +130,7 @@ def board(service, key, query):
     ]
 
 
-def test_the_floor_ranks_by_the_result_less_the_cost_that_left(service, bot, key):
+def test_the_floor_ranks_by_result_minus_cost_left(service, bot, key):
     for name, realized, cost_left, matched in (
         # 900 - 800 = 100, 500 - 0 = 500, 400 - 300 = 100, -5 - 0 = -5
         ("Hider", 900, "800", 3),
@@ -156,7 +156,7 @@ def test_the_floor_ranks_by_the_result_less_the_cost_that_left(service, bot, key
 
 # Half an hour's trades are added up one by one, the rest is of running totals.
 @pytest.mark.parametrize("minutes", [0, 25, 35, 55])
-def test_what_is_unexplained_is_in_no_total(service, bot, key, minutes):
+def test_unexplained_trades_are_in_no_total(service, bot, key, minutes):
     at = int(time.time()) // 3600 * 3600 - 86_400 + 3600 + minutes * 60
     service.observe_results(W, 45)
     unexplained = {
@@ -182,7 +182,7 @@ def test_what_is_unexplained_is_in_no_total(service, bot, key, minutes):
 
 
 # ---- health --------------------------------------------------------------------------------------
-def test_health_names_books_that_do_not_close_and_keeps_its_status(service, bot):
+def test_health_names_unreconciled_wallets_and_keeps_its_status(service, bot):
     before = service.get("/api/health").json
     Wallet.update(imbalance=-7).where(Wallet.address == W).execute()
     after = service.get("/api/health").json
@@ -194,7 +194,7 @@ def test_health_names_books_that_do_not_close_and_keeps_its_status(service, bot)
     assert after["status"] == before["status"]
 
 
-def test_health_names_books_that_do_not_close_in_a_stablecoin(service, bot):
+def test_health_names_wallets_unreconciled_in_a_stablecoin(service, bot):
     usdc_mint, usdt_mint = (one.mint for one in STABLECOINS[:2])
     left_over = orjson.dumps({usdt_mint: 2, usdc_mint: -1_500_000}).decode()
     Wallet.update(stablecoin_imbalance=left_over).where(Wallet.address == W).execute()
@@ -213,7 +213,7 @@ def profile(service, bot):
     return " ".join(text_of(service.get(f"/bots/{bot.bot.uid}{tab}")) for tab in tabs)
 
 
-def test_the_profile_tells_where_the_money_went(service, bot):
+def test_the_profile_shows_where_the_money_went(service, bot):
     service.observe_results(
         W,
         3_000_000_000,
@@ -264,7 +264,7 @@ def test_the_profile_tells_where_the_money_went(service, bot):
         (-3, -10, "+0.000000007 SOL is unaccounted for", "zero +0.000000007 "),
     ],
 )
-def test_what_does_not_close_is_named(service, bot, difference, gaps, said, rest):
+def test_an_imbalance_is_named(service, bot, difference, gaps, said, rest):
     service.observe_results(W, 1, realizedSol="1", volumeSol="1")
     observe_books(differenceLamports=str(difference), gapLamports=str(gaps))
     page = profile(service, bot)
@@ -272,14 +272,14 @@ def test_what_does_not_close_is_named(service, bot, difference, gaps, said, rest
     assert ("Moved where transactions are missing" in page) == bool(gaps)
 
 
-def test_a_profile_without_books_says_why(service, bot):
+def test_a_profile_without_a_reconciliation_says_why(service, bot):
     service.observe_results(W, 1, realizedSol="1", volumeSol="1")
     coverage = orjson.dumps({**COVERAGE, "state": "backfilling"}).decode()
     Wallet.update(coverage=coverage).execute()
     assert "Not available: its history is still loading" in profile(service, bot)
 
 
-def test_the_board_shows_the_cost_that_left_and_sorts_by_the_rest(service, bot):
+def test_the_board_shows_cost_left_and_sorts_by_the_rest(service, bot):
     service.observe_results(W, 3_000_000_000, costLeftLamports="1000000000")
     page = service.get("/leaderboard?record=all&sort=pnl_floor")
     # Realized less the cost that left, as the ledger stores it.
@@ -292,7 +292,7 @@ def observe_sale(service, name, **more):
     service.observe_trade(W, name, 1, **{**given, "result": 1, **more})
 
 
-def test_a_trade_opens_to_where_its_value_came_from(service, bot):
+def test_a_trade_page_shows_where_its_value_came_from(service, bot):
     observe_sale(
         service,
         "gifted",
@@ -325,7 +325,7 @@ def observe_sent_on(service):
     service.observe_trade(W, "sent", 1, token_changes="[]", beside_tokens=beside, **more)
 
 
-def test_what_was_bought_and_sent_on_at_once_was_bought(service, bot, key):
+def test_tokens_bought_and_sent_on_at_once_were_bought(service, bot, key):
     observe_sent_on(service)
     (row,) = service.get(f"/api/v1/activity?mint={M}", key).json["data"]
     assert (row["side"], row["amountRaw"], row["amount"], row["decimals"]) == (
@@ -343,7 +343,7 @@ def test_what_was_bought_and_sent_on_at_once_was_bought(service, bot, key):
     assert "2 −0.5000 SOL" in text_of(service.get(f"/tokens/{M}"))
 
 
-def test_tables_tell_what_was_no_part_of_a_trade(service, bot, key):
+def test_csv_files_show_outside_value(service, bot, key):
     observe_sent_on(service)
     table = service.get(f"/bots/{bot.bot.uid}/trades.csv").text.splitlines()
     row = dict(zip(*(line.split(",") for line in table), strict=True))
@@ -351,7 +351,7 @@ def test_tables_tell_what_was_no_part_of_a_trade(service, bot, key):
     assert (row["tokenChanges"], row["outsideTokenChanges"]) == ("", f"{M} -2")
 
 
-def test_lots_of_a_sale_out_of_a_greater_gift_are_in_units_of_their_token(service, bot):
+def test_lots_of_a_sale_with_a_larger_gift_are_in_token_units(service, bot):
     """1.5 sold, 5 arrived beside: as a whole the token rose."""
     lots = orjson.dumps([[None, "1500", None]]).decode()
     gift = orjson.dumps([[M, "5000", 3]]).decode()
@@ -359,14 +359,14 @@ def test_lots_of_a_sale_out_of_a_greater_gift_are_in_units_of_their_token(servic
     assert "held before observation began 1.5 unknown" in profile(service, bot)
 
 
-def test_the_page_of_a_token_tells_what_was_bought_without_what_arrived_beside(service, bot):
+def test_a_token_page_counts_purchases_without_gifts(service, bot):
     """1 bought for 0.5 SOL, 5 arrived beside."""
     gift = orjson.dumps([[M, "5000", 3]]).decode()
     service.observe_trade(W, "b", 1, mint=M, raw=6_000, sol=-500_000_000, beside_tokens=gift)
     assert "1 −0.5000 SOL" in text_of(service.get(f"/tokens/{M}"))
 
 
-def test_a_trade_whose_value_is_unexplained_counts_for_nothing(service, bot):
+def test_an_unexplained_trade_counts_nowhere(service, bot):
     observe_sale(
         service,
         "fake",
@@ -388,7 +388,7 @@ def test_a_trade_whose_value_is_unexplained_counts_for_nothing(service, bot):
         ("other", "tip_only", "Only a tip to block producers was paid"),
     ],
 )
-def test_kinds_and_flags_in_plain_words(service, bot, kind, flag, said):
+def test_kinds_and_flags_have_plain_words(service, bot, kind, flag, said):
     service.observe_trade(
         W, "one", 1, kind=kind, flags=orjson.dumps([flag] if flag else []).decode()
     )
@@ -402,7 +402,7 @@ def test_a_post_about_unexplained_value_says_so(service, bot, key):
     assert "not verified" in page and "came from the venue, so it can't verify the post." in page
 
 
-def test_the_status_page_names_books_that_do_not_close(service, bot):
+def test_the_status_page_names_unreconciled_wallets(service, bot):
     assert "don’t balance" not in text_of(service.get("/status"))
     Wallet.update(imbalance=-7).execute()
     page = text_of(service.get("/status"))

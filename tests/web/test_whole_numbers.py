@@ -8,6 +8,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import sampling
 from service import Service, address
 from test_matrix import READ, WRITE, place  # noqa: F401
 from test_mcp_http import say, use
@@ -61,7 +62,7 @@ def check(answer, asked):
     return answer.status_code
 
 
-def test_no_number_in_a_query_is_an_error_of_ours(service, browser):
+def test_no_number_in_a_query_causes_a_500(service, browser):
     ids, owner, keyed = browser
     numbers, parameters = itertools.cycle(NASTY), list_parameters(service)
     documented = {}
@@ -69,18 +70,22 @@ def test_no_number_in_a_query_is_an_error_of_ours(service, browser):
         if "{" not in operation.path:
             names = documented.setdefault(operation.path, set())
             names |= {one["name"] for one in operation.parameters}
-    for path in dict.fromkeys((*(path.format(**ids) for path in READ), *documented)):
+    # Of each path, one name in each of these; the next path begins with the next name.
+    step = 1 if sampling.FULL else 8
+    paths = dict.fromkeys((*(path.format(**ids) for path in READ), *documented))
+    for turn, path in enumerate(paths):
         if path in ("/stream", "/api/v1/stream", "/api/v1/posts"):
             continue
         client = (keyed if path.startswith("/api/v1/") else owner).client
         # What a path doesn't know, it gets all at once.
         known = documented.get(path, set(parameters))
         rest = {name: next(numbers) for name in parameters if name not in known}
-        for query in ({}, rest, *({name: next(numbers)} for name in sorted(known))):
+        some = sorted(known)[turn % step :: step]
+        for query in ({}, rest, *({name: next(numbers)} for name in some)):
             check(client.get(path, query_string=query), (path, query))
 
 
-def test_no_number_in_a_path_is_an_error_of_ours(service, browser):
+def test_no_number_in_a_path_causes_a_500(service, browser):
     ids, owner, keyed = browser
     given = {"uid": ids["bot"], "level": "0", "place": "000.p/1", "close_id": ids["close"]}
     for rule in service.app.url_map.iter_rules():
@@ -95,12 +100,12 @@ def test_no_number_in_a_path_is_an_error_of_ours(service, browser):
                 check(client.get(path[1]), (rule.rule, name, number))
 
 
-def test_no_number_in_a_form_is_an_error_of_ours(browser):
+def test_no_number_in_a_form_causes_a_500(browser):
     ids, owner, _ = browser
     fields, token = list_fields(), owner.token()
     # They sign the owner out.
     paths = [path for path in WRITE if path not in ("/logout", "/admin/logout", "/admin/login")]
-    for path, number in itertools.product(paths, SOME):
+    for path, number in itertools.product(paths, sampling.sample(SOME, 3)):
         typed, _statuses = WRITE[path]
         for needed in ({}, typed):
             sent = {**dict.fromkeys(fields, number), **needed, "csrf_token": token}
@@ -108,7 +113,7 @@ def test_no_number_in_a_form_is_an_error_of_ours(browser):
 
 
 @pytest.mark.parametrize("number", HUGE)
-def test_a_number_of_any_length_in_a_body_is_an_error_of_the_sender(service, number):
+def test_an_oversized_number_in_a_body_is_a_client_error(service, number):
     key = service.make_bot("Ada", address("ada")).publish_key.text
     fields = ("eventId", "body", "mint", "symbol", "signature", "reason", "botId", "other")
     for field in fields:
@@ -117,7 +122,7 @@ def test_a_number_of_any_length_in_a_body_is_an_error_of_the_sender(service, num
 
 
 @pytest.mark.parametrize("number", ["9" * 20, "9" * 400, "9" * 5000, "-1", "101", "null"])
-def test_an_agents_number_of_any_length_is_refused(service, number):
+def test_an_agents_oversized_number_is_refused(service, number):
     key = service.make_bot().publish_key.text
     for written in (number, f'"{number}"'):
         message = orjson.dumps(use("list_bots", limit=0)).replace(
@@ -137,7 +142,7 @@ def test_an_agents_number_of_any_length_is_refused(service, number):
 
 @pytest.mark.parametrize("name", ["page", "posts"])
 @pytest.mark.parametrize("number", [one for one in NASTY if one != "2147483648"])
-def test_a_page_of_evidence_names_its_range(tmp_path, name, number):
+def test_an_evidence_page_error_names_its_range(tmp_path, name, number):
     service = Service(tmp_path / "data")
     uid = service.make_bot("Ada", address("ada")).bot.uid
     answer = service.get(f"/bots/{uid}/evidence.json", query_string={name: number})
@@ -147,30 +152,30 @@ def test_a_page_of_evidence_names_its_range(tmp_path, name, number):
     service.close()
 
 
-def test_the_market_names_its_range(service):
+def test_a_market_page_error_names_its_range(service):
     for number in NASTY:
         page = service.get("/market", query_string={"page": number})
         assert page.status_code == 400 and "from 1 to 9999" in page.text, number
 
 
 @pytest.mark.parametrize("number", [one for one in NASTY if not re.fullmatch("[1-9][0-9]*", one)])
-def test_a_limit_that_is_no_whole_number_names_the_field(service, number):
+def test_an_invalid_limit_names_the_field(service, number):
     key = service.make_bot().publish_key.text
     answer = service.get("/api/v1/bots", key, query_string={"limit": number})
     assert answer.status_code == 400 and answer.json["errors"][0]["field"] == "limit"
 
 
 @pytest.mark.parametrize("number", ["101", "9" * 20, "9" * 5000])
-def test_a_large_limit_is_taken_as_a_hundred(service, number):
+def test_a_large_limit_means_a_hundred(service, number):
     key = service.make_bot().publish_key.text
     assert service.get("/api/v1/bots", key, query_string={"limit": number}).json["limit"] == 100
 
 
 @pytest.mark.parametrize("number", [0, 1, 9, 10, 2**31, 2**53 + 1, 10**18 - 1])
-def test_a_whole_number_is_read_exactly(number):
+def test_a_whole_number_is_parsed_exactly(number):
     assert parse_whole(str(number)) == number
 
 
 @pytest.mark.parametrize("text", ["1" + "0" * 18, "9" * 19, "1" + "0" * 5000])
-def test_a_number_beyond_every_bound_is_told_as_that(text):
+def test_a_number_beyond_all_bounds_is_reported(text):
     assert parse_whole(text) == BEYOND == 10**18

@@ -30,7 +30,7 @@ COMPLETE = {
         ("2026-11-05T12:00:03Z", "just now"),
     ],
 )
-def test_a_time_is_said_relative_while_it_is_young(at, said):
+def test_recent_times_are_relative(at, said):
     assert words.ago(at, NOW) == said
 
 
@@ -107,7 +107,7 @@ def test_a_time_is_said_relative_while_it_is_young(at, said):
         ),
     ],
 )
-def test_coverage_is_said_in_a_sentence(change, said):
+def test_coverage_has_a_sentence(change, said):
     assert words.describe_coverage({**COMPLETE, **change}, NOW, "wallet" in change) == said
 
 
@@ -124,7 +124,7 @@ def test_coverage_is_said_in_a_sentence(change, said):
         ),
     ],
 )
-def test_a_result_says_how_many_sales_it_stands_on(matched, partial, unmatched, said):
+def test_a_result_states_its_number_of_sales(matched, partial, unmatched, said):
     assert (
         words.describe_results(
             {"matchedSells": matched, "partialSells": partial, "unmatchedSells": unmatched}
@@ -170,12 +170,12 @@ def test_each_post_has_one_label(shown, label, detail):
     assert trust.label == label and detail in trust.detail
 
 
-def test_names_of_others_are_one_clean_line():
+def test_other_peoples_names_are_one_clean_line():
     assert words.plain("<b>\u202egnp.exe\u202c\x00\n\t x\U000e0041") == "<b>gnp.exe x"
     assert words.plain("n" * 100) == "n" * 39 + "…"
 
 
-def test_every_refusal_is_explained():
+def test_every_error_is_explained():
     from accounts.problem import CODES
 
     assert set(words.ADVICE) >= set(CODES)

@@ -146,7 +146,7 @@ def server(tmp_path_factory):
         (b"GET /api/health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", b"421"),
     ],
 )
-def test_what_is_no_request_is_refused_in_our_own_words(server, raw, status):
+def test_an_invalid_request_is_refused_in_our_own_words(server, raw, status):
     answer = server.send(raw)
     assert (
         answer.startswith(b"HTTP/1.1 " + status)
@@ -169,7 +169,7 @@ def test_what_is_no_request_is_refused_in_our_own_words(server, raw, status):
     ],
     ids=("url", "headers", "noise"),
 )
-def test_what_is_too_long_for_a_request_is_named(server, raw, said):
+def test_an_oversized_request_part_is_named(server, raw, said):
     assert json.loads(server.send(raw).partition(b"\r\n\r\n")[2])["detail"] == said
 
 
@@ -191,7 +191,7 @@ def spoil(dice):
     return bytes(raw[: dice.randrange(1, len(raw))] if dice.random() < 0.2 else raw)
 
 
-def test_malformed_requests_crash_nothing(server):
+def test_malformed_requests_cause_no_crash(server):
     """Requests cut, doubled, shuffled and sown with bytes: whatever comes back is an HTTP answer
     below 500 or nothing.
     """
@@ -222,7 +222,7 @@ def test_slow_clients_delay_no_others(server):
         connection.close()
 
 
-def test_a_crowd_is_served_whole(server):
+def test_a_crowd_is_served_completely(server):
     codes = []
     crew = [
         threading.Thread(target=lambda: codes.append(server.get("/api/health")[0]))
@@ -232,7 +232,7 @@ def test_a_crowd_is_served_whole(server):
     assert codes == [200] * 60
 
 
-def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_url):
+def test_two_workers_share_allowance_and_revocations(tmp_path, storage_url):
     server = Server(
         tmp_path, WEB_CONCURRENCY="2", ALLOWANCE="40/day", RATELIMIT_STORAGE_URL=storage_url
     )
@@ -267,7 +267,7 @@ def test_two_workers_share_one_allowance_and_one_revocation(tmp_path, storage_ur
     } and made.publish_key.text not in str(lines)
 
 
-def test_a_connection_is_answered_again_and_again(server):
+def test_a_connection_is_reused(server):
     """At once, after a pause, and two requests sent together."""
     request = b"GET /api/health HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with server.connect() as connection, connection.makefile("rb") as answers:
@@ -293,13 +293,13 @@ def test_a_connection_is_answered_again_and_again(server):
         (b"GET http://localhost/api/health HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"421"),
     ],
 )
-def test_a_request_names_a_host_of_ours(server, raw, status):
+def test_a_request_must_name_a_host_of_ours(server, raw, status):
     assert server.send(raw).startswith(b"HTTP/1.1 " + status) or (
         status == b"200" and server.send(raw).startswith(b"HTTP/1.0 200")
     )
 
 
-def test_a_redirect_repeats_no_port_of_the_client(server):
+def test_a_redirect_does_not_repeat_the_clients_port(server):
     answer = server.send(
         b"GET /bots HTTP/1.1\r\nHost: localhost:6666\r\nConnection: close\r\n\r\n"
         b"GET /docs HTTP/1.1\r\nHost: localhost:6666\r\nConnection: close\r\n\r\n"
