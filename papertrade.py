@@ -32,7 +32,7 @@ from voice import builtin, language_model
 log = logging.getLogger("candor.paper")
 # Don't trade on snapshots that are older than this.
 BACKLOG_MS = 2 * 3_600_000
-# Used as the scout's interval when the scout is off.
+# The scout's interval while the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
 # At most this many diary lines are considered for posts per tick. The rest follow later.

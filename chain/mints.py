@@ -20,7 +20,7 @@ from chain.amounts import exact
 from chain.reading.instructions import TOKEN, TOKEN_2022
 
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
-# In basis points. From this value on, a transfer fee is a `fail` instead of a `warn`.
+# The transfer fee, in basis points, from which the check is a `fail` instead of a `warn`.
 HIGH_FEE = 1000
 # With more decimals, a 64-bit supply has fewer than 18.5 million whole tokens.
 MAX_DECIMALS = 12

@@ -229,7 +229,7 @@ def judge_claimed(post: ClaimedPost, entries: Mapping[str, Entry]) -> Iterator[D
     One wallet for which the post is verified is enough.
     """
     if post.status == "pending" and post.checkedAtMs is None:
-        # It is newer than the wallet's last publication.
+        # The post is newer than the wallet's last publication.
         return
     found = [_judge_entry(post, address, entry) for address, entry in entries.items()]
     right = [one for one in found if one["status"] == "verified"] or found
@@ -609,7 +609,7 @@ class WalletAudit:
         return marked
 
     def _mark_booked(self, kept: KeptEntry) -> Entry:
-        """Also flag an entry that is unexplained because of earlier ones."""
+        """Flag an entry, too, that is unexplained because of earlier ones."""
         entry = self._mark(kept)
         if entry.signature not in self._unexplained:
             return entry

@@ -185,7 +185,7 @@ class View:
                 "getTransaction", [signature, options], check
             )
             if answer is None:
-                # It was already retried, and the next round tries again.
+                # The request was already retried, and the next round tries again.
                 return None
             raw, receipt = answer
             if receipt is not None:

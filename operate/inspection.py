@@ -252,7 +252,7 @@ AHEAD = {
     # The start and end of a season.
     *("starts_at", "ends_at"),
 }
-# In ms. Only trading pairs can be older.
+# The earliest possible time, in ms. Only trading pairs can be older.
 FIRST_MS = 1_500_000_000_000
 DAY_MS = 86_400_000
 CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f]")
@@ -641,7 +641,7 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
         trades[uid][trade.id] = trade
     for post in map(JudgedPost._make, reader.rows(POSTS.format(wallet=wallet.id))):
         if post.status == "pending" and post.checked_at is None:
-            # It is newer than the last publication.
+            # The post is newer than the last publication.
             continue
         right = _judge(post, list(trades[post.uid].values()), wallet.id, holders)
         for name, one, other in zip(JUDGED, post[-4:], right, strict=True):

@@ -262,7 +262,7 @@ class NetworkCosts(NamedTuple):
     p90: int
 
 
-# From 102 transactions recorded in 2026-11.
+# Computed from 102 transactions recorded in 2026-11.
 RECORDED_COSTS = NetworkCosts(25_000, 776_831, 3_047_000)
 MAX_NETWORK_FEE = 5_000_000
 # The closing reasons that book a whole position at once.
@@ -336,7 +336,7 @@ class Fill:
     slippage: int = 0
     pool_fee: int = 0
     network_fee: int = 0
-    # This is negative if the rent is returned.
+    # The rent is negative if it is returned.
     rent: int = 0
     failed: bool = False
     reason: str = ""

@@ -188,7 +188,7 @@ class Ledger:
     hour: int = 0
     # The deposits by currency when the open attachment began.
     _parked_before: dict[str, int] = field(default_factory=dict)
-    # By currency, the mints whose cost a swap carried over from a mint with a gap.
+    # The mints whose cost a swap carried over from a mint with a gap, by currency.
     _doubted: dict[str, set[str]] = field(default_factory=lambda: {SOL: set()})
 
     def __post_init__(self) -> None:

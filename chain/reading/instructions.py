@@ -175,8 +175,8 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
         return Operation("create", a[0], a[1], amount=_u64(data, 4))
     if kind == 3:
         return Operation("create", a[0], a[1], amount=_u64(data, 44 + _u64(data, 36)))
-    # This opens an account that may already have lamports. The new account comes first. Without a
-    # payer, nothing moves.
+    # This instruction opens an account that may already have lamports. The new account comes first.
+    # If there is no payer, nothing moves.
     if kind == 13:
         return Operation("create", a[1], a[0], amount=_u64(data, 4))
     if kind == 5:

@@ -33,7 +33,7 @@ PRODUCT_FEES = {
     "SPL Token Swap": (30,),
     "Saros": (30,),
 }
-# Used for pump.fun events without fee fields.
+# The fee for pump.fun events without fee fields.
 OLD_CURVE_FEE_BPS = 100
 # The first 8 bytes of a self-call that records an event. They are followed by 8 bytes for the
 # event's name.

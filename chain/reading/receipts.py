@@ -29,7 +29,7 @@ SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
 # About four times the total supply. Sums still fit a signed 64-bit column.
 MAX_LAMPORTS = 2**61
-# It is one byte on the chain.
+# The number of decimals is one byte on the chain.
 MAX_DECIMALS = 255
 # The year 10000, in seconds.
 LATEST_TIME = 253_402_300_800

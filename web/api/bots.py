@@ -437,7 +437,7 @@ def round_to_two_digits(lamports: int) -> int:
 
 
 # ---- its pace ------------------------------------------------------------------------------------
-# From chain.stored.tables.DelayTotal. It has no row before the first verified post.
+# A bot's row in chain.stored.tables.DelayTotal. There is none before the first verified post.
 PACE = """
 SELECT COALESCE(MAX(posted), 0) AS trades_posted, COALESCE(MAX(within_minute), 0) AS within_minute,
        MAX(median) AS post_delay_seconds_median FROM delay_total WHERE bot_id = ?"""

@@ -65,7 +65,7 @@ class CopySize(TypedDict):
 
 class Copying(TypedDict):
     """The simulated proceeds of a follower, based on the reserves in the bot's transactions,
-    without a delay or other trades in between. Not used for ranking.
+    without a delay or other trades in between. It isn't used for ranking.
     """
 
     model: str

@@ -442,7 +442,7 @@ SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer,
        (SELECT state FROM review WHERE period_id = d.period_id ORDER BY id DESC LIMIT 1) AS state,
        t.handle, t.family, {CLOSE_OF_LINE} AS closed
 FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id = o.entry_id"""
-# This changes with every tick and every decision about a trader.
+# This value changes with every tick and every decision about a trader.
 GENERATION = """
 SELECT (SELECT snapshot FROM engine_state WHERE id = 1) AS snapshot,
        (SELECT MAX(id) FROM trader) AS trader, (SELECT SUM(version) FROM trader) AS versions,

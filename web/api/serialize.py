@@ -146,7 +146,7 @@ def _find_mark(hint: Any) -> Written:
     if kind in (list, dict):
         return AS_STORED
     marks = [one for one in map(_find_mark, parts) if one is not AS_STORED]
-    # For a union, one part isn't the only value.
+    # One part of a union isn't the only value.
     if kind in (Union, UnionType):
         marks = [one for one in marks if not isinstance(one, Always)]
     return next(iter(marks), AS_STORED)

@@ -72,8 +72,8 @@ class Wallet(TypedDict):
 
 
 class CurrencyReconciliation(TypedDict):
-    """Like Reconciliation, for the accounts in a stablecoin. Network fees are in lamports, so they
-    aren't included.
+    """The same as Reconciliation, for the accounts in a stablecoin. Network fees are in lamports,
+    so they aren't included.
     """
 
     currency: CurrencySymbol
@@ -128,7 +128,7 @@ class Reconciliation(TypedDict):
 
 
 class AverageCost(TypedDict):
-    """The result of the same sales by average cost, for comparison. Not used for ranking."""
+    """The result of the same sales by average cost, for comparison. It isn't used for ranking."""
 
     realizedLamports: Whole
     matchedSells: int

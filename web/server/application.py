@@ -36,7 +36,7 @@ class Application(Flask):
     log_signer: Signer
     # Slots for slow responses.
     places: Places
-    # This process's `busy` responses, by cause.
+    # The number of this process's `busy` responses, by cause.
     busy_answers: Counter[str]
     # Connections that were closed because their address, or the instance, had too many.
     crowded_out = 0

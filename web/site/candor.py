@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from storage.rows import select, write_marks
 
 MAX_CLAIMS = 60
-# In units of the drawing. A claim is STEP wide.
+# The size of a claim, in units of the drawing. It is STEP wide.
 STEP, HEIGHT = 9, 18
 # The shape of each status, drawn from the left edge of its slot.
 SHAPES = {

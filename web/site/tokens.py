@@ -27,7 +27,8 @@ blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE, MAX_PAGE = 20, 10, 200, 40, 9_999
 # The sides of swaps on the timeline.
 SWAPPED = {"buy": "got", "sell": "gave"}
-# Of 24 in a day. With two points, two hours of data would look like a whole day.
+# The minimum number of prices, of 24 in a day. With two prices, two hours of data would look like a
+# whole day.
 MIN_PRICES = 4
 
 
