@@ -134,7 +134,7 @@ class PaperJob:
             market = None
         else:
             raise RuntimeError(
-                f"paper mode gave up after {MAX_PASSES} passes: a trader failed in each one"
+                f"paper mode gave up after {MAX_PASSES} passes, because a trader failed in each one"
             )
         sol_cents = played.market.sol_cents if played.market else None
         notes = self._list_notes(now)

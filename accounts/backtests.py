@@ -155,7 +155,7 @@ LOCK_TRIES, LOCK_PAUSE_SECONDS = 10, 0.02
 LOCK, MAX_UID_BYTES = "backtest.lock", 200
 FIELDS = ("family", "set", "from", "to", "start")
 ASKED = make_shape(dict[str, str])
-INTERRUPTED = "Interrupted: the server restarted."
+INTERRUPTED = "Interrupted because the server restarted."
 # A frozen executable doesn't have a Python interpreter for a child process.
 FROZEN = (
     "the single-file build runs backtests only on the command line: `candor trader backtest`. To"

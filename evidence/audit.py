@@ -349,7 +349,7 @@ class WalletAudit:
     @property
     def wallet(self) -> ClaimedWallet:
         if self.claims.wallet is None:
-            raise Nonsense("its evidence names a wallet but doesn't include it")
+            raise Nonsense("its evidence lists a wallet but doesn't include it")
         return self.claims.wallet
 
     def _cannot_tell(self, side: str, why: str) -> None:
@@ -414,7 +414,7 @@ class WalletAudit:
             return True
         first, last = missing[0]["slot"], missing[-1]["slot"]
         self._cannot_tell(
-            NODE, f"it lacks {len(missing)} of the transactions, slots {first} to {last}"
+            NODE, f"it doesn't have {len(missing)} of the transactions, in slots {first} to {last}"
         )
         return False
 

@@ -794,7 +794,7 @@ def _check_bot(
     for address, *span in reader.rows(ATTACHED.format(bot=number)):
         held.setdefault(address, []).append(Held(*span))
     for one in compare_held(held, said, MANY):
-        what = f"when {uid} had it, and whether it was proven, doesn't match the log"
+        what = f"the period in which {uid} had it, or its proof, doesn't match the log"
         yield Difference("attachment", what, wallet=_bare(one.field))
     try:
         frozen = {

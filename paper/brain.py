@@ -54,8 +54,8 @@ LINES = {
     "fill closed": "Closed {symbol} for {sol} SOL ({reason}): {resultSol} SOL net, {returnPct}%.",
     "fill failed": "An attempt to trade {symbol} failed and cost {feesSol} SOL.",
     "fill slipped": (
-        "An attempt to trade {symbol} would have filled far worse than quoted: it failed and"
-        " cost {feesSol} SOL."
+        "An attempt to trade {symbol} would have filled far worse than quoted, so it failed"
+        " and cost {feesSol} SOL."
     ),
     "fill not_filled": "The order in {symbol} was not filled: {why}.",
     "refusal": "Refused {symbol}: {detail}.",

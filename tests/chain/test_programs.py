@@ -286,5 +286,5 @@ def test_commands_refuse_an_invalid_row_in_one_sentence(run, tmp_path, command):
     assert code == 1
     assert err == (
         "DATA_DIR/programs.csv, line 2, family: must be one of swap, order, lending, liquidity,"
-        " stake, bridge, nft, or empty (only names the program)\n"
+        " stake, bridge, nft, or empty (only the name is used)\n"
     )

@@ -172,7 +172,7 @@ class Bot(TypedDict):
 
 Reason = Annotated[
     Literal["no_wallet", "not_observed", "backfilling", "held_by_another", "damaged"] | None,
-    described("why the return is null"),
+    described("reason if the return is null"),
 ]
 
 
@@ -183,7 +183,7 @@ class BotDetail(Bot):
     feed: Annotated[NotRequired[list[Post]], described("20; omitted with feed=0")]
     openPositions: list[Position] | None
     openPositionsReason: Annotated[
-        Literal["damaged"] | None, described("why the positions are missing")
+        Literal["damaged"] | None, described("reason if the positions are missing")
     ]
     risk: Annotated[Risk | None, described("risk over all known history, in SOL")]
     riskReason: Reason

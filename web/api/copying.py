@@ -57,8 +57,8 @@ class CopySize(TypedDict):
     reason: Annotated[
         Literal["too_few_sales", "too_few_tokens", "not_representative", "not_worked_out"] | None,
         described(
-            "why there is no return: fewer than 10 sales or 3 tokens used, less than half of the"
-            " cost covered, or not calculated yet"
+            "reason if there is no return: fewer than 10 sales or 3 tokens used, less than"
+            " half of the cost covered, or not calculated yet"
         ),
     ]
 

@@ -91,7 +91,7 @@ class BellHealth(TypedDict):
     heard: Annotated[int, described("wallets fully covered by a subscription")]
     refused: Annotated[int, described("subscriptions that nodes refused when last connecting")]
     subscriptions: int
-    lastNoticeAt: Annotated[Time | None, described("when the last notice arrived")]
+    lastNoticeAt: Annotated[Time | None, described("time of the last notice")]
     endpoints: dict[str, Literal["connecting", "listening", "resting"]]
 
 
@@ -173,7 +173,7 @@ class DatabaseHealth(TypedDict):
             "locked"
         ),
     ]
-    problem: Annotated[str | None, described("why the database isn't writable")]
+    problem: Annotated[str | None, described("reason if the database isn't writable")]
 
 
 class Health(TypedDict):

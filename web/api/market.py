@@ -53,7 +53,7 @@ class MarketEntry(TypedDict):
     discoveredAt: Time
     priceSol: Exact | None
     priceUsd: Exact | None
-    priceDoubt: Annotated[str | None, described("why the last price was rejected")]
+    priceDoubt: Annotated[str | None, described("reason if the last price was rejected")]
     liquidityUsd: Exact | None
     volume24hUsd: Exact | None
     volume1hUsd: Exact | None
@@ -65,7 +65,7 @@ class MarketEntry(TypedDict):
     poolTokens: Annotated[Exact | None, described("the pool's other reserve, in whole tokens")]
     venue: Annotated[str | None, described("the exchange, and the kind of its pool if known")]
     dexId: Annotated[str | None, described("the price provider's id of the exchange")]
-    pairId: Annotated[str | None, described("address of the pool")]
+    pairId: Annotated[str | None, described("the pool's address")]
     pairCreatedAt: Time | None
     pairUrl: Annotated[str | None, described("null in a demonstration")]
     checks: list[MarketCheck]
@@ -78,7 +78,7 @@ class MarketEntry(TypedDict):
 class MarketList(Page):
     """A page of tokens."""
 
-    note: NotRequired[Annotated[str, described("why the list is empty")]]
+    note: NotRequired[Annotated[str, described("reason if the list is empty")]]
 
 
 class FeedHealth(TypedDict):
@@ -109,7 +109,7 @@ class ProviderBudget(TypedDict):
             " later pass"
         ),
     ]
-    heldBackAt: Annotated[Time | None, described("when a request was last postponed today")]
+    heldBackAt: Annotated[Time | None, described("time of today's last postponed request")]
 
 
 class MarketPosition(NamedTuple):

@@ -227,8 +227,8 @@ OPERATIONS = [
             *("wallet_taken", "bot_retired"),
         ),
         description=(
-            "201, or 200 if this wallet already registered an unclaimed bot: the same bot with a"
-            " new key, which replaces the old one, and a new link."
+            "Returns 201. If this wallet already registered an unclaimed bot, returns 200 and"
+            " the same bot with a new link and a new key, which replaces the old one."
         ),
         body=RegistrationBody,
         keyed=False,

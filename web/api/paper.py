@@ -153,7 +153,7 @@ class PaperPerformance(TypedDict):
     winRate: Annotated[float | None, described("0 to 1")]
     startingCashSol: Exact
     period: Annotated[int, described("number of the account period; a reset starts the next")]
-    since: Annotated[Time, described("when the period began")]
+    since: Annotated[Time, described("start of the period")]
 
 
 class ReviewReason(TypedDict):
@@ -203,11 +203,11 @@ class AccountPeriod(TypedDict):
     cashLamports: Whole
     openedAt: Time
     closedAt: Time | None
-    reason: Annotated[str | None, described("why the account was closed")]
+    reason: Annotated[str | None, described("reason for closing the account")]
     review: Annotated[
         Literal["clean", "under_review", "cleared", "upheld"], described("state of the last review")
     ]
-    warning: Annotated[str | None, described("why its cash and records don't count")]
+    warning: Annotated[str | None, described("reason if its cash and records don't count")]
     simulated: Simulation
 
 
@@ -226,7 +226,7 @@ class PaperPost(TypedDict):
     ]
     reason: NotRequired[Annotated[str | None, Always(None), described("always null")]]
     kind: Annotated[str, described("its subject")]
-    closeId: Annotated[str | None, described("the closed position that the post is about")]
+    closeId: Annotated[str | None, described("ID of the closed position that the post is about")]
     family: NotRequired[
         Annotated[FamilyName | OwnFamily, described("strategy of the post's trader")]
     ]
@@ -264,7 +264,7 @@ class PaperMetrics(TypedDict):
     cagrPct: Annotated[float | None, described("yearly growth; null under 20 days")]
     calmar: Annotated[float | None, described("yearly growth divided by the largest drawdown")]
     solUsdChangePct: Annotated[
-        float | None, described("change of the SOL price in USD over the same time")
+        float | None, described("change of the SOL price in USD over the same period")
     ]
     sharpePerDay: Annotated[
         float | None, described("Sharpe ratio of daily returns; null under 20 days")
@@ -316,8 +316,8 @@ class TraderDetail(Trader):
         Rates | None,
         described(
             "results of hidden accounts that enter at random, with the same sizes, exits and"
-            " costs: results no better than these show no skill. Null before their first round"
-            " or while withheld"
+            " costs. If a trader's results aren't better, they don't show skill. Null before"
+            " their first round or while withheld"
         ),
     ]
     rulesFired: Annotated[dict[str, int], described("how often each adaptive rule would pause")]
@@ -341,7 +341,7 @@ class VenueError(TypedDict):
     medianErrorBps: Annotated[
         int | None,
         described(
-            "the model's absolute error against the reserves in the transactions, in basis points"
+            "absolute error of the model against the reserves in the transactions, in basis points"
         ),
     ]
     p90ErrorBps: int | None

@@ -42,7 +42,7 @@ class Rates(TypedDict):
     sample: Annotated[
         Literal["none", "thin", "some", "enough"], described("by the number of clusters")
     ]
-    intervalReason: Annotated[str | None, described("why the intervals are null")]
+    intervalReason: Annotated[str | None, described("reason if the intervals are null")]
     meanReturnPct: float | None
     meanReturnInterval: Annotated[list[float] | None, described("low, high")]
     winRate: float | None
@@ -86,7 +86,7 @@ class DiaryLine(TypedDict):
         Annotated[dict[str, object], described("figures of the entry, which differ by kind")]
     ]
     period: NotRequired[int]
-    closeId: Annotated[str | None, described("the closed position that the line is about")]
+    closeId: Annotated[str | None, described("ID of the closed position that the line is about")]
     simulated: Simulation
 
 

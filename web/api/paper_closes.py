@@ -83,7 +83,9 @@ class PaperClose(TypedDict):
     eligible: Annotated[bool, described("whether it counts in comparisons")]
     excludedReason: Annotated[
         str | None,
-        described("why the close doesn't count; `under_review` while its account is under review"),
+        described(
+            "reason if the close doesn't count; `under_review` while its account is under review"
+        ),
     ]
     reviewOpenedAt: NotRequired[Time | None]
     simulated: Simulation

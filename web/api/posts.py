@@ -43,7 +43,7 @@ class Verification(TypedDict):
         ),
     ]
     tradeId: Annotated[str | None, described("the observed trade that verifies it")]
-    checkedAt: Annotated[Time | None, described("when an observation last changed it")]
+    checkedAt: Annotated[Time | None, described("time of the last change by an observation")]
     reason: Annotated[
         str | None,
         described(
@@ -146,7 +146,7 @@ class Post(TypedDict):
     createdAt: Time
     tokenAddresses: Annotated[list[Address], described("mints the post is about")]
     sanitized: Annotated[bool, described("invisible characters were removed")]
-    hiddenAt: Annotated[Time | None, described("when its text was removed")]
+    hiddenAt: Annotated[Time | None, described("time when its text was removed")]
     url: Annotated[str, described("its page")]
     logId: Annotated[str | None, described("the log that contains its leaf")]
     logIndex: Annotated[int | None, described("index of its leaf in that log")]

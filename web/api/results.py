@@ -101,8 +101,8 @@ class Results(TypedDict):
     worstCaseLamports: Annotated[
         Whole,
         described(
-            "the worst case, if all unsold tokens are worthless: PnL minus cost moved out "
-            "and known cost still held"
+            "the worst case, in which all unsold tokens are worthless: PnL minus cost moved"
+            " out and known cost still held"
         ),
     ]
     worstCaseSol: Exact
@@ -114,7 +114,7 @@ class Results(TypedDict):
     overheadLamports: Annotated[Whole, described("fees and tips outside of trades")]
     costLeftLamports: Annotated[Whole, described("known cost of tokens moved out unsold")]
     costLeftReceipts: Annotated[int, described("number of transactions that moved them out")]
-    openPositions: Annotated[int, described("number of tokens held now")]
+    openPositions: Annotated[int, described("number of open positions")]
     maxDrawdownLamports: Annotated[
         Whole | None,
         described("max drawdown of realized PnL from its peak, or from 0, by hour"),

@@ -192,7 +192,8 @@ class Trade(TypedDict):
         ),
     ]
     copiedReason: Annotated[
-        Excluded | None, described("why a buy or sell can't be followed; null if not calculated")
+        Excluded | None,
+        described("reason if a buy or sell can't be followed; null if not calculated"),
     ]
     explorerUrl: Annotated[str | None, described("null in a demonstration")]
 

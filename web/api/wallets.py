@@ -51,14 +51,14 @@ class Coverage(TypedDict):
     observedTo: Annotated[Time | None, described("chain time")]
     firstSlot: int | None
     lastSlot: int | None
-    checkedAt: Annotated[Time | None, described("when it was last polled")]
+    checkedAt: Annotated[Time | None, described("time of the last poll")]
     receipts: Annotated[int, described("number of fetched transactions")]
     pending: Annotated[int, described("number of transactions listed but not fetched yet")]
     gaps: list[Gap]
     openingInventoryUnknown: Annotated[
-        list[Address], described("mints held before anything was observed")
+        list[Address], described("mints of tokens held before anything was observed")
     ]
-    note: Annotated[str | None, described("why the history isn't complete")]
+    note: Annotated[str | None, described("reason if the history isn't complete")]
     wallet: Address | None
 
 
@@ -167,7 +167,7 @@ class Position(TypedDict):
     estimate: Estimate | None
     estimateReason: Annotated[
         Literal["no_price", "price_doubtful", "multiplier_unknown"] | None,
-        described("why the estimate is null"),
+        described("reason if the estimate is null"),
     ]
 
 
