@@ -185,7 +185,7 @@ class PaperJob:
         engine.run_heartbeat(trader, now)
 
     def _update_market(self, one: Pass, tokens: Mapping[int, Token], first: int) -> Market:
-        """Return the market at the cursor. If there is none, rebuild it from older snapshots."""
+        """Return the market at the cursor. If there isn't one, rebuild it from older snapshots."""
         market, now, faults = one.market, one.now, one.faults
         if market is None:
             market = Market(self.interval_ms)

@@ -350,7 +350,7 @@ class Scout:
 def judge_fall(fall: Fall, quote: Quote | None, problem: str | None) -> FallCheck:
     """Return a second provider's view of a fall.
 
-    `quote` is its quote, or None if there is none. `problem` is the reason if it is missing.
+    `quote` is its quote, or None if there isn't one. `problem` is the reason if it is missing.
     """
     if quote is None or quote.pair != fall.pair or quote.price_sol is None:
         return FallCheck(fall.before, None, problem or "returned no price for this pool")

@@ -609,7 +609,7 @@ class WalletAudit:
         return marked
 
     def _mark_booked(self, kept: KeptEntry) -> Entry:
-        """Flag an entry, too, that is unexplained because of earlier ones."""
+        """Flag an entry that is unexplained because of earlier ones."""
         entry = self._mark(kept)
         if entry.signature not in self._unexplained:
             return entry

@@ -270,7 +270,7 @@ def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
 def show_logged(wallet_id: int) -> dict[str, Any] | None:
     """Return the log, index and digest of a wallet's last such leaf.
 
-    Returns None if there is none, or if it is damaged.
+    Returns None if there isn't one, or if it is damaged.
     """
     for _, data, log, place in read_rows(f"{LOGGED} WHERE g.wallet_id = {wallet_id}"):
         if leaf := read_stored(data, LEAF):

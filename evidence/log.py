@@ -77,8 +77,8 @@ def list_logs() -> list[LogRow]:
 
 
 def find_log(uid: str | None = None, db: Any = database) -> LogRow | None:
-    """Return the log with this uid or, if it is None, the growing log. Returns None if there is
-    none.
+    """Return the log with this uid or, if it is None, the growing log. Returns None if there isn't
+    one.
     """
     where, given = (" WHERE uid = ?", (uid,)) if uid else (" ORDER BY id DESC LIMIT 1", ())
     rows = db.execute_sql(LOGS + where, given).fetchall()

@@ -47,8 +47,8 @@ class Node:
         self.rpc, self._sleep = rpc, sleep
 
     def ask(self, method: str, params: list[Any], check: Callable[[Any], Any]) -> Any:
-        """Return the checked response, or None if it is unusable. Raises NodeTrouble if there is
-        none.
+        """Return the checked response, or None if it is unusable. Raises NodeTrouble if there isn't
+        one.
         """
         failures = 0
         while True:

@@ -170,8 +170,8 @@ def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> 
 
 # ---- a new log -----------------------------------------------------------------------------------
 class Previous(NamedTuple):
-    """The data about the previous log in a log's first leaf: its last checkpoint, why it ended, and
-    how many of its leaves were kept.
+    """The data about the previous log, from a log's first leaf: its last checkpoint, why it ended,
+    and how many of its leaves were kept.
     """
 
     log: str
@@ -230,7 +230,7 @@ def _describe_loss(old: Checkpoint, previous: Previous) -> str:
 
 
 def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
-    """Return the data about the previous log in a log's first leaf, or None for the first log.
+    """Return the data about the previous log, from a log's first leaf, or None for the first log.
 
     Raises Alarm if the leaf is missing or invalid.
     """

@@ -446,7 +446,7 @@ def _list_pending(path: Path) -> list[str]:
 def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
     """Open a new log for the database `restored`, and return the log's uid.
 
-    It references the last checkpoint of the database that is replaced or, if there is none, its
+    It references the last checkpoint of the database that is replaced or, if there isn't one, its
     own. `now`: ms.
     """
     last = _read_last(replaced) if replaced.exists() else None

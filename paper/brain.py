@@ -258,7 +258,7 @@ def find_new_lessons(
 
 
 def review_results(closes: Sequence[Close]) -> dict[str, Any]:
-    """Sum a trader's eligible closes. If there are none, wins and net are None."""
+    """Sum a trader's eligible closes. If there aren't any, wins and net are None."""
     eligible = [close for close in closes if close.excluded is None]
     return {
         "closes": len(closes),

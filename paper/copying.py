@@ -31,8 +31,8 @@ class CopiedTrade(NamedTuple):
     """A bot's purchase or sale for SOL.
 
     `raw` are the units bought, `proceeds` the lamports of a sale, and `network` its fee and tip.
-    `pool` is the pool's reading, or the reason if there is none. `slices` are a sale's ((id of the
-    purchase or None, raw units, cost or None), ...), first in, first out.
+    `pool` is the pool's reading, or the reason if there isn't one. `slices` are a sale's ((id of
+    the purchase or None, raw units, cost or None), ...), first in, first out.
     """
 
     id: str

@@ -342,7 +342,7 @@ class RealFill(Base):
     # the preceding snapshot. Null if unknown.
     bps = IntegerField(null=True)
     drift_bps = IntegerField(null=True)
-    # The id and age of the preceding snapshot, or null if there is none.
+    # The id and age of the preceding snapshot, or null if there isn't one.
     snapshot = BigIntegerField(null=True)
     age_ms = BigIntegerField(null=True)
     model = TextField()

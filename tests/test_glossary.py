@@ -76,7 +76,7 @@ FOREIGN = {
     r"stands?(?!-in)": "is, is listed, is shown",
     r"as it should be": "correct",
     r"that which": "what",
-    r"is none": "isn't one",
+    r"(?-i:is none)": "isn't one",
     r"are of": "belong to",
     r"meanwhile": "since, during that time",
     r"log(s|ged)? (in|out)": "sign in, sign out",

@@ -156,7 +156,7 @@ def find_traded(entry: Entry, amounts: Amounts) -> str:
 
 def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
     """Return (raw units, address) of the account that received most of a mint, or (0, "") if there
-    is none.
+    isn't one.
     """
     gains = [
         (after - before, address)

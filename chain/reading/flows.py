@@ -287,7 +287,7 @@ class Flows:
 
     def choose_trading(self) -> bool:
         """Keep only the calls that the wallet paid into and received from. Return False if there
-        are none.
+        aren't any.
         """
         trading = set()
         for place, call in enumerate(self.calls):

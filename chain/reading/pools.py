@@ -90,7 +90,7 @@ class PoolReading(NamedTuple):
 
 
 def unpack_pool(stored: Sequence[str | int]) -> PoolReading | str:
-    """Return the reading in an Entry's `pool`, or the reason if there is none."""
+    """Return the reading in an Entry's `pool`, or the reason if there isn't one."""
     if len(stored) < 2:
         return str(stored[0]) if stored else "no_pool"
     venue, pool, fee_bps, fee_kind, is_curve, *sides = stored

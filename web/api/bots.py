@@ -437,7 +437,7 @@ def round_to_two_digits(lamports: int) -> int:
 
 
 # ---- its pace ------------------------------------------------------------------------------------
-# A bot's row in chain.stored.tables.DelayTotal. There is none before the first verified post.
+# A bot's row in chain.stored.tables.DelayTotal. There isn't one before the first verified post.
 PACE = """
 SELECT COALESCE(MAX(posted), 0) AS trades_posted, COALESCE(MAX(within_minute), 0) AS within_minute,
        MAX(median) AS post_delay_seconds_median FROM delay_total WHERE bot_id = ?"""
@@ -490,7 +490,7 @@ def find_prices(mints: Collection[str]) -> dict[str, Any]:
 
 
 def show_estimate(position: Json, row: Any, current: int, multiplier: Fraction | None) -> Json:
-    """Return a position's Estimate, or the reason if there is none.
+    """Return a position's Estimate, or the reason if there isn't one.
 
     A quote from before `current` (ms) is stale. Prices are per displayed amount, which is
     `multiplier` times the raw units.

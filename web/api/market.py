@@ -280,8 +280,8 @@ def _show_part(part: dict[str, Any], now_ms: int) -> dict[str, Any]:
 def read_details(stored: str | None) -> dict[str, Any]:
     """Parse a job's health details.
 
-    They are empty if there are none yet, or if they are damaged. In that case, the job's next pass
-    rewrites them.
+    They are empty if there aren't any yet, or if they are damaged. In that case, the job's next
+    pass rewrites them.
     """
     details: dict[str, Any] = read_stored(stored, OBJECT) or {}
     return details

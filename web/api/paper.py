@@ -372,7 +372,7 @@ class NetworkCosts(TypedDict):
 
 
 class Family(Rates):
-    """The closes of one strategy family. Null if there are none."""
+    """The closes of one strategy family. Null if there aren't any."""
 
     family: FamilyName
     excluded: Annotated[dict[str, int], described("number of excluded closes, by reason")]

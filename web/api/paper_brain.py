@@ -91,7 +91,7 @@ class DiaryLine(TypedDict):
 
 
 class Reviewed(TypedDict):
-    """The totals of a trader's eligible closes. They are null if there are none."""
+    """The totals of a trader's eligible closes. They are null if there aren't any."""
 
     closes: int
     eligibleCloses: int

@@ -193,7 +193,7 @@ def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
 
 
 def show_coverage(address: str | None, stored: str | None) -> Coverage:
-    """Return a wallet's Coverage. If there is none, return one with the state `none` and the
+    """Return a wallet's Coverage. If there isn't one, return one with the state `none` and the
     reason.
     """
     told = read_coverage(stored)

@@ -19,7 +19,7 @@ Row = TypeVar("Row")
 
 
 class ListPage(NamedTuple, Generic[Row]):
-    """A page of a list. `cursor` is the position of older entries, or None if there are none."""
+    """A page of a list. `cursor` is the position of older entries, or None if there aren't any."""
 
     rows: Sequence[Row]
     cursor: str | None

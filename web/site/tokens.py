@@ -130,7 +130,7 @@ FACTS = ("supply", "decimals")
 TRACKED = f"""{market.ENTRY}WHERE t.tracked_at IS NOT NULL
 ORDER BY COALESCE(t.pair_created_at, t.discovered_at) DESC, t.id DESC"""
 COUNT = "SELECT COUNT(*) FROM token t WHERE t.tracked_at IS NOT NULL"
-# Each token's last price in US dollars up to a time (ms), or null if there is none. {} are the
+# Each token's last price in US dollars up to a time (ms), or null if there isn't one. {} are the
 # times, then the tokens. Each is one index look-up, no matter how long the history is.
 PRICES = """
 WITH sampled (at) AS (VALUES {})
