@@ -91,61 +91,66 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         from web.api import metrics
 
         modules.append(metrics)
-    for module in (*modules, *_list_pages()):
-        app.register_blueprint(module.blueprint)
+    # Several pages share a blueprint: the owner's, and the operator's.
+    for blueprint in dict.fromkeys(one.blueprint for one in (*modules, *_list_pages())):
+        app.register_blueprint(blueprint)
 
 
 def _list_pages() -> list[ModuleType]:
     from web.site import (
-        admin,
         backtest_pages,
         board,
-        browsers,
-        closes,
+        cards,
+        connect,
         documentation,
         embeds,
         evidence,
         exports,
         feeds,
+        following,
         front,
         guides,
+        keys,
         live,
         log_pages,
+        manage,
         new_trader,
         pages,
         paper_pages,
         profiles,
         search,
         seasons,
-        share_cards,
-        studio,
         tokens,
     )
+    from web.site.admin import changes, lists, overview
 
     return [
-        browsers,
+        backtest_pages,
+        board,
+        cards,
+        connect,
+        documentation,
+        embeds,
         evidence,
         exports,
         feeds,
-        embeds,
-        share_cards,
-        guides,
-        log_pages,
-        live,
+        following,
         front,
+        guides,
+        keys,
+        live,
+        log_pages,
+        manage,
+        new_trader,
         pages,
         paper_pages,
-        backtest_pages,
-        closes,
+        profiles,
         search,
         seasons,
-        profiles,
-        board,
         tokens,
-        documentation,
-        studio,
-        admin,
-        new_trader,
+        changes,
+        lists,
+        overview,
     ]
 
 

@@ -33,7 +33,7 @@ from models import Job
 from notify.outbox import Outbox, Reader
 from observer import Observer
 from observing.subscriptions import Subscriptions
-from paper import copying_store
+from paper import copying
 from papertrade import PaperJob
 from scout import HELD_SECONDS, Scout
 from storage.key_files import log_key
@@ -339,7 +339,7 @@ class Jobs:
         """Return the job that computes what copying each bot would have earned."""
         if not self.config.observer_interval_seconds:
             return []
-        return [Work("copying", COPYING_SECONDS, copying_store.run_tick)]
+        return [Work("copying", COPYING_SECONDS, copying.run_tick)]
 
     def _watch_logs(self) -> list[Work]:
         """Return the job that watches other instances' logs, if any are configured."""

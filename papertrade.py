@@ -17,7 +17,7 @@ from peewee import OperationalError
 
 from accounts import conduct, influencers
 from config import Config
-from paper import brain, engine, measured, measured_store, store
+from paper import brain, engine, measured, store
 from paper.account import public_id
 from paper.engine import Market, drop_orders, name_twin
 from paper.fills import RECORDED_COSTS
@@ -93,8 +93,8 @@ class PaperJob:
         `now`: ms.
         """
         self.own.begin()
-        measured_store.measure_swaps(now)
-        self.costs = measured_store.refresh_costs(now)
+        measured.measure_swaps(now)
+        self.costs = measured.refresh_costs(now)
         try:
             rounds = self.play(now)
         except store.Outdated:
@@ -197,7 +197,8 @@ class PaperJob:
                 with faults.isolate():
                     faults.mint = snapshot.mint
                     market.push(snapshot, now)
-        market.eligible = measured.list_eligible(measured_store.list_errors(now))
+                    market.note_sol([snapshot])
+        market.eligible = measured.list_eligible(measured.list_errors(now))
         market.costs = self.costs
         market.follow(tokens.values(), store.list_flows(now - DAY_MS))
         return market
@@ -223,7 +224,7 @@ class PaperJob:
         return FaultKey(key.trader, None) if len(tokens) >= MAX_TROUBLED_TOKENS else key
 
     def _note(
-        self, key: FaultKey, error: Exception, traders: Mapping[int, store.TraderRow], now: int
+        self, key: FaultKey, error: Exception, traders: Mapping[int, store.Row], now: int
     ) -> None:
         """Record a failure and extend its suspension. The first time, log the stack trace."""
         trouble = self.troubles.get(key)
@@ -302,7 +303,7 @@ class PaperJob:
 
     def _write_post(
         self,
-        entry: store.UnpostedRow,
+        entry: store.Row,
         authors: dict[int, "Author"],
         model: language_model.Writer,
         now: int,

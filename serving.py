@@ -59,9 +59,9 @@ def start_jobs() -> None:
     """
     try:
         import jobs
-        from web.site import notices
+        from web.site import facts
 
-        jobs.start(_config, functools.partial(notices.list_notices, _config.base_url))
+        jobs.start(_config, functools.partial(facts.list_notices, _config.base_url))
     except Exception:
         # Exit on any error: a server without jobs would look healthy.
         logging.getLogger("candor").exception("the jobs couldn't be started")

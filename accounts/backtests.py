@@ -29,11 +29,10 @@ from accounts.spreadsheet import disarm, write_lines
 from accounts.traders import START_MODES, find_strategy
 from config import Config
 from models import Owner
-from paper import backtests, recordings
-from paper.backtests import COLUMNS, Json, show_backtest
+from paper import backtests
+from paper.backtests import COLUMNS, MAX_SPAN_MS, Json, show_backtest
 from paper.own import OwnFiles
 from paper.player import OwnFault
-from paper.recordings import MAX_SPAN_MS
 from paper.strategies import COPY, FAMILIES, BadSetting, Strategy
 from paper.tables import Backtest
 from storage import database, new_uid, writing
@@ -101,7 +100,7 @@ def find_candidates(
 
 
 def find_span(since: str, until: str) -> range:
-    recorded = recordings.find_recorded()
+    recorded = backtests.find_recorded()
     if recorded is None:
         raise Problem("not_found", "no prices are recorded yet; the scout hasn't stored any")
     start = max(recorded.start, parse_time("from", since, recorded.start))
@@ -126,7 +125,7 @@ def run_backtest(
     It isn't stored. `note` is called with the progress as a percentage.
     """
     interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
-    recording = recordings.read_recording(asked.span, interval_ms, now)
+    recording = backtests.read_recording(asked.span, interval_ms, now)
     try:
         tested = backtests.run_backtest(recording, asked.candidates, asked.start_mode, note)
     except OwnFault as error:

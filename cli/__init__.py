@@ -10,9 +10,9 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 if TYPE_CHECKING:
     from config import Config
@@ -66,10 +66,40 @@ def add_command(commands: Commands, name: str, run: Run, help: str) -> Parser:
     return command
 
 
+def add_reason(command: Parser) -> None:
+    command.add_argument("--reason", default="", help="the reason; `admin audit` shows it")
+
+
 def add_group(commands: Commands, name: str, help: str) -> Commands:
     """Add a command with actions (`app.py NAME ACTION`), and return its actions."""
     group = commands.add_parser(name, help=help)
     return group.add_subparsers(dest="action", required=True, metavar="ACTION")
+
+
+def print_rows(args: argparse.Namespace, rows: Sequence[dict[str, Any]], *columns: str) -> None:
+    """Print rows as {"data": rows} if --json was given, else these columns as a table."""
+    print_result(args, {"data": rows}, format_rows(rows, *columns))
+
+
+def format_rows(rows: Sequence[dict[str, Any]], *columns: str) -> str:
+    """Return these columns as a table under their names; nothing without rows."""
+    if not rows:
+        return ""
+    cells = [columns, *([_format_cell(name, row[name]) for name in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = (zip(line, widths, strict=True) for line in cells)
+    return "\n".join(
+        "  ".join(f"{text:{width}}" for text, width in line).rstrip() for line in lines
+    )
+
+
+def _format_cell(name: str, value: Any) -> str:
+    """Return a value as text; for a flag that is set, its name."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    if value is True:
+        return name
+    return "-" if value in (None, "") or value is False else str(value)
 
 
 def read_file_name(text: str) -> Path:
@@ -115,3 +145,11 @@ def check_version(applied: list[str], known: list[str]) -> None:
             f"the database is of an older version (it lacks {missing[0]}): restart the server or"
             " run `app.py migrate` to upgrade it"
         )
+
+
+def with_database(run: Run) -> Run:
+    def open_and_run(config: "Config", args: argparse.Namespace) -> int | None:
+        with open_database(config):
+            return run(config, args)
+
+    return open_and_run

@@ -1,16 +1,34 @@
-"""Commands for safe operation: backup, restore, copy, doctor."""
+"""The commands for the operator: backup, restore, copy, doctor, admin, programs."""
 
 import sys
 from argparse import Namespace
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from cli import Commands, add_command, now_ms, print_result, read_file_name
+from cli import (
+    Commands,
+    add_command,
+    add_group,
+    format_rows,
+    now_ms,
+    print_result,
+    print_rows,
+    read_file_name,
+    show_time,
+    with_database,
+)
 from config import Config
 
 if TYPE_CHECKING:
+    from chain.reading.programs import Program, Programs
     from operate.backups import Holding
     from operate.doctor import Finding
+
+MAX_LISTED = 1000
+# The largest value of an integer column.
+MAX_NUMBER = 2**63 - 1
+ADDED = "DATA_DIR/programs.csv"
+COLUMNS = ("ID", "FAMILY", "NAME", "DATE", "SOURCE")
 
 
 def add_commands(commands: Commands) -> None:
@@ -41,6 +59,13 @@ def add_commands(commands: Commands) -> None:
         help="postgresql://USER@HOST/DATABASE; put the password in PGPASSWORD or ~/.pgpass",
     )
     add_doctor(commands)
+    add_admin_commands(add_group(commands, "admin", "sign in to the operator's pages at /admin"))
+    add_command(
+        commands,
+        "programs",
+        run_programs,
+        "print the table of known programs, each with its source and date",
+    )
 
 
 def add_doctor(commands: Commands) -> None:
@@ -141,3 +166,115 @@ def show_finding(finding: "Finding") -> str:
     return f"{finding.level:5}  {finding.text}" + (
         f"\n       -> {finding.advice}" if finding.advice else ""
     )
+
+
+# ---- the operator's pages ------------------------------------------------------------------------
+def add_admin_commands(admin: Commands) -> None:
+    add_command(
+        admin,
+        "login",
+        run_admin_login,
+        "print a link that signs in one browser and expires after ten minutes",
+    )
+    logout = add_command(admin, "logout", run_admin_logout, "end operator sessions")
+    which = logout.add_mutually_exclusive_group(required=True)
+    which.add_argument("--all", action="store_true", help="all sessions and unused links")
+    which.add_argument(
+        "--session", metavar="ID", help="one session, by its id in /admin or `admin audit`"
+    )
+    audit = add_command(
+        admin, "audit", run_admin_audit, "list the operator's actions, newest first"
+    )
+    audit.add_argument("--limit", type=int, default=50, help="how many to list (default: 50)")
+    audit.add_argument(
+        "--before", type=int, metavar="NUMBER", help="only those older than this one"
+    )
+
+
+@with_database
+def run_admin_login(config: Config, args: Namespace) -> None:
+    from accounts import admin
+
+    now = now_ms()
+    code = admin.make_login(now)
+    link, ends = f"{config.base_url}/admin/login?code={code}", show_time(now + admin.LOGIN_MS)
+    print_result(
+        args,
+        {"link": link, "code": code, "endsAt": ends},
+        f"{link}\nIt works once, until {ends}. Anyone with this link has full admin access.",
+    )
+
+
+@with_database
+def run_admin_logout(config: Config, args: Namespace) -> None:
+    from accounts import acts, admin
+
+    if args.all:
+        ended = admin.end_all(acts.COMMAND_LINE, now_ms())
+        print_result(args, {"ended": ended}, f"ended {ended} sessions and unused links")
+        return
+    admin.end_session(args.session, acts.COMMAND_LINE, now_ms())
+    print_result(args, {"ended": 1}, "session ended")
+
+
+@with_database
+def run_admin_audit(config: Config, args: Namespace) -> None:
+    from accounts import acts
+    from accounts.problem import invalid
+
+    if not 1 <= args.limit <= MAX_LISTED:
+        raise invalid("--limit", f"must be a whole number from 1 to {MAX_LISTED}")
+    if args.before is not None and not 1 <= args.before <= MAX_NUMBER:
+        raise invalid("--before", f"must be a whole number from 1 to {MAX_NUMBER}")
+    rows = [
+        {
+            "number": act.id,
+            "at": show_time(act.at),
+            "who": act.who,
+            "what": act.what,
+            "target": act.target,
+            "reason": act.reason,
+        }
+        for act in acts.list_acts(args.limit, args.before)
+    ]
+    print_rows(args, rows, "number", "at", "who", "what", "target", "reason")
+
+
+# ---- programs ------------------------------------------------------------------------------------
+def run_programs(config: Config, args: Namespace) -> None:
+    """Print this instance's table: built-in programs, DATA_DIR/programs.csv, and
+    EXTRA_SWAP_PROGRAMS.
+    """
+    from chain.reading.programs import table
+
+    programs = table(config.extra_swap_programs, config.added_programs)
+    shown = {
+        "programs": [_show_program(one, programs) for one in programs.rows],
+        "markers": sorted(programs.markers),
+        "added": len(programs.added),
+    }
+    rows = [_cells(one, programs) for one in programs.rows]
+    print_result(args, shown, format_rows(rows, *COLUMNS))
+
+
+def _show_program(one: "Program", programs: "Programs") -> dict[str, object]:
+    return {
+        "id": one.id,
+        "name": one.name,
+        "family": one.family or None,
+        "source": one.source,
+        "date": one.date or None,
+        "pool": one.pool,
+        "added": one.id in programs.added,
+        "marker": one.id in programs.markers,
+    }
+
+
+def _cells(one: "Program", programs: "Programs") -> dict[str, str]:
+    from chain.reading.programs import MARKER_SOURCE
+
+    origin = ADDED if one.id in programs.added else ""
+    if one.id in programs.markers:
+        origin = MARKER_SOURCE
+    source = one.source if origin in ("", one.source) else f"{one.source} ({origin})"
+    return dict(zip(COLUMNS, (one.id, one.family, one.name, one.date, source), strict=True))

@@ -20,20 +20,7 @@ def build_parser() -> Parser:
     Each module in cli/ adds its own commands. A command is a function `run(config, args) -> exit
     code`, set as the default of `run`.
     """
-    from cli import (
-        admin,
-        audit,
-        demo,
-        hooks,
-        mcp,
-        operate,
-        people,
-        programs,
-        seasons,
-        server,
-        traders,
-        witness,
-    )
+    from cli import evidence, operate, people, server, traders
 
     parser = Parser(
         prog=name_program(sys.argv[0]),
@@ -41,10 +28,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"candor {settings.VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (
-        *(server, demo, operate, admin, audit, witness),
-        *(programs, people, hooks, traders, seasons, mcp),
-    ):
+    for module in (server, operate, evidence, people, traders):
         module.add_commands(commands)
     return parser
 

@@ -1,7 +1,8 @@
-"""The commands for people and posts: bot, key, owner, post."""
+"""The commands for people and bots: bot, key, owner, post, hook, season."""
 
+import contextlib
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import config as settings
@@ -10,14 +11,18 @@ from cli import (
     Parser,
     add_command,
     add_group,
+    add_reason,
+    format_rows,
     now_ms,
-    open_database,
     print_result,
+    print_rows,
     show_time,
+    with_database,
 )
 from config import Config
 
 if TYPE_CHECKING:
+    from accounts.tables import Hook, Season
     from models import Bot, Key
 
 DAY_MS, MAX_DAYS = 86_400_000, 3650
@@ -46,10 +51,11 @@ def add_commands(commands: Commands) -> None:
     hide = add_command(post, "hide", run_post_hide, "delete a post's text; its record stays")
     hide.add_argument("post", metavar="POST")
     add_reason(hide)
-
-
-def add_reason(command: Parser) -> None:
-    command.add_argument("--reason", default="", help="the reason; `admin audit` shows it")
+    hook = add_group(
+        commands, "hook", "webhooks and chat channels that receive notifications about bots"
+    )
+    add_hook_commands(hook)
+    add_season_commands(add_group(commands, "season", "contests of bots, with frozen standings"))
 
 
 def add_bot_commands(bot: Commands) -> None:
@@ -95,14 +101,6 @@ def add_key_commands(key: Commands) -> None:
     add_reason(revoke)
 
 
-def with_database(run: Callable[[Config, Namespace], None]) -> Callable[[Config, Namespace], None]:
-    def open_and_run(config: Config, args: Namespace) -> None:
-        with open_database(config):
-            run(config, args)
-
-    return open_and_run
-
-
 @with_database
 def run_bot_create(config: Config, args: Namespace) -> None:
     from accounts import influencers, owners
@@ -130,17 +128,8 @@ def run_bot_create(config: Config, args: Namespace) -> None:
 def run_bot_list(config: Config, args: Namespace) -> None:
     from accounts import influencers
 
-    bots = influencers.list_bots()
-    rows = [show_bot(bot, _list_addresses(bot)) for bot in bots]
-    print_result(
-        args,
-        {"data": rows},
-        "\n".join(
-            f"{bot.uid}  {bot.owner.uid}  {', '.join(row['wallets']) or 'no wallet'} "
-            f" {bot.name}{'  (retired)' if bot.retired_at is not None else ''}"
-            for bot, row in zip(bots, rows, strict=True)
-        ),
-    )
+    rows = [show_bot(bot, _list_addresses(bot)) for bot in influencers.list_bots()]
+    print_rows(args, rows, "botId", "ownerId", "wallets", "retired", "name")
 
 
 def _list_addresses(bot: "Bot") -> list[str]:
@@ -244,15 +233,7 @@ def run_key_list(config: Config, args: Namespace) -> None:
         store.close()
     owner = owners.find_owner(args.owner) if args.owner else None
     rows = [show_key(key) for key in api_keys.list_keys(owner, uses)]
-    print_result(
-        args,
-        {"data": rows},
-        "\n".join(
-            f"{row['keyId']}  {row['ownerId']}  {row['scope']:7}  {row['key']} "
-            f" {'revoked' if row['revokedAt'] else 'active'}  {row['name']}"
-            for row in rows
-        ),
-    )
+    print_rows(args, rows, "keyId", "ownerId", "scope", "key", "revokedAt", "name")
 
 
 def show_key(key: "Key") -> dict[str, object]:
@@ -306,16 +287,8 @@ def run_owner_registered(config: Config, args: Namespace) -> None:
         }
         for row in registration.list_registered(args.source)
     ]
-    print_result(
-        args,
-        {"data": rows},
-        "\n".join(
-            f"{row['botId']}  {row['ownerId']}  {row['wallet']}  {row['source']:12} "
-            f" {row['registeredAt']}  {'claimed' if row['claimedAt'] else 'unclaimed'}"
-            f"  {row['name']}"
-            for row in rows
-        ),
-    )
+    columns = "botId", "ownerId", "wallet", "source", "registeredAt", "claimedAt", "name"
+    print_rows(args, rows, *columns)
 
 
 @with_database
@@ -342,3 +315,236 @@ def run_post_hide(config: Config, args: Namespace) -> None:
         {"postId": args.post, "hidden": True},
         "hidden: the text is deleted and the record stays; earlier backups still contain the text",
     )
+
+
+# ---- hooks ---------------------------------------------------------------------------------------
+def add_hook_commands(hook: Commands) -> None:
+    add = add_command(hook, "add", run_hook_add, "add a hook; a webhook's secret is shown once")
+    add.add_argument("owner", metavar="OWNER")
+    add.add_argument("url", metavar="URL")
+    add.add_argument("--kind", default="webhook", help="webhook, discord, slack, telegram or ntfy")
+    add.add_argument(
+        "--events", default="post", help="post,trade,verification,coverage (default: post)"
+    )
+    add.add_argument("--bots", default="", metavar="BOT,BOT", help="default: all bots of the owner")
+    add_command(hook, "list", run_hook_list, "list all hooks, without their secrets").add_argument(
+        "--owner", metavar="ID"
+    )
+    for name, run, help in (
+        ("remove", run_hook_remove, "remove a hook"),
+        ("test", run_hook_test, "send a ping; a successful one ends a pause"),
+        ("off", run_hook_switch, "turn a hook off; its owner can't turn it back on"),
+        ("on", run_hook_switch, "turn a hook back on; it must respond to a ping first"),
+    ):
+        command = add_command(hook, name, run, help)
+        command.add_argument("hook", metavar="HOOK_ID")
+        if name != "test":
+            add_reason(command)
+
+
+@with_database
+def run_hook_add(config: Config, args: Namespace) -> None:
+    """Add a hook for an owner, and print its secret once.
+
+    The operator vouches for the receiver, so it doesn't have to respond to a ping first.
+    """
+    from accounts import hooks, owners
+
+    made = hooks.add_hook(
+        settings.lift_quotas(config),
+        owners.find_owner(args.owner),
+        args.url,
+        now_ms(),
+        args.kind,
+        _split_words(args.events),
+        _split_words(args.bots),
+        trusted=True,
+    )
+    print_result(
+        args,
+        {"hookId": made.hook.uid, "secret": made.secret},
+        f"{made.hook.uid}\n{made.secret or 'no secret'}\nThe secret won't be shown again.",
+    )
+
+
+def _split_words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+@with_database
+def run_hook_list(config: Config, args: Namespace) -> None:
+    from accounts import hooks, owners
+
+    owner = owners.find_owner(args.owner) if args.owner else None
+    rows = [show_hook(hook) for hook in hooks.list_hooks(owner)]
+    print_rows(args, rows, "hookId", "ownerId", "kind", "url", "state", "lastError")
+
+
+def show_hook(hook: "Hook") -> dict[str, object]:
+    """Return a hook as JSON, without its secret and the path of its URL."""
+    from accounts.hooks import mask_url, read_list
+
+    return {
+        "hookId": hook.uid,
+        "ownerId": hook.owner.uid if hook.owner else None,
+        "kind": hook.kind,
+        "url": mask_url(hook.url),
+        "events": read_list(hook.events),
+        "bots": read_list(hook.bots),
+        "state": hook.state,
+        "lastDeliveryAt": show_time(hook.delivered_at),
+        "lastError": hook.last_error,
+        "createdAt": show_time(hook.created_at),
+    }
+
+
+@with_database
+def run_hook_remove(config: Config, args: Namespace) -> None:
+    from accounts import acts
+
+    reason = acts.check_reason(args.reason)
+    acts.remove_hook(args.hook, acts.COMMAND_LINE, reason, now_ms())
+    print_result(args, {"hookId": args.hook, "removed": True}, "removed")
+
+
+@with_database
+def run_hook_switch(config: Config, args: Namespace) -> None:
+    from accounts import acts
+
+    on, reason = args.action == "on", acts.check_reason(args.reason)
+    acts.switch_hook(args.hook, on, acts.COMMAND_LINE, reason, now_ms())
+    print_result(args, {"hookId": args.hook, "on": on}, "on" if on else "off")
+
+
+@with_database
+def run_hook_test(config: Config, args: Namespace) -> None:
+    from accounts import hooks
+
+    hooks.ask_for_ping(args.hook, now_ms())
+    print_result(
+        args,
+        {"hookId": args.hook, "asked": True},
+        "the running server sends a ping within seconds; `hook list` shows the result",
+    )
+
+
+# ---- seasons -------------------------------------------------------------------------------------
+# The options, and the fields that they fill.
+SEASON_FIELDS = {
+    "name": ("name", "NAME", "as shown to readers"),
+    "start": ("starts_at", "TIME", "a full hour in UTC, such as 2026-12-01T00:00Z"),
+    "end": ("ends_at", "TIME", "a full hour after the start"),
+    "rule": ("rule", "RULE", "pnl (default), return or pnl_floor (worst case)"),
+    "currency": ("currency", "SYMBOL", "SOL (default) or a stablecoin"),
+    "wallets": ("wallets", "WHICH", "proven (default) or all"),
+    "min-trades": ("min_trades", "N", "sales with a known cost required for a rank (default: 3)"),
+}
+
+
+SEASON_COLUMNS = (
+    *("seasonId", "state", "startsAt", "endsAt", "rule", "currency", "wallets", "minTrades"),
+    "name",
+)
+
+
+def add_season_commands(season: Commands) -> None:
+    create = add_command(season, "create", run_season_create, "announce a season")
+    _add_fields(create, required=("name", "start", "end"))
+    add_command(season, "list", run_season_list, "all seasons, newest first")
+    change = add_command(
+        season,
+        "change",
+        run_season_change,
+        "change a season that hasn't started; omitted options stay the same",
+    )
+    cancel = add_command(season, "cancel", run_season_cancel, "cancel a season that isn't final")
+    for command in (change, cancel):
+        command.add_argument("season", metavar="SEASON")
+        add_reason(command)
+    _add_fields(change)
+
+
+def _add_fields(command: Parser, required: tuple[str, ...] = ()) -> None:
+    for option, (field, metavar, help) in SEASON_FIELDS.items():
+        command.add_argument(
+            f"--{option}", dest=field, metavar=metavar, help=help, required=option in required
+        )
+
+
+def _read_fields(args: Namespace) -> dict[str, str]:
+    """Return the given fields."""
+    given = {field: getattr(args, field) for field, *_ in SEASON_FIELDS.values()}
+    return {field: text for field, text in given.items() if text is not None}
+
+
+@contextlib.contextmanager
+def _naming_options() -> Iterator[None]:
+    """Use the option's name in an error about a field."""
+    from accounts.problem import Problem, invalid
+
+    options = {field: option for option, (field, *_) in SEASON_FIELDS.items()}
+    try:
+        yield
+    except Problem as problem:
+        told = problem.errors[0] if problem.errors else {"field": ""}
+        if told["field"] not in options:
+            raise
+        raise invalid(f"--{options[told['field']]}", told["message"]) from None
+
+
+@with_database
+def run_season_create(config: Config, args: Namespace) -> None:
+    from accounts import acts, seasons
+
+    with _naming_options():
+        made = seasons.create_season(_read_fields(args), acts.COMMAND_LINE, now_ms())
+    _print_season(config, args, made)
+
+
+@with_database
+def run_season_change(config: Config, args: Namespace) -> None:
+    from accounts import acts, seasons
+
+    reason = acts.check_reason(args.reason)
+    with _naming_options():
+        seasons.change_season(args.season, _read_fields(args), acts.COMMAND_LINE, reason, now_ms())
+    _print_season(config, args, seasons.find_season(args.season))
+
+
+@with_database
+def run_season_cancel(config: Config, args: Namespace) -> None:
+    from accounts import acts, seasons
+
+    reason = acts.check_reason(args.reason)
+    seasons.cancel_season(args.season, acts.COMMAND_LINE, reason, now_ms())
+    _print_season(config, args, seasons.find_season(args.season))
+
+
+@with_database
+def run_season_list(config: Config, args: Namespace) -> None:
+    from accounts import seasons
+
+    rows = [_show_season(one) for one in seasons.list_seasons()]
+    print_rows(args, rows, *SEASON_COLUMNS)
+
+
+def _print_season(config: Config, args: Namespace, season: "Season") -> None:
+    shown = _show_season(season)
+    link = f"{config.base_url}/seasons/{season.uid}"
+    print_result(args, {**shown, "url": link}, f"{format_rows([shown], *SEASON_COLUMNS)}\n{link}")
+
+
+def _show_season(season: "Season") -> dict[str, Any]:
+    from accounts import seasons
+
+    return {
+        "seasonId": season.uid,
+        "state": seasons.find_state(season, now_ms()),
+        "name": season.name,
+        "startsAt": show_time(season.starts_at),
+        "endsAt": show_time(season.ends_at),
+        "rule": season.rule,
+        "currency": season.symbol,
+        "wallets": season.wallets,
+        "minTrades": season.min_sales,
+    }

@@ -1,12 +1,18 @@
-"""Server commands: run, migrate, observe, rebuild."""
+"""Server commands: run, demo, migrate, observe, rebuild, mcp."""
 
 import errno
 import os
+import signal
 import socket
+import subprocess
 import sys
-from argparse import Namespace
+import time
+from argparse import SUPPRESS, Namespace
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import config as settings
 from cli import Commands, add_command, now_ms, open_database, print_result
 from config import VERSION, BadSetting, Config
 
@@ -21,6 +27,15 @@ def add_commands(commands: Commands) -> None:
         run_server,
         "update the database, then serve pages, API and background jobs",
     )
+    demo = add_command(
+        commands,
+        "demo",
+        run_demo,
+        "try everything on a recorded chain and a made-up market, in ./data-demo; every start"
+        " resets it",
+    )
+    # The child is started with this option.
+    demo.add_argument("--staged", action="store_true", help=SUPPRESS)
     add_command(commands, "migrate", run_migrate, "update the database to the newest schema")
     observe = add_command(
         commands, "observe", run_observe, "poll all wallets once now, even if a server is running"
@@ -37,6 +52,13 @@ def add_commands(commands: Commands) -> None:
     one.add_argument("--bot", metavar="ID", help="only this bot's wallets")
     one.add_argument(
         "--trader", metavar="ID", help="replay a paper trader's stored decisions instead"
+    )
+    add_command(
+        commands,
+        "mcp",
+        run_mcp,
+        "serve tools to an AI agent over stdin and stdout; set CANDOR_KEY (without it, an agent"
+        " can only register), and CANDOR_URL for an instance other than this one",
     )
 
 
@@ -208,3 +230,127 @@ def run_rebuild_trader(config: Config, args: Namespace) -> None:
     text = "\n".join(differences) or "replayed, including random entries: nothing changed"
     shown = {"trader": args.trader, "differences": differences, "changed": bool(differences)}
     print_result(args, shown, text)
+
+
+def run_mcp(config: Config, args: Namespace) -> None:
+    """Serve Model Context Protocol on standard input and output. The tools call an instance over
+    HTTP, like any other client; an instance also serves them at /mcp (web.api.mcp).
+    """
+    from accounts.problem import invalid
+
+    key = os.environ.get("CANDOR_KEY")
+    try:
+        from agents.remote import RemoteClient
+        from agents.tools import build_server
+
+        server = build_server(RemoteClient(os.environ.get("CANDOR_URL") or config.base_url, key))
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "mcp":
+            raise
+        raise invalid(
+            "mcp", "is not installed: .venv/bin/pip install --editable '.[mcp]'"
+        ) from None
+    server.run("stdio")
+
+
+# ---- the demo ------------------------------------------------------------------------------------
+# The settings in the environment that a demo keeps.
+KEPT_SETTINGS = (
+    "HOST",
+    "PORT",
+    "BASE_URL",
+    "ALLOWED_HOSTS",
+    "TRUSTED_PROXIES",
+    "THREADS",
+    "IP_LIMIT_PER_MINUTE",
+    "SELF_REGISTRATION",
+)
+# These differ from those of `run`, so that both can serve at the same time.
+DEMO_FOLDER, DEMO_PORT = "data-demo", "8010"
+
+
+def run_demo(config: Config, args: Namespace) -> int:
+    """Serve the chain, the market and the bots from this process, and the product from a child
+    process.
+    """
+    if args.staged:
+        serve_staged()
+    from demo import cast, node, stage
+    from demo.market import Market
+    from demo.stage import address_of, start_server
+
+    start, recording = int(time.time()), node.load_recording()
+    chain, market = node.Node(recording, start), Market(recording["mints"], start)
+    planned = cast.list_posts(recording)
+    environ = make_environ(os.environ, recording["venue"], address_of(start_server(chain, market)))
+    config = settings.load(environ, dotenv=None)
+    refuse_unusable_port(config)
+    print("Preparing a recorded chain, a made-up market and some bots.", flush=True)
+    stage.clear_folder(config.data_dir)
+    past = [post for post in planned if post.at < 0]
+    keys = stage.fill_database(config, recording, past, market)
+    log = config.data_dir / "server.log"
+    server = start_product(environ, log)
+    try:
+        url = f"http://127.0.0.1:{config.port}"
+        if stage.wait_for_server(server, url):
+            print(
+                f"The demo is at {config.base_url}. The chain is recorded, the market is made"
+                " up, and all times are shifted to now. Each start resets it.\nTo manage"
+                f" {cast.BOTS[0].name}, enter this recovery code at {config.base_url}/connect:"
+                f" {keys.recovery_code}\nAPI read key: {keys.read_key}\nThe server's log: {log}"
+                " (Ctrl+C stops both)",
+                flush=True,
+            )
+            coming = [post for post in planned if post.at >= 0]
+            stage.send_posts(server, url, coming, keys.publish_keys, start)
+    except KeyboardInterrupt:
+        server.terminate()
+    if server.wait() > 0:
+        print(f"the server exited with {server.returncode}: see {log}", file=sys.stderr)
+    return max(0, server.returncode)
+
+
+def serve_staged() -> None:
+    """Become the server for a prepared demo."""
+    from cli.processes import serve
+
+    serve()
+
+
+def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":
+    """Start the product as a child process that stops when this process is asked to stop."""
+    from cli.processes import find_command
+
+    with open(log, "w") as output:
+        server = subprocess.Popen(
+            [*find_command(), "demo", "--staged"],
+            env=environ,
+            stdout=output,
+            stderr=output,
+        )
+    signal.signal(signal.SIGTERM, lambda *_: server.terminate())
+    return server
+
+
+def make_environ(given: Mapping[str, str], venue: str, stand_ins: str) -> dict[str, str]:
+    """Return the server's environment.
+
+    It has the stand-ins in place of the network, and no settings of a real instance from the
+    environment or `.env`.
+    """
+    blank = dict.fromkeys(settings.NAMES - set(KEPT_SETTINGS), "")
+    own = {
+        "DATA_DIR": os.path.abspath(given.get("DATA_DIR") or DEMO_FOLDER),
+        "PORT": given.get("PORT") or DEMO_PORT,
+        "SOLANA_RPC_URLS": stand_ins,
+        "DEXSCREENER_URL": stand_ins,
+        "GECKOTERMINAL_URL": stand_ins,
+        "RPC_REQUESTS_PER_SECOND": "1000",
+        "EXTRA_SWAP_PROGRAMS": venue,
+        "OBSERVER_INTERVAL_SECONDS": "3",
+        "SCOUT_INTERVAL_SECONDS": "15",
+        "PAPER_INTERVAL_SECONDS": "5",
+        "WEB_CONCURRENCY": "1",
+    }
+    return {**given, **blank, **own}

@@ -7,8 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cli import Commands, add_command, add_group, now_ms, print_result
-from cli.people import with_database
+from cli import (
+    Commands,
+    add_command,
+    add_group,
+    now_ms,
+    print_result,
+    print_rows,
+    with_database,
+)
 from config import Config
 
 
@@ -136,15 +143,7 @@ def run_list(config: Config, args: Namespace) -> None:
         }
         for one in traders.list_traders()
     ]
-    print_result(
-        args,
-        {"data": rows},
-        "\n".join(
-            f"{row['traderId']}  {row['ownerId']}  {row['family']:14} "
-            f" {row['name']}{'  (retired)' if row['retired'] else ''}"
-            for row in rows
-        ),
-    )
+    print_rows(args, rows, "traderId", "ownerId", "family", "retired", "name")
 
 
 @with_database
@@ -268,8 +267,6 @@ def format_report(report: dict[str, Any]) -> str:
             for one in found["atCosts"]
         ],
         *_format_controls(report["controls"]),
-        *map(_format_costs, report["networkCosts"]),
-        *map(_format_venue, report["venues"]),
         "",
         "walk-forward: settings chosen on earlier data, tested on later data",
         *map(_format_fold, report["walkForward"]),
@@ -288,24 +285,6 @@ def _format_controls(controls: dict[str, Any]) -> list[str]:
         f" {_show(random['meanReturnPct'])}{_show_range(random['meanReturnInterval'], _show)}",
         f"holding SOL: return {_show(held['returnPct'])}; in dollars {_show(held['usdChangePct'])}",
     ]
-
-
-def _format_costs(costs: dict[str, Any]) -> str:
-    return (
-        f"network costs from {costs['from']}: {costs['p50Lamports']}, {costs['p75Lamports']},"
-        f" {costs['p90Lamports']} lamports (50th, 75th, 90th percentile of {costs['receipts']}"
-        f" {'own' if costs['source'] == 'own' else 'recorded'} transactions)"
-    )
-
-
-def _format_venue(venue: dict[str, Any]) -> str:
-    counts = "counts" if venue["eligible"] else "does not count"
-    if venue["p90Bps"] is None:
-        return f"fills at {venue['venue']}: not measured; {counts}"
-    return (
-        f"fills at {venue['venue']}: median error {venue['medianBps']} basis points, 90th"
-        f" percentile {venue['p90Bps']}, over {venue['receipts']} ({venue['source']}); {counts}"
-    )
 
 
 def _format_fold(fold: dict[str, Any]) -> str:

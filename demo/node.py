@@ -1,20 +1,28 @@
 """A Solana node that responds to the observer and the scout from the recording, with times shifted
-to now. Pure.
+to now.
 
-The recording (demo.recording) contains receipts from a real runtime. Slot, block time and place in
-the block are recomputed. Second `at` of the demo is its start plus `at`, and slots last 0.4 s.
+The recording contains receipts, and the bots' posts about them. A real runtime (Surfpool 1.5.0)
+executed the transactions of four bots that trade with one maker for twelve days, each marked by a
+Memo; the other wallets' receipts are made up in the same format. Slot, block time and place in the
+block are recomputed: second `at` of the demo is its start plus `at`, and slots last 0.4 s.
 Everything else is unchanged.
 """
 
 import base64
 import bisect
+import gzip
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from chain.base58 import b58decode
-from demo.recording import SLOW, SLOW_SECONDS
 
+RECORDING = Path(__file__).parent / "chain.json.gz"
+# The number of the wallet whose history loads slowly, in 15 minutes, and its node's seconds for
+# each transaction.
+SLOW, SLOW_SECONDS = 4, 0.4
 # The slot at second 0.
 START_SLOT = 480_000_000
 SYSTEM = "11111111111111111111111111111111"
@@ -46,6 +54,12 @@ class RecordedTransaction:
     receipt: JsonObject
 
 
+def load_recording() -> JsonObject:
+    with gzip.open(RECORDING) as file:
+        recording: JsonObject = json.load(file)
+    return recording
+
+
 def slot_of(at: int) -> int:
     """Return the slot `at` seconds after the demo starts. Slots last 0.4 s."""
     return START_SLOT + at * 5 // 2
@@ -55,7 +69,8 @@ def read_transactions(recording: JsonObject, start: int) -> list[RecordedTransac
     """Return the recorded transactions in order, shifted so that second 0 is the Unix time
     `start`.
     """
-    return [_read_transaction(row, start) for row in recording["transactions"]]
+    rows = sorted(recording["transactions"], key=lambda row: row["at"])
+    return [_read_transaction(row, start) for row in rows]
 
 
 def _read_transaction(row: JsonObject, start: int) -> RecordedTransaction:

@@ -184,7 +184,7 @@ def fill_database(
 def _create_bots(
     config: Config, recording: JsonObject, planned: Iterable[cast.PlannedPost], start: int
 ) -> list[influencers.NewBot]:
-    began = (start + recording["transactions"][0]["at"]) * 1000
+    began = (start + min(row["at"] for row in recording["transactions"])) * 1000
     bots = [
         influencers.create_bot(
             config,

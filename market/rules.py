@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 # A price is marked absurd if it is this many times the previous price, or this fraction of it.
@@ -24,47 +24,11 @@ KEPT_ON_PROBATION = (Retention(2 * HOUR_MS, MINUTE_MS),)
 KEPT = (Retention(30 * DAY_MS, HOUR_MS), Retention(DAY_MS, 5 * MINUTE_MS), *KEPT_ON_PROBATION)
 
 
-class Priced(Protocol):
-    """A quote, or a token with its latest quote. Prices are exact decimal text."""
-
-    @property
-    def price_sol(self) -> str | None:
-        """The price of one token in SOL, as decimal text."""
-
-    @property
-    def price_usd(self) -> str | None:
-        """The price of one token in US dollars, as decimal text."""
+# A quote, or a token with its latest quote. Prices are exact decimal text.
+Quoted: TypeAlias = Any
 
 
-class Located(Protocol):
-    """A quote, or a token with its latest quote, and its pool's address."""
-
-    @property
-    def mint(self) -> str:
-        """The mint's address."""
-
-    @property
-    def price_sol(self) -> str | None:
-        """The price of one token in SOL, as decimal text."""
-
-    @property
-    def pair(self) -> str | None:
-        """The pool's address."""
-
-
-class Tracked(Protocol):
-    """The columns that decide whether a token stays tracked."""
-
-    id: int
-    held: bool
-    tracked_at: int
-    volume24h_usd: str | None
-
-
-Row = TypeVar("Row", bound=Tracked)
-
-
-def mark_absurd(quote: Priced, before: Priced) -> str | None:
+def mark_absurd(quote: Quoted, before: Quoted) -> str | None:
     """Return why a price is implausible (`not_positive` or `jump`), or None if it isn't.
 
     `before`: the previous quote.
@@ -104,7 +68,7 @@ class FallCheck(NamedTuple):
     problem: str | None
 
 
-def find_fall(quote: Located, before: Located) -> Fall | None:
+def find_fall(quote: Quoted, before: Quoted) -> Fall | None:
     """Return how far a token's price fell in one pool since its last quote.
 
     Returns None if it didn't fall or the pool changed.
@@ -133,14 +97,14 @@ def keep_until(taken_at: int, before: int | None, tracked_at: int) -> int:
     return taken_at + next((age for age, interval in kept if is_first_of(interval)), SHORTEST_MS)
 
 
-def choose_dropped(tokens: Iterable[Row], now_ms: int, capacity: int) -> list[Row]:
+def choose_dropped(tokens: Iterable[Quoted], now_ms: int, capacity: int) -> list[Quoted]:
     """Return the tokens to stop tracking so that `capacity` remain.
 
     Tokens in open paper positions have priority, then tokens on probation, then those with the
     highest volume.
     """
 
-    def worth(token: Row) -> tuple[bool, bool, Decimal, int]:
+    def worth(token: Quoted) -> tuple[bool, bool, Decimal, int]:
         return (
             token.held,
             now_ms - token.tracked_at < PROBATION_MS,

@@ -401,9 +401,8 @@ def _read_account(
 
 def store_dropped(now_ms: int) -> None:
     """Stop tracking the tokens beyond MAX_TRACKED (market.rules.choose_dropped)."""
-    tracked: Any = Token.select(Token.id, Token.held, Token.tracked_at, Token.volume24h_usd).where(
-        Token.tracked_at.is_null(False)
-    )
+    columns = Token.id, Token.held, Token.tracked_at, Token.volume24h_usd
+    tracked = Token.select(*columns).where(Token.tracked_at.is_null(False))
     dropped = [token.id for token in choose_dropped(tracked, now_ms, MAX_TRACKED)]
     write(
         Statement(f"UPDATE token SET tracked_at = NULL WHERE id IN ({storage.mark(part)})", part)

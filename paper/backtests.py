@@ -1,4 +1,4 @@
-"""Run a recording through the engine that live traders use. Pure.
+"""Run a recording of stored snapshots through the engine that live traders use.
 
 Each set of settings has its own trader and market; all advance together, snapshot by snapshot. Some
 of them run only on the first part of the recording. Their decisions must match those on the whole
@@ -6,23 +6,26 @@ recording (the look-ahead check).
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
+import storage
 from chain.amounts import sol
 from chain.stored.summary import show_time
-from paper import engine, results
+from paper import engine, measured, results, store
 from paper.account import PIPELINE, STARTING_CASH, Account, Close, read_close
 from paper.brain import format_line
 from paper.engine import TWINS, Market, name_twin, run_heartbeat
 from paper.fills import MODEL, RECORDED_COSTS, NetworkCosts
-from paper.market import Flow, Snapshot, Token, percent
+from paper.market import Flow, Snapshot, SnapshotRow, Token, parse_snapshot, percent
 from paper.measured import RECORDED_RECEIPTS, CostsFrom, VenueError, list_eligible
-from paper.player import DiaryLine, Player
-from paper.rules import Phase
+from paper.player import DiaryLine, Faults, Player
+from paper.rules import DAY_MS, HOUR_MS, Phase
+from paper.store import find_tokens
 from paper.strategies import Strategy, show_settings
+from storage.rows import select
 
 # The number of parts of a recording. Each is evaluated with settings chosen on the earlier parts.
 FOLDS = 4
@@ -62,6 +65,74 @@ class Recording:
         return self.costs[known - 1].costs if known else RECORDED_COSTS
 
 
+# ---- stored snapshots ----------------------------------------------------------------------------
+MINUTE_MS = 60_000
+# The (maximum age, interval) of kept snapshots (market.rules.keep_until).
+KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
+MAX_SPAN_MS = 31 * DAY_MS
+PAGE = 5_000
+# Ids rise with time.
+ENDS = """
+SELECT (SELECT taken_at FROM snapshot ORDER BY id LIMIT 1),
+       (SELECT taken_at FROM snapshot ORDER BY id DESC LIMIT 1)"""
+PAGE_OF_SNAPSHOTS = f"""{store.NAMED_SNAPSHOT}
+WHERE s.id > ? AND s.taken_at >= ? ORDER BY s.id LIMIT {PAGE}"""
+
+
+def read_recording(span: range, interval_ms: int, now: int) -> Recording:
+    """Return the recording of a period (ms), at the interval at which all of its snapshots are
+    kept.
+
+    `interval_ms` is the scout's interval. Data about tokens is current, not from the time of the
+    recording.
+    """
+    grain = find_grain(span.start, interval_ms, now)
+    found = find_tokens(Faults(), store.RECORDED_TOKENS)
+    tokens = {token.mint: token for token in found.values()}
+    known = store.list_flows(span.start - DAY_MS, span.stop)
+    return Recording(
+        grain,
+        span.start,
+        span.stop,
+        tokens,
+        known,
+        _thin(_list_snapshots(span, tokens), grain),
+        tuple(measured.list_costs()),
+        tuple(measured.list_errors(now)),
+    )
+
+
+def find_grain(start: int, interval_ms: int, now: int) -> int:
+    """Return the interval (ms) at which every snapshot since `start` is still kept."""
+    kept = (distance for age, distance in KEPT if start >= now - age)
+    return max(interval_ms, next(kept, HOUR_MS))
+
+
+def find_recorded() -> range | None:
+    ((first, last),) = storage.read_rows(ENDS)
+    return None if first is None else range(first, last + 1)
+
+
+def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
+    newest: dict[str, int] = {}
+    for one in snapshots:
+        if newest.get(one.mint) != one.at // grain:
+            newest[one.mint] = one.at // grain
+            yield one
+
+
+def _list_snapshots(span: range, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
+    last = 0
+    while page := select(SnapshotRow, PAGE_OF_SNAPSHOTS, (last, span.start)):
+        for row in page:
+            if row.taken_at >= span.stop:
+                return
+            if row.mint in tokens:
+                yield parse_snapshot(row)
+        last = page[-1].id
+
+
+# ---- trials --------------------------------------------------------------------------------------
 class Point(NamedTuple):
     at: int
     equity: int

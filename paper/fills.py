@@ -73,6 +73,13 @@ VENUES = {
     "raydium": Venue("product", (Step(0, 25),)),
     "raydium/cpmm": Venue("product", (Step(0, 100),)),
 }
+# The provider's id of a venue, by the venue's name in our table of programs.
+VENUE_IDS = {
+    "pump.fun": "pumpfun",
+    "PumpSwap": "pumpswap",
+    "Raydium v4": "raydium",
+    "Raydium CPMM": "raydium/cpmm",
+}
 # Concentrated and dynamic pools, and venues that aren't in the table.
 OTHER_VENUE = Venue("uncalibrated", (Step(0, UNKNOWN_FEE_BPS),))
 

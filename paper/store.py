@@ -29,6 +29,7 @@ from paper.fills import (
     MODEL,
     ONE,
     RECORDED_COSTS,
+    VENUE_IDS,
     WRITE_OFFS,
     Fill,
     Memory,
@@ -48,7 +49,6 @@ from paper.market import (
     parse_snapshot,
     price_of,
 )
-from paper.measured import VENUE_IDS
 from paper.player import (
     REFUSAL_MS,
     Faults,
@@ -74,6 +74,7 @@ from paper.tables import (
     SeenFlow,
     Trader,
 )
+from storage.rows import read as read_rows
 from storage.rows import select, select_value, write_marks
 
 # ---- statements and rows -------------------------------------------------------------------------
@@ -84,6 +85,8 @@ SUSPECT = ("under_review", "upheld")
 # The columns with JSON.
 JSON = {"marks", "costs", "facts"}
 Columns = dict[str, Any]
+# A named tuple of a statement's columns.
+Row = Any
 Kind = TypeVar("Kind")
 
 
@@ -146,30 +149,6 @@ RECORDED_TOKENS = f"""{_TOKEN}
 WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
 
-class TraderRow(NamedTuple):
-    """A trader with an open account period, which is its own or a twin's."""
-
-    id: int
-    handle: str
-    family: str
-    settings: str
-    adaptive: str
-    version: int
-    created_at: int
-    period: int
-    twin: int
-    starting_cash: int
-    cash: int
-    lost_fees: int
-    peak: int
-    day: int
-    day_equity: int
-    phase: str
-    next_order: int
-    next_position: int
-    tickets: str
-
-
 # Each trader comes before its twins.
 TRADERS = """
 SELECT t.id, t.handle, t.family, t.settings, t.adaptive, t.version, t.created_at, p.id AS period,
@@ -177,25 +156,6 @@ SELECT t.id, t.handle, t.family, t.settings, t.adaptive, t.version, t.created_at
        p.next_order, p.next_position, p.tickets
 FROM trader t JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL
 WHERE t.retired_at IS NULL ORDER BY t.id, p.twin"""
-
-
-class CloseRow(NamedTuple):
-    """A closed position. Times are in ms, money is in lamports, and `marks` is JSON."""
-
-    period: int
-    trader: int
-    twin: int
-    number: int
-    mint: str
-    symbol: str
-    opened_at: int
-    closed_at: int
-    reason: str
-    gross: int
-    net: int
-    spent: int
-    pipeline: str
-    marks: str
 
 
 CLOSES = """
@@ -206,17 +166,6 @@ FROM position c JOIN period p ON p.id = c.period_id
 WHERE c.closed_at >= ? ORDER BY c.closed_at, c.id"""
 
 
-class RememberedRow(NamedTuple):
-    """A diary line that a trader still needs."""
-
-    trader: int
-    twin: int
-    kind: str
-    at: int
-    mint: str | None
-    facts: str
-
-
 REMEMBERED = """
 SELECT p.trader_id AS trader, p.twin, d.kind, d.at, d.mint, d.facts
 FROM diary_entry d JOIN period p ON p.id = d.period_id
@@ -224,32 +173,9 @@ WHERE d.kind = 'pause' AND d.at >= ? OR d.kind = 'refusal' AND d.at >= ?
 ORDER BY d.id"""
 
 
-class ReviewRow(NamedTuple):
-    """A review with its account. `reasons` is JSON."""
-
-    trader: int
-    twin: int
-    period: int
-    state: str
-    reasons: str
-
-
 REVIEWS = """
 SELECT p.trader_id AS trader, p.twin, r.period_id AS period, r.state, r.reasons
 FROM review r JOIN period p ON p.id = r.period_id ORDER BY r.id"""
-
-
-class UnpostedRow(NamedTuple):
-    """A diary line that wasn't considered for a post yet, with its trader and persona."""
-
-    id: int
-    trader: int
-    handle: str
-    voice: str
-    kind: str
-    at: int
-    mint: str | None
-    facts: str
 
 
 UNPOSTED = """
@@ -352,22 +278,6 @@ def list_fills(sql: str, *values: int) -> list[StoredFill]:
 LATE_MS = 300_000
 
 
-class TradedRow(NamedTuple):
-    """A purchase or sale by an observed wallet, with the stored entry if there is one.
-
-    `trade` and `bot` are uids. `block_time` is in seconds.
-    """
-
-    trade: str
-    mint: str
-    owner: int
-    wallet: str
-    bot: str
-    side: str
-    block_time: int
-    entry: bytes | None
-
-
 # This also avoids reading the entries of flows that are already stored.
 UNSEEN = f"""
 SELECT t.uid AS trade, n.address AS mint, b.owner_id AS owner, w.address AS wallet, b.uid AS bot,
@@ -405,7 +315,7 @@ def see_flows(since: int, first_snapshot: int, now: int) -> None:
     If a copied bot traded a token without a cached price, the reserves in its transaction become a
     snapshot.
     """
-    rows = select(TradedRow, UNSEEN, (since // 1000,))
+    rows = read_rows(UNSEEN, (since // 1000,))
     fresh = [
         show(
             row,
@@ -431,7 +341,7 @@ def list_copied() -> set[str]:
     return {orjson.loads(settings)["bot"] for (settings,) in storage.read_rows(COPIERS)}
 
 
-def find_reserves(rows: Iterable[TradedRow], now: int) -> dict[str, SeenReserves]:
+def find_reserves(rows: Iterable[Row], now: int) -> dict[str, SeenReserves]:
     """Return, by mint, the last pools in which copied bots traded tokens without a cached price."""
     bots = list_copied()
     found = {
@@ -448,7 +358,7 @@ def find_reserves(rows: Iterable[TradedRow], now: int) -> dict[str, SeenReserves
     return {mint: one for mint, one in found.items() if (mint,) not in priced}
 
 
-def _read_reserves(row: TradedRow) -> SeenReserves | None:
+def _read_reserves(row: Row) -> SeenReserves | None:
     entry = _read_entry(row)
     pool = unpack_pool(entry.pool) if entry and entry.mint == row.mint else ""
     if entry is None or isinstance(pool, str) or not pool.after.raw or row.mint in entry.created:
@@ -462,7 +372,7 @@ def _read_reserves(row: TradedRow) -> SeenReserves | None:
     return SeenReserves(row.mint, decimals, text, held, VENUE_IDS.get(pool.venue), stored)
 
 
-def _read_entry(row: TradedRow) -> Entry | None:
+def _read_entry(row: Row) -> Entry | None:
     try:
         return Entry.load("", 0, None, row.entry) if row.entry is not None else None
     except UNREADABLE:
@@ -470,7 +380,7 @@ def _read_entry(row: TradedRow) -> Entry | None:
         return None
 
 
-def find_sold_bps(row: TradedRow) -> int:
+def find_sold_bps(row: Row) -> int:
     """Return the sold share of a wallet's holdings in basis points, rounded up. If it is unknown,
     return all of it.
     """
@@ -553,7 +463,7 @@ def load_memories(market: Market, now: int) -> None:
     since = now - FORGOTTEN_MS - DAY_MS
     known = select(SnapshotRow, LAST_SNAPSHOTS, (since,))
     snapshots = {row.id: parse_snapshot(row) for row in known}
-    handles = {row.id: row.handle for row in select(TraderRow, TRADERS)}
+    handles = {row.id: row.handle for row in read_rows(TRADERS)}
     for trader, twin, _, _, done in list_fills(REMEMBERED_FILLS, since):
         snapshot = snapshots.get(done.snapshot)
         if snapshot is None or (twin and trader not in handles):
@@ -580,8 +490,8 @@ def _read_checks(checks: str | None) -> tuple[Check, ...]:
     return tuple(Check(one["key"], one["status"]) for one in orjson.loads(checks or "[]"))
 
 
-def list_trader_rows() -> dict[int, TraderRow]:
-    return {row.id: row for row in select(TraderRow, TRADERS) if not row.twin}
+def list_trader_rows() -> dict[int, Row]:
+    return {row.id: row for row in read_rows(TRADERS) if not row.twin}
 
 
 def load_traders(
@@ -597,11 +507,11 @@ def load_traders(
     """
     positions = _group(PaperPosition, PaperPosition.closed_at.is_null())
     orders = _group(PaperOrder, PaperOrder.state == "open")
-    reviews = select(ReviewRow, REVIEWS)
+    reviews = read_rows(REVIEWS)
     # The state of the last review in each period.
     states = {review.period: review.state for review in reviews}
     loaded: dict[AccountKey, Player] = {}
-    for row in select(TraderRow, TRADERS):
+    for row in read_rows(TRADERS):
         if row.id not in skipped:
             with faults.isolate(row.id):
                 handle = name_twin(row.handle, row.twin) if row.twin else row.handle
@@ -621,8 +531,8 @@ def load_traders(
         own = loaded.get((ident, 0))
         if twin and own:
             own.twins.append(trader)
-    closes = select(CloseRow, CLOSES, (now - 2 * LOOK_BACK_MS,))
-    lines = select(RememberedRow, REMEMBERED, (now - LOOK_BACK_MS - DAY_MS, now - REFUSAL_MS))
+    closes = read_rows(CLOSES, (now - 2 * LOOK_BACK_MS,))
+    lines = read_rows(REMEMBERED, (now - LOOK_BACK_MS - DAY_MS, now - REFUSAL_MS))
     _remember(loaded, faults, reviews, remember_review)
     _remember(loaded, faults, closes, partial(remember_close, states))
     _remember(loaded, faults, lines, remember_line)
@@ -637,7 +547,7 @@ def _group(model: Any, condition: Any) -> Mapping[int, Sequence[Columns]]:
 
 
 def _read_trader(
-    row: TraderRow, handle: str, strategy: Strategy, account: Account, reviewed: bool
+    row: Row, handle: str, strategy: Strategy, account: Account, reviewed: bool
 ) -> Player:
     return Player(
         row.id,
@@ -677,7 +587,7 @@ def _remember(
                 remember(trader, row)
 
 
-def remember_review(trader: Player, review: ReviewRow) -> None:
+def remember_review(trader: Player, review: Row) -> None:
     """Add the keys of a review. The topics of the open period's last review are open."""
     keys = {reason["key"] for reason in orjson.loads(review.reasons)}
     trader.review_keys |= keys
@@ -685,13 +595,13 @@ def remember_review(trader: Player, review: ReviewRow) -> None:
         trader.review_topics = {topic_of(key) for key in keys}
 
 
-def remember_close(states: Mapping[int, str], trader: Player, row: CloseRow) -> None:
+def remember_close(states: Mapping[int, str], trader: Player, row: Row) -> None:
     ident = public_id(trader.handle, "close", row.number)
     marks, reviewed = orjson.loads(row.marks), states.get(row.period) in SUSPECT
     trader.closes.append(read_close(ident, row, marks, reviewed=reviewed))
 
 
-def remember_line(trader: Player, row: RememberedRow) -> None:
+def remember_line(trader: Player, row: Row) -> None:
     facts = orjson.loads(row.facts)
     if row.kind == "refusal":
         trader.refused[refusal_key(facts["reason"], row.mint)] = row.at
@@ -867,8 +777,8 @@ def _pin_snapshots(traders: Sequence[Player]) -> None:
     market_store.replace_held({mint for (mint,) in storage.read_rows(HELD)})
 
 
-def list_unposted(limit: int) -> list[UnpostedRow]:
-    return select(UnpostedRow, UNPOSTED, (limit,))
+def list_unposted(limit: int) -> list[Row]:
+    return read_rows(UNPOSTED, (limit,))
 
 
 def read_post_history(trader: int, limit: int) -> tuple[int, list[str]]:

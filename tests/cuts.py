@@ -35,7 +35,7 @@ from models import Attachment, Bot, Key, Post
 from notify import client, outbox
 from operate import backups, copy, doctor, schema
 from storage import files, key_files, tree
-from web.site import notices
+from web.site import facts
 
 # Memory instead of a disk, if available.
 FAST = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
@@ -331,7 +331,7 @@ class Delivering(Scenario):
             return client.Answer(204, None)
 
         with opened(settings), mock.patch.object(outbox, "HOST_SECONDS", 0.0):
-            made = outbox.Outbox(settings, lambda *a: notices.list_notices("http://x", *a), send)
+            made = outbox.Outbox(settings, lambda *a: facts.list_notices("http://x", *a), send)
             made._load()
             while not self.is_done():
                 made._dispatch(NOW * 2)

@@ -21,7 +21,7 @@ from storage import database
 from web.api import leaderboard, legacy, paging, timeline
 from web.api.leaderboard import RECORDS
 from web.site import tokens
-from web.site.admin import queries as lists
+from web.site.admin import lists
 
 # Words in most posts, and two words that never share a post (bench/_seed.py).
 COMMON = "the a took bought for looks here sold"

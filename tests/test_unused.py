@@ -13,7 +13,7 @@ MODULES = [path.read_text() for path in sorted((ROOT / "web").rglob("*.py"))]
 # Modules whose words become classes: the sides of a drawing, the sign of a number.
 GIVING = [
     (ROOT / "web" / "site" / name).read_text()
-    for name in ("charts.py", "figures.py", "pictures.py")
+    for name in ("charts.py", "figures.py", "pictures.py", "paper_pages.py")
 ]
 # The sides of a trade come out of the database.
 SIDES = {"buy", "sell"}

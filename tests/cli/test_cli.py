@@ -139,7 +139,7 @@ def test_wallet_voice_and_retirement_have_commands(cli):
 def test_output_without_json_is_text(cli):
     code, out, err = cli("bot", "create", "--name", "Ada")
     assert code == 0 and "cnd_pub_" in out and "shown again" in out and err == ""
-    assert cli("bot", "list")[1].strip().endswith("Ada") and "active" in cli("key", "list")[1]
+    assert cli("bot", "list")[1].strip().endswith("Ada") and "publish" in cli("key", "list")[1]
 
 
 @pytest.mark.parametrize(

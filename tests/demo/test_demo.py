@@ -13,7 +13,6 @@ import time
 import urllib.request
 import xml.etree.ElementTree as ET
 from collections import Counter
-from decimal import Decimal
 from pathlib import Path
 
 import orjson
@@ -28,9 +27,8 @@ from accounts import posts
 from bench._ports import find_port, wait_for
 from chain import rpc
 from demo import cast, stage
-from demo.market import BY_SYMBOL, TOKENS, Market, price
-from demo.node import BadCall, Node
-from demo.recording import SLOW, SLOW_SECONDS, load_recording
+from demo.market import TOKENS, Market
+from demo.node import SLOW, SLOW_SECONDS, BadCall, Node, load_recording
 from market.providers import parse_list, parse_pairs, parse_pools
 from observer import Observer, observe_once
 from operate import backups, instance
@@ -46,14 +44,17 @@ END = 9_100
 
 # Transactions of the wallet whose history loads slowly, and how many of them the node gives here.
 SLOW_COUNT, SLOW_GIVEN = 60, 21
-# Seconds until what never comes is given up: of a processor that fifteen others want, too, a start
-# gets little in a minute.
+# Seconds to wait for a start on a busy machine.
 PATIENCE = 300
 
 
 @pytest.fixture(scope="module")
 def recording():
-    return load_recording(slow_count=SLOW_COUNT)
+    """The recording with the first SLOW_COUNT transactions of the slow wallet."""
+    whole = load_recording()
+    slow = [row for row in whole["transactions"] if row["who"] == SLOW]
+    others = [row for row in whole["transactions"] if row["who"] != SLOW]
+    return {**whole, "transactions": others + slow[:SLOW_COUNT]}
 
 
 @pytest.fixture(scope="module")
@@ -108,9 +109,7 @@ def set_up(folder, chain, recording):
         },
         dotenv=None,
     )
-    lines = [
-        line for line in cast.plan_posts(chain.transactions, recording["mints"]) if line.at < 0
-    ]
+    lines = [line for line in cast.list_posts(recording) if line.at < 0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "PAST_SECONDS", 600)
         keys = stage.fill_database(given, recording, lines, market)
@@ -163,7 +162,7 @@ def test_ledgers_end_with_the_nodes_balances(db, settings, chain, recording):
         assert {one["mint"]: one["amountRaw"] for one in orjson.loads(wallet.positions)} == held
     kinds = Counter(kind for (kind,) in models.Trade.select(models.Trade.kind).tuples())
     told = Counter(row["kind"] for row in recording["transactions"] if row["who"] < SLOW)
-    # demo.recording adds two purchases, one of them unexplained, a sale and a round trip.
+    # Made-up receipts: two purchases, one of them unexplained, a sale and a round trip.
     assert (kinds["buy"], kinds["sell"], kinds["swap"], kinds["failed"]) == (
         told["buy"] + 2,
         told["sell"] + 1,
@@ -177,23 +176,6 @@ def test_ledgers_end_with_the_nodes_balances(db, settings, chain, recording):
     beside = models.Trade.select().where(models.Trade.beside_sol > 0)
     assert [trade.beside_sol for trade in beside] == [250_000_000]
     assert not models.Wallet.select().where(models.Wallet.imbalance != 0).exists()
-
-
-def test_trades_match_market_prices(chain, recording):
-    symbols = {mint: symbol for symbol, mint in recording["mints"].items()}
-    seen = 0
-    for row in chain.transactions:
-        if row.kind in ("buy", "sell"):
-            facts, mint = cast._read_facts(row, symbols)
-            moved = cast._read_change(row).tokens
-            whole = Decimal(abs(moved[mint])).scaleb(-BY_SYMBOL[facts["symbol"]].decimals)
-            # Below, fees, tips and rent of a few thousandths of a SOL weigh.
-            if Decimal(facts["paid"]) > Decimal("0.2"):
-                assert float(Decimal(facts["paid"]) / whole) == pytest.approx(
-                    price(BY_SYMBOL[facts["symbol"]], row.at), rel=0.03
-                )
-                seen += 1
-    assert seen > 200
 
 
 def test_the_recording_is_small():
@@ -227,16 +209,6 @@ def test_signature_pages_are_consecutive(chain, recording):
     assert listed == [row.signature for row in reversed(chain.transactions) if wallet in row.keys]
 
 
-def test_an_invalid_call_is_an_error(chain):
-    for method, params in (
-        ("getRich", []),
-        ("getTransaction", []),
-        ("getSignaturesForAddress", ["x", {"before": "unknown"}]),
-    ):
-        with pytest.raises(BadCall):
-            chain.answer(method, params, 0)
-
-
 def test_the_fake_market_uses_the_providers_formats(recording):
     market = Market(recording["mints"], START)
     for at in (0, 300, 3_000):
@@ -253,8 +225,8 @@ def test_the_fake_market_uses_the_providers_formats(recording):
     assert any(token.created_at > 0 for token in TOKENS)
 
 
-def test_every_demo_post_is_accepted_by_the_api(chain, recording):
-    lines = cast.plan_posts(chain.transactions, recording["mints"])
+def test_every_post_is_one_the_interface_takes(recording):
+    lines = cast.list_posts(recording)
     assert [line.at for line in lines] == sorted(line.at for line in lines)
     assert len({(line.bot, line.fields["eventId"]) for line in lines}) == len(lines)
     for line in lines:

@@ -508,7 +508,7 @@ def test_a_damaged_cache_file_is_replaced_and_none_is_required(tmp_path, monkeyp
 # ---- the command line ----------------------------------------------------------------------------
 def test_the_exit_code_tells_the_verdict(watched, chain, monkeypatch, capsys, tmp_path):
     import app
-    from cli import audit as command
+    from cli import evidence as command
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "nowhere"))

@@ -396,11 +396,6 @@ def test_invalid_responses_are_described_without_the_address(market, session, ho
     assert "127.0.0.1" not in str(raised.value) and raised.value.wait_seconds is None
 
 
-def test_an_unreachable_provider_is_a_fetch_error(session):
-    with pytest.raises(FetchError, match="could not be reached"):
-        fetch_json(session, "http://127.0.0.1:9/")
-
-
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_429_gives_the_time_to_wait(market, session, status):
     for header, low, high in (

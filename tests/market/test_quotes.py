@@ -53,7 +53,7 @@ def table(now, sort="age", filter="all"):
 
 
 def symbols(now, *query):
-    return [row["symbol"] for row in table(now, *query).rows]
+    return [row["symbol"] for row in table(now, *query)["rows"]]
 
 
 def test_a_change_compares_the_price_now_with_the_one_stored_then(service, now):
@@ -63,7 +63,7 @@ def test_a_change_compares_the_price_now_with_the_one_stored_then(service, now):
     # Too late for five minutes ago, and doubted.
     remember(token, now - 4 * MINUTE_MS, "9.00")
     remember(token, now - 5 * MINUTE_MS, "9.00", absurd="jump")
-    (row,) = table(now).rows
+    (row,) = table(now)["rows"]
     # 1.50 / 1.20 and 1.50 / 2.00
     assert row["changes"] == {"change5m": Decimal(25), "change1h": Decimal(-25)}
 
@@ -71,13 +71,13 @@ def test_a_change_compares_the_price_now_with_the_one_stored_then(service, now):
 @pytest.mark.parametrize("more", [{"quoted_at": 1}, {"absurd": "jump"}, {"price_usd": None}])
 def test_a_doubtful_price_gives_no_change(service, now, more):
     remember(track("old", now, **more), now - 6 * MINUTE_MS, "1.20")
-    (row,) = table(now).rows
+    (row,) = table(now)["rows"]
     assert row["changes"] == {"change5m": None, "change1h": None}
 
 
 def test_an_old_price_is_not_used_for_another_time(service, now):
     remember(track("gap", now), now - 15 * MINUTE_MS, "1.20")
-    assert table(now).rows[0]["changes"]["change5m"] is None
+    assert table(now)["rows"][0]["changes"]["change5m"] is None
 
 
 def test_rows_sort_by_number_with_unknown_last(service, now):
@@ -105,7 +105,7 @@ def test_failures_come_first_and_counts_are_not_checks(service, now):
     assert symbols(now, "checks") == ["bad", "new", "fine"]
     assert symbols(now, "age", "no_failures") == ["new", "fine"]
     assert symbols(now, "age", "all_pass") == ["fine"]
-    bad, fine = table(now, "checks").rows[0], table(now, "checks").rows[2]
+    bad, fine = table(now, "checks")["rows"][0], table(now, "checks")["rows"][2]
     assert [one["status"] for one in bad["checks"]] == ["fail", "warn"]
     assert [one["key"] for one in fine["facts"]] == ["supply"] and fine["counts"]["pass"] == 1
 
@@ -116,7 +116,7 @@ def test_a_daily_chart_needs_four_hourly_prices(service, now, monkeypatch, hours
     token = track("few", now)
     for hour in range(hours):
         remember(token, now - hour * 60 * MINUTE_MS, f"1.{hour}")
-    assert len(table(now).rows[0]["prices"]) == hours
+    assert len(table(now)["rows"][0]["prices"]) == hours
     page = service.get("/market")
     assert ('class="spark"' in page.text) is is_drawn
     assert ("– too few prices" in text_of(page)) is not is_drawn

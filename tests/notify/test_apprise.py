@@ -16,7 +16,7 @@ import storage
 from accounts import hooks
 from accounts.problem import Problem
 from accounts.tables import Hook
-from cli.hooks import show_hook
+from cli.people import show_hook
 from notify import apprising, messages, outbox, plan
 from notify.client import Answer
 

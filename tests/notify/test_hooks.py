@@ -24,7 +24,7 @@ from notify import client, messages, outbox, plan
 from notify.messages import Event, Message
 from storage.arrivals import store_arrival
 from web.api import stream
-from web.site import notices, words
+from web.site import facts, words
 
 DAY_MS = 24 * 3600 * 1000
 WEBHOOK = messages.Receiver("hook_1", "webhook", "https://x.example/in", "whsec_c2VjcmV0")
@@ -68,7 +68,7 @@ def delivering(private, monkeypatch):
 
     def start():
         made = outbox.Outbox(
-            private.config, functools.partial(notices.list_notices, private.config.base_url)
+            private.config, functools.partial(facts.list_notices, private.config.base_url)
         )
 
         def work():
@@ -279,7 +279,7 @@ def test_hooks_of_one_host_take_turns(private, clock):
         told.append(message.url.rpartition("/")[2])
         return client.Answer(204, None)
 
-    read = functools.partial(notices.list_notices, private.config.base_url)
+    read = functools.partial(facts.list_notices, private.config.base_url)
     made = outbox.Outbox(private.config, read, send, start=lambda work: work())
     deliver_each_second(made, clock, 9)
     assert told == ["ada", "otto", "ada", "otto", "ada", "ada", "ada", "ada"]
@@ -297,7 +297,7 @@ def test_a_host_is_the_same_however_its_address_is_written(private, clock):
         told.append(clock.now)
         return client.Answer(204, None)
 
-    read = functools.partial(notices.list_notices, private.config.base_url)
+    read = functools.partial(facts.list_notices, private.config.base_url)
     made = outbox.Outbox(private.config, read, send, start=lambda work: work())
     deliver_each_second(made, clock, 4)
     assert told == [1_000.0, 1_001.0, 1_002.0]
@@ -519,7 +519,7 @@ def test_coverage_changes_go_to_hooks_and_not_to_the_stream(private, delivering,
     assert sent["data"]["coverage"]["state"] == "complete"
     with storage.database.connection_context():
         newest = row(hook).delivered
-        [told] = notices.list_notices("https://c.example", newest - 1, 9)
+        [told] = facts.list_notices("https://c.example", newest - 1, 9)
         [streamed] = stream.read_events("secret", "https://c.example", newest - 1, 9)
     assert messages.write_text(told, "https://c.example") == (
         f"Nell: complete history\nhttps://c.example/bots/{bot.bot.uid}?tab=trades"
@@ -548,7 +548,7 @@ def test_messages_state_what_the_chain_shows(private):
             {"eventId": "e", "body": "Took profit.", "signature": signature("sale")}
         )
         posts.publish(bot.bot.id, body, NOW)
-        told = notices.list_notices("https://c.example", 0, 9)
+        told = facts.list_notices("https://c.example", 0, 9)
     texts = {one.kind: messages.write_text(one, "https://c.example") for one in told}
     deed = "Sold 1 " + words.short(address("mint")) + " for 0.005 SOL · +0.004 SOL (+400%)"
     assert texts["trade"].startswith(f"Nell: {deed}")
@@ -666,7 +666,7 @@ def test_a_test_requested_during_a_delivery_is_sent_too(private, clock):
             client.Answer(500, "returned HTTP 500") if len(sent) == 1 else client.Answer(204, None)
         )
 
-    read = functools.partial(notices.list_notices, private.config.base_url)
+    read = functools.partial(facts.list_notices, private.config.base_url)
     box = outbox.Outbox(private.config, read, send, start=lambda work: work())
     deliver_each_second(box, clock, 9)
     assert sent == [(1_000.0, "post"), (1_006.0, "ping"), (1_007.0, "post")]

@@ -92,16 +92,6 @@ def test_results_are_grouped_by_token_and_by_reason():
 
 
 # ---- what is stored ------------------------------------------------------------------------------
-def test_marks_are_hourly_after_a_day(db):
-    period = accounts.create_trader("Ada", "momentum", NOW).trader.periods.get()
-    old, new = NOW // HOUR_MS * HOUR_MS - 2 * DAY_MS, NOW // HOUR_MS * HOUR_MS
-    for at in (old, old + 600_000, old + HOUR_MS, new, new + 600_000):
-        EquityMark.create(period=period, at=at, equity=1, held=0)
-    store.thin_out(NOW)
-    kept = [one.at for one in EquityMark.select().order_by(EquityMark.at)]
-    assert kept == [old, old + HOUR_MS, new, new + 600_000]
-
-
 def test_an_hour_without_a_mark_at_its_beginning_keeps_the_first(db):
     """The service ran from twenty past to ten to, two days ago; another account all of the hour."""
     late, whole = (

@@ -151,17 +151,6 @@ def test_a_pause_ends_on_time_and_counts_positions_opened_in_it():
         ]
 
 
-def test_a_days_equity_is_that_of_its_first_heartbeat():
-    one = trader()
-    midnight = START - START % DAY + DAY
-    engine.run_heartbeat(one, midnight)
-    one.account.cash -= SOL
-    engine.run_heartbeat(one, midnight + DAY - 1)
-    assert (one.day, one.day_equity) == (midnight // DAY, 10 * SOL)
-    engine.run_heartbeat(one, midnight + DAY)
-    assert (one.day, one.day_equity) == (midnight // DAY + 1, 9 * SOL)
-
-
 def test_guarded_start_ends_with_a_summary():
     """Not while a review is open; the day of the beat counts."""
     for reviewed in (True, False):

@@ -14,7 +14,7 @@ from accounts import backtests as asked
 from accounts.backtests import write_table
 from accounts.problem import Problem
 from market.tables import Snapshot
-from paper import backtests, recordings, results
+from paper import backtests, results
 from paper.account import Close
 from paper.account import Position as Held
 from paper.backtests import COLUMNS, Recording, show_backtest
@@ -23,7 +23,6 @@ from paper.fills import RECORDED_COSTS, NetworkCosts
 from paper.market import Flow, View
 from paper.measured import CostsFrom, VenueError
 from paper.player import DiaryLine
-from paper.rules import Phase
 from paper.strategies import Enter, Momentum, show_settings
 from paper.tables import NetworkCost, PaperFill, PaperOrder, PaperPosition, SeenFlow
 
@@ -51,9 +50,9 @@ def test_a_backtest_matches_the_job(db, settings, monkeypatch):
     stage = Stage(settings).list_token()
     stage.trader(start="standard")
     stage.play(RISE)
-    span = recordings.find_recorded()
+    span = backtests.find_recorded()
     assert span == range(START, START + 21 * MINUTE + 1)
-    recording = recordings.read_recording(span, MINUTE, stage.now)
+    recording = backtests.read_recording(span, MINUTE, stage.now)
     trader = backtests.run_backtest(recording, [Momentum()]).shown.trader
     orders = [(one.number, one.side, one.decided_on) for one in PaperOrder.select()]
     assert len(orders) == 2 and orders == [
@@ -83,12 +82,12 @@ def test_a_backtest_stores_nothing(db, settings):
 
 def test_older_snapshots_are_played_at_their_kept_spacing(db, settings):
     hour = 60 * MINUTE
-    assert recordings.find_grain(START, MINUTE, START + 2 * hour) == MINUTE
-    assert recordings.find_grain(START, MINUTE // 6, START + hour // 2) == MINUTE // 6
-    assert recordings.find_grain(START, MINUTE // 6, START + hour // 2 + 1) == MINUTE
-    assert recordings.find_grain(START, MINUTE, START + 2 * hour + 1) == 5 * MINUTE
-    assert recordings.find_grain(START, MINUTE, START + 24 * hour + 1) == hour
-    assert recordings.find_grain(START, 2 * hour, START + 24 * hour + 1) == 2 * hour
+    assert backtests.find_grain(START, MINUTE, START + 2 * hour) == MINUTE
+    assert backtests.find_grain(START, MINUTE // 6, START + hour // 2) == MINUTE // 6
+    assert backtests.find_grain(START, MINUTE // 6, START + hour // 2 + 1) == MINUTE
+    assert backtests.find_grain(START, MINUTE, START + 2 * hour + 1) == 5 * MINUTE
+    assert backtests.find_grain(START, MINUTE, START + 24 * hour + 1) == hour
+    assert backtests.find_grain(START, 2 * hour, START + 24 * hour + 1) == 2 * hour
     stage = Stage(settings).list_token().list_token("MintB")
     # Ids have gaps where snapshots were thinned.
     for _ in range(40):
@@ -97,7 +96,7 @@ def test_older_snapshots_are_played_at_their_kept_spacing(db, settings):
         stage.round += 1
     Snapshot.delete().where(Snapshot.id.in_([1, 2, 5, 40])).execute()
     span = range(START + 7 * MINUTE, START + 31 * MINUTE)
-    found = list(recordings.read_recording(span, MINUTE, START + 3 * hour).snapshots)
+    found = list(backtests.read_recording(span, MINUTE, START + 3 * hour).snapshots)
     assert [(one.mint[-1], (one.at - START) // MINUTE) for one in found] == [
         *(("A", 7), ("B", 7), ("A", 10), ("B", 10), ("A", 15), ("B", 15), ("A", 20), ("B", 20)),
         *(("A", 25), ("B", 25), ("A", 30), ("B", 30)),
@@ -130,8 +129,8 @@ def test_measured_costs_and_venues_are_used(db, settings):
             at=stage.now, p50=number, p75=8, p90=9, rent=None, receipts=40, since=START
         )
         stage.round += 1
-    span = recordings.find_recorded()
-    recording = recordings.read_recording(span, MINUTE, stage.now)
+    span = backtests.find_recorded()
+    recording = backtests.read_recording(span, MINUTE, stage.now)
     assert [(one.at, one.costs.p50, one.receipts) for one in recording.costs] == [
         (START + number * MINUTE, number, 40) for number in range(3)
     ]
@@ -314,21 +313,6 @@ def test_settings_are_chosen_by_the_mean_return_of_at_least_three_closes():
     poor, fair, good = (closes(*[(net, 100)] * 3) for net in (-1, 2, 3))
     assert [backtests.choose(one) for one in ([poor, fair, good], [good, fair, good])] == [2, 0]
     assert [backtests.choose(one) for one in ([[], poor, []], [[], good[:2]])] == [1, 0]
-
-
-def test_a_player_starts_empty_and_sees_nothing_later():
-    flows = {"A": tuple(Flow(1, "w", "buy", START + at) for at in (8, 9, 10))}
-    told = recording_of(["0.001"] * 5, flows=flows)
-    player = backtests.Trial.prepare(told, closes_at(2), "guarded", START + 9)
-    assert player.market.flows == {"A": flows["A"][:1]}
-    assert player.market.tokens == {"A": token()} and player.market.interval_ms == MINUTE
-    assert player.market.eligible is None and player.until == START + 9
-    for one in (player.trader, *player.trader.twins):
-        assert (one.id, one.account.cash, one.strategy) == (1, 10 * SOL, closes_at(2))
-    assert player.trader.phase == Phase("guarded", START)
-    handles = [twin.handle for twin in player.trader.twins]
-    assert handles == ["backtest|random1", "backtest|random2", "backtest|random3"]
-    assert player.spacing_ms == 5 * MINUTE // backtests.MAX_POINTS and player.curve == []
 
 
 @pytest.mark.parametrize("length, cuts, percent", [(1, [0, 0, 0], 0), (200, [50, 100, 150], 2)])
@@ -580,23 +564,23 @@ def test_flows_are_read_from_a_day_before_to_the_end(db, settings):
     for number, at in enumerate(moments):
         about = {"trade": f"t{number}", "mint": "MintA", "wallet": "w", "side": "buy"}
         SeenFlow.create(owner=1, at=at, first_snapshot=5, **about)
-    recording = recordings.read_recording(span, MINUTE, span.stop)
+    recording = backtests.read_recording(span, MINUTE, span.stop)
     assert recording.flows == {
         "MintA": tuple(Flow(1, "w", "buy", at, 5) for at in (START - DAY, span.stop - 1))
     }
 
 
 def test_snapshots_are_read_in_pages_for_known_tokens(db, settings, monkeypatch):
-    monkeypatch.setattr(recordings, "PAGE", 2)
-    smaller = recordings.PAGE_OF_SNAPSHOTS.replace("LIMIT 5000", "LIMIT 2")
-    monkeypatch.setattr(recordings, "PAGE_OF_SNAPSHOTS", smaller)
+    monkeypatch.setattr(backtests, "PAGE", 2)
+    smaller = backtests.PAGE_OF_SNAPSHOTS.replace("LIMIT 5000", "LIMIT 2")
+    monkeypatch.setattr(backtests, "PAGE_OF_SNAPSHOTS", smaller)
     stage = Stage(settings).list_token().list_token("MintB")
     made = []
     for mint in ("MintA", "MintB", "MintA", "MintA", "MintA", "MintA"):
         made.append(stage.snapshot(mint).id)
         stage.round += 1
     span = range(START + MINUTE, START + 5 * MINUTE)
-    found = recordings._list_snapshots(span, {"MintA": token()})
+    found = backtests._list_snapshots(span, {"MintA": token()})
     assert [one.id for one in found] == made[2:5]
     whole = range(START, START + 60 * MINUTE)
-    assert len(list(recordings._list_snapshots(whole, {"MintA": 1, "MintB": 1}))) == 6
+    assert len(list(backtests._list_snapshots(whole, {"MintA": 1, "MintB": 1}))) == 6

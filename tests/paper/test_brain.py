@@ -552,11 +552,6 @@ def test_returns_have_two_decimals():
     assert shown["meanReturnInterval"] == [33.33, 33.33]
 
 
-def test_breaking_even_is_not_a_win():
-    even = [close(n, 0) for n in range(12)]
-    assert results.describe_rates(even)["winRate"] == 0 == results.find_win(even[0])
-
-
 def test_an_empty_comparison_claims_nothing():
     shown = results.compare(closes(1, excluded="stale_price"), 10 * SOL)
     assert {name for name, value in shown.items() if value is None} == {
@@ -585,13 +580,6 @@ def test_lesson_family_and_account_say_when_clusters_are_too_few():
         assert shown["intervalReason"] == "1 of the 5 days required for an interval"
         assert shown["winRateInterval"] is shown["meanReturnInterval"] is None
         assert shown["winRate"] == 0.5
-
-
-def test_drawdown_is_measured_from_the_peak():
-    """10, then 12, 9, 9.5 and 8: a fall of 4 from 12."""
-    moves = [2, -3, 0.5, -1.5]
-    history = [close(n, round(move * SOL), at=START + n * DAY_MS) for n, move in enumerate(moves)]
-    assert results.describe(history, 10 * SOL)["maxDrawdownPct"] == round(100 * 4 / 12, 2)
 
 
 # ---- the diary -----------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from accounts import traders as accounts
 from market.tables import Snapshot, Token
 from paper.fills import MODEL_HASH
 from paper.tables import DiaryEntry, PaperFill, PaperOrder, PaperPost, Period
-from web.site import closes
-from web.site.closes import PricePoint
+from web.site import charts
+from web.site.charts import PricePoint
 
 MINUS = "\N{MINUS SIGN}"
 MINT = "MintA"
@@ -232,24 +232,23 @@ def test_a_close_without_prices_still_renders(service, close):
 # ---- the picture ---------------------------------------------------------------------------------
 def test_a_chart_holds_each_quote_until_the_next():
     quotes = [PricePoint(0, Decimal(1)), PricePoint(50, Decimal(3)), PricePoint(100, Decimal(2))]
-    sold = [PricePoint(75, Decimal(2)), PricePoint(100, Decimal(1))]
-    path = closes.draw_path(quotes, [PricePoint(50, Decimal(3))], sold, 100)
+    sold = [("part", PricePoint(75, Decimal(2))), ("sold", PricePoint(100, Decimal(1)))]
+    path = charts.draw_path(quotes, [("unknown", PricePoint(50, Decimal(3))), *sold])
     # From 5 at the top for 3 to 88 at the bottom for 1.
-    assert path.line == "M0 88H50V5H100V46.5"
-    assert path.marks == [(50.0, 5.0, "bought"), (75.0, 46.5, "part"), (100.0, 88.0, "sold")]
+    assert path.runs == [("flat", "", "M0 88V88H50V5H100V46.5H100")]
+    assert path.marks == [(50.0, 5.0, "unknown"), (75.0, 46.5, "part"), (100.0, 88.0, "sold")]
     assert path.levels[0][:2] == (88.0, "1")
-    assert closes.draw_path(quotes[:1], [], [], 0) is None
+    assert charts.draw_path(quotes[:1], []) is None
 
 
 @pytest.mark.parametrize("exponent", [-15, -6, 0, 11])
 def test_prices_of_any_size_can_be_drawn(exponent):
     quotes = [PricePoint(n, Decimal(n + 1).scaleb(exponent)) for n in range(1_000)]
-    path = closes.draw_path(quotes, [], [], 0)
-    assert len(path.drawn) <= closes.MAX_DRAWN + 1 and path.drawn[-1] == quotes[-1]
+    path = charts.draw_path(quotes, [])
     assert 2 <= len(path.levels) <= 6
     assert all(Decimal(one.label.replace(",", "")) <= quotes[-1].price for one in path.levels)
 
 
 def test_a_constant_price_can_be_drawn():
-    path = closes.draw_path([PricePoint(n, Decimal("0.5")) for n in range(3)], [], [], 0)
-    assert path.line == "M0 46.5H50V46.5H100V46.5"
+    path = charts.draw_path([PricePoint(n, Decimal("0.5")) for n in range(3)], [])
+    assert path.runs[0].line == "M0 46.5V46.5H100"

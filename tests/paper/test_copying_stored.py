@@ -14,7 +14,7 @@ from accounts import wallets
 from chain.reading.entries import Entry
 from chain.reading.pools import PoolReading, State
 from models import Attachment, Bot, Trade, Wallet, WalletSignature
-from paper import copying_store
+from paper import copying
 from paper.copying import SHOWN_SIZE
 from paper.tables import CopiedTrade, CopyTotal
 from web.api.copying import find_copying, find_sizes
@@ -63,7 +63,7 @@ def test_a_bot_has_a_copying_result_after_its_sales(look):
     play(look)
     assert shown_size()["reason"] == "not_worked_out"
     set_pools()
-    assert copying_store.run_tick(NOW) == (None, '{"bots":1}')
+    assert copying.run_tick(NOW) == (None, '{"bots":1}')
     told, size = show(), shown_size()
     assert (told["sales"], told["tokens"], told["topTokenPct"], told["excluded"]) == (
         12,
@@ -87,30 +87,30 @@ def test_a_bot_has_a_copying_result_after_its_sales(look):
 def test_nothing_is_recomputed_without_new_sales(look):
     play(look)
     set_pools()
-    copying_store.run_tick(NOW)
-    assert copying_store.run_tick(NOW + 10**9) == (None, '{"bots":0}')
+    copying.run_tick(NOW)
+    assert copying.run_tick(NOW + 10**9) == (None, '{"bots":0}')
     assert {one.at for one in CopyTotal.select()} == {NOW}
     CopyTotal.update(mark="of fewer sales").execute()
-    assert copying_store.run_tick(NOW + copying_store.REST_MS - 1) == (None, '{"bots":0}')
-    assert copying_store.run_tick(NOW + copying_store.REST_MS) == (None, '{"bots":1}')
+    assert copying.run_tick(NOW + copying.REST_MS - 1) == (None, '{"bots":0}')
+    assert copying.run_tick(NOW + copying.REST_MS) == (None, '{"bots":1}')
 
 
 def test_a_new_swap_program_triggers_a_recomputation(look):
     """The entries are read again, under rules of another name."""
     play(look)
     set_pools()
-    copying_store.run_tick(NOW)
+    copying.run_tick(NOW)
     Wallet.update(rules="with another program").execute()
-    assert copying_store.run_tick(NOW + copying_store.REST_MS) == (None, '{"bots":1}')
-    assert copying_store.run_tick(NOW + 10**9) == (None, '{"bots":0}')
+    assert copying.run_tick(NOW + copying.REST_MS) == (None, '{"bots":1}')
+    assert copying.run_tick(NOW + 10**9) == (None, '{"bots":0}')
 
 
 def test_results_move_with_the_wallet(look, monkeypatch):
     """Also those of a run that was going on when the wallet was disconnected."""
     play(look)
     set_pools()
-    copying_store.run_tick(NOW)
-    held, read = wallets.find_holder(ADA), copying_store.list_trades
+    copying.run_tick(NOW)
+    held, read = wallets.find_holder(ADA), copying.list_trades
     assert CopiedTrade.select().exists()
     CopyTotal.update(mark="old").execute()
 
@@ -121,21 +121,21 @@ def test_results_move_with_the_wallet(look, monkeypatch):
 
     with storage.writing():
         wallets.end(held, NOW)
-    copying_store.run_tick(NOW)
+    copying.run_tick(NOW)
     assert not CopiedTrade.select().exists()
     Attachment.update(detached_at=None).execute()
-    monkeypatch.setattr(copying_store, "list_trades", disconnect)
+    monkeypatch.setattr(copying, "list_trades", disconnect)
     monkeypatch.setattr("storage.snapshot", nullcontext)
-    copying_store.run_tick(NOW + 10**9)
+    copying.run_tick(NOW + 10**9)
     assert not CopiedTrade.select().exists()
-    copying_store.run_tick(NOW + 2 * 10**9)
+    copying.run_tick(NOW + 2 * 10**9)
     assert not CopyTotal.select().exists()
 
 
 def test_unreadable_trades_have_a_reason(look):
     play(look)
     set_pools(lambda entry, pool: ("route",) if entry.kind == "buy" else pool.pack())
-    copying_store.run_tick(NOW)
+    copying.run_tick(NOW)
     assert show()["excluded"] == {"route": 12}
     assert shown_size()["reason"] == "too_few_sales"
     assert shown_size()["returnBps"] is None
@@ -143,7 +143,7 @@ def test_unreadable_trades_have_a_reason(look):
     # Once it can be read, its reason goes.
     set_pools()
     CopyTotal.update(mark="old").execute()
-    copying_store.run_tick(NOW + copying_store.REST_MS)
+    copying.run_tick(NOW + copying.REST_MS)
     assert {one.reason for one in CopiedTrade.select()} == {None}
 
 
@@ -155,7 +155,7 @@ def test_tokens_the_wallet_created_are_excluded(look):
     mint = Trade.select().where(Trade.kind == "buy").order_by(Trade.slot).first().mint
     row.entry = entry._replace(created=(mint,)).dump()
     row.save()
-    copying_store.run_tick(NOW)
+    copying.run_tick(NOW)
     assert show()["excluded"] == {"own_token": 4}
     assert show()["tokens"] == 2
 
@@ -163,11 +163,11 @@ def test_tokens_the_wallet_created_are_excluded(look):
 def test_damaged_entries_keep_the_last_results(look):
     play(look)
     set_pools()
-    copying_store.run_tick(NOW)
+    copying.run_tick(NOW)
     told = show()
     CopyTotal.update(mark="old").execute()
     WalletSignature.update(entry=b"no").execute()
-    assert copying_store.run_tick(NOW + 10**9)[0] is None
+    assert copying.run_tick(NOW + 10**9)[0] is None
     assert show() == told
 
 
@@ -182,7 +182,7 @@ def test_oversized_sums_are_capped(look):
         return (pool if entry.kind == "buy" else pool._replace(before=rich, after=rich)).pack()
 
     set_pools(enrich)
-    assert copying_store.run_tick(NOW) == (None, '{"bots":1}')
+    assert copying.run_tick(NOW) == (None, '{"bots":1}')
     assert shown_size()["receivedLamports"] == str(2**63 - 1)
     assert shown_size()["reason"] is None
     assert {one.reason for one in CopiedTrade.select()} == {None}

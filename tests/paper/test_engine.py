@@ -241,20 +241,6 @@ def test_gone_liquidity_closes_the_position_at_once():
     assert not one.journal.review_reasons
 
 
-def test_all_holders_together_get_at_most_what_a_drained_pool_has():
-    """Twenty positions of 1 SOL at the same price, then 0.3 SOL are left beside as many tokens as
-    make the price.
-    """
-    traders = [told(0, ident=number) for number in range(20)]
-    Tape(traders).play(4).play(A={"price": "0.001", "pool": "0.3", "liquidity": "90"})
-    last = [fills(one)[-1] for one in traders]
-    received = [fill.mid - fill.slippage for fill in last]
-    assert {fill.reason for fill in last} == {"liquidity_gone"} and all(
-        adds_up(one) for one in traders
-    )
-    assert sum(received) <= SOL * 3 // 10 and received[0] > received[-1] > 0
-
-
 def test_gone_liquidity_precedes_absurd_prices_and_pending_sales():
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A={**GONE, "price": "900000"})
@@ -415,22 +401,6 @@ def test_a_price_that_is_not_positive_excludes_the_position(price):
     assert one.account.positions["A"].marks == ("non_positive_price",) and not one.reviewed
 
 
-def test_a_position_counts_its_intervals():
-    """Bought in round 1: intervals since then, whether or not a mark came in each."""
-    one = told(0)
-    tape = Tape([one]).play(4)
-    assert one.account.positions["A"].held == 2
-    assert tape.play(A={"price": None}).play().traders[0].account.positions["A"].held == 4
-
-
-def test_one_reason_opens_one_review():
-    one = told(0)
-    # Marked on the snapshot of round 2, decided before.
-    one.review_keys = {"price_jump:position 1:21 up"}
-    Tape([one]).play(3).play(A=ABSURD)
-    assert not one.journal.review_reasons and not one.reviewed
-
-
 JUMPED = "the price moved more than the limit between adjacent snapshots"
 SKEWED = "a snapshot's time contradicts the clock or an adjacent snapshot"
 
@@ -521,27 +491,6 @@ def test_a_clock_set_back_over_midnight_starts_no_new_day():
     assert one.phase.days == 3 and (one.day, one.day_equity) == (midnight // DAY - 2, 7 * SOL)
 
 
-def test_guarded_start_ends_after_twenty_closes_and_fourteen_days():
-    assert (
-        not Phase(closes=19, days=14).is_over
-        and not Phase(closes=20, days=13).is_over
-        and Phase(closes=20, days=14).is_over
-    )
-    one = told(phase="guarded")
-    one.phase = Phase(since=START, closes=20, days=13, last_day=START // DAY)
-    engine.run_heartbeat(one, START + DAY - START % DAY - 1)
-    # The same day.
-    assert one.phase.name == "guarded"
-    one.reviewed = True
-    engine.run_heartbeat(one, START + DAY)
-    assert one.phase.days == 14 and one.phase.name == "guarded"
-    one.reviewed = False
-    engine.run_heartbeat(one, START + DAY + 1)
-    assert one.phase.name == "standard" and said(one, "phase", "standard")[0]["why"].endswith(
-        "not of profit"
-    )
-
-
 def test_ineligible_closes_are_not_progress():
     one = told(0, leave=(3,), phase="guarded")
     Tape([one], quiet={"pool": None, "liquidity": None}).play(6)
@@ -553,14 +502,6 @@ def test_ineligible_closes_are_not_progress():
     two = told(0, leave=(3,), phase="guarded")
     Tape([two]).play(6)
     assert two.phase.closes == 1
-
-
-def test_a_drawdown_restarts_guarded_start():
-    one = told(0, size_bps=2500, mints=("A", "B"))
-    Tape([one], mints="AB").play(2).play(A=GONE, B={"price": "0.0011"})
-    # 2.5 of 10 SOL are gone.
-    assert one.phase.name == "guarded" and one.phase.since == START + 2 * MINUTE
-    assert one.peak < STARTING_CASH and "lock" in said(one, "phase", "guarded")[0]["why"]
 
 
 # ---- cash ----------------------------------------------------------------------------------------
@@ -605,51 +546,6 @@ def test_an_entry_is_at_least_a_hundredth_of_a_sol():
         assert [order.amount for order in one.account.orders.values()] == ordered
         refused = {"reason": "no_cash", "detail": "not enough cash for an entry", "symbol": "AA"}
         assert said(one, "refusal") == ([] if ordered else [refused])
-
-
-def test_failed_attempts_and_rent_reduce_an_entry():
-    """114,078,560 lamports beside an order for B: twice 42,039,280 for rent and eight attempts,
-    20,000,000 kept, 10,000,000 left for A.
-    """
-    one = told()
-    one.account.place(
-        handle=one.handle,
-        mint="B",
-        symbol="BB",
-        decimals=6,
-        side="buy",
-        amount=STARTING_CASH - 114_078_560,
-        reason="told",
-        decided_on=1,
-        decided_at=START,
-        due_at=START,
-        expires_at=START,
-    )
-    assert (
-        engine.size_entry(one, View(token("A"), (quote(0),)), START)
-        == 10_000_000
-        == 114_078_560 - 2 * (2_039_280 + 8 * 5_000_000) - 20_000_000
-    )
-
-
-def test_attempts_without_enough_cash_are_not_made(monkeypatch):
-    """A failed attempt costs 55,000 lamports; an account of 100,000 pays one and refuses the
-    second.
-    """
-    monkeypatch.setattr("paper.fills.draw_network_fee", lambda order, costs: 55_000)
-    one = told(0, leave=(3,))
-    tape = Tape([one])
-    monkeypatch.setattr("paper.fills.is_failing", lambda order: order.side == "sell")
-    tape.play(3)
-    one.starting_cash -= one.account.cash - 100_000
-    one.account.cash = 100_000
-    tape.play(3)
-    assert (
-        one.account.cash == 45_000
-        and adds_up(one)
-        and said(one, "refusal")[-1]["reason"] == "no_cash_for_fees"
-    )
-    assert one.journal.orders[2].state == "refused" and one.account.positions
 
 
 def test_a_cost_equal_to_the_cash_fills_and_one_lamport_more_is_refused(monkeypatch):
@@ -727,15 +623,6 @@ def test_a_partial_sale_reduces_and_the_rest_closes():
         # Why, the stop under the entry, and 1 of 10 SOL.
         **{"detail": "told to", "stopPct": "10", "sharePct": "10"},
     }
-
-
-def test_a_refusal_is_noted_hourly():
-    one = told(*range(200), mints=("A",))
-    Tape([one], market=Market(MINUTE, [replace(token(), decimals=None)])).play(121)
-    # Rounds 0, 60 and 120.
-    detail = "its mint account hasn't been read yet"
-    told_once = {"reason": "decimals_unknown", "detail": detail, "symbol": "AA"}
-    assert said(one, "refusal") == [told_once] * 3
 
 
 def test_ten_different_refusals_are_noted_per_hour():
@@ -859,15 +746,6 @@ def test_reasons_against_a_token_are_recorded(changes, refusal):
     assert found == (refusal and engine.Refusal(*refusal))
 
 
-def test_a_single_position_is_described_in_the_singular():
-    one = told(0, mints=("B",))
-    Tape([one], mints="BC").play()
-    one.strategy = Told(max_positions=1)
-    assert engine.find_limit(one, token("A"), START) == engine.Refusal(
-        "position_limit", "1 position is open already"
-    )
-
-
 def test_orders_and_decisions_are_complete():
     """1 SOL buys 996,505,985 raw units of a million tokens beside 1,000 SOL, as test_measured has
     it, of which 95 % must come. What is gone is sold at once, at any price.
@@ -948,16 +826,6 @@ def test_a_snapshots_flaw_decides_its_effect(changes, flaw, time, compared, kept
     assert market.quoted_at == {"A": then.at if served else START}
 
 
-def test_a_decision_contains_sol_to_spend_or_tokens_to_sell():
-    one = told(0, leave=(3,))
-    Tape([one]).play(4)
-    bought, sold = said(one, "decision")
-    held = exact(one.account.positions["A"].raw, 6)
-    # 1,000 of 10,000 parts of 10 SOL.
-    assert (bought["sol"], sold["amount"]) == ("1", held)
-    assert "amount" not in bought and "sol" not in sold
-
-
 def losses(count, mint="A", at=START - MINUTE, reason="stop", apart=0):
     """Closes that lost, oldest first, the newest at `at`."""
     ends = [at - (count - 1 - n) * apart for n in range(count)]
@@ -994,26 +862,6 @@ def test_a_pause_never_stops_an_exit():
     ]
     tape.play(3)
     assert not one.account.positions
-
-
-def test_a_pause_records_how_its_positions_ended():
-    one = told(leave=(), adaptive="observe")
-    one.pauses = [
-        rules.Pause(
-            "p", "stop_cluster", "pause_family", None, START - DAY, START, False, 8, DAY, ""
-        )
-    ]
-    one.closes = losses(3, at=START - MINUTE) + losses(2, at=START - 2 * DAY)
-    engine.run_heartbeat(one, START)
-    (facts,) = said(one, "pause")
-    assert (facts["what"], facts["ends"], facts["n"], facts["resultSol"]) == (
-        "would_have",
-        "p",
-        3,
-        "-0.03",
-    ) and not one.pauses
-    # As long as it ran.
-    assert facts["windowMs"] == DAY
 
 
 def test_changed_cash_opens_a_review_and_a_changed_pipeline_excludes_the_position():
@@ -1270,12 +1118,6 @@ def test_a_second_snapshot_confirms_a_fall():
     )
 
 
-def test_an_unconfirmed_fall_opens_a_review():
-    one = told(0)
-    Tape([one]).play(3).play(A={"price": "0.00001"}).play()
-    assert [reason.code for reason in one.journal.review_reasons] == ["price_jump"]
-
-
 FALLING = ["0.0008", "0.00064", "0.00051", "0.00041", "0.00033", "0.00026"]
 
 
@@ -1323,19 +1165,6 @@ def test_equity_is_what_the_pools_would_pay():
     position = one.account.positions["A"]
     assert one.account.equity == one.account.cash + position.worth
     assert SOL * 9_930 // 10_000 < position.worth < SOL * 9_955 // 10_000
-
-
-def test_held_tokens_may_be_requested_often():
-    """Ten snapshots of one minute, six seconds apart: windows and time stops count intervals."""
-    one = told(0, time_stop=3)
-    tape = Tape([one]).play(3)
-    for second in range(6, 60, 6):
-        snapshot = quote(100 + second, at=tape.now + second * 1000)
-        engine.play(tape.market, [one], [snapshot], snapshot.at)
-    # Bought 114 s ago: the nearest number of intervals.
-    assert one.account.positions["A"].held == 2
-    # 0, 60, 120, 168 and 174 s: three quarters of an interval make a new place.
-    assert [(one.at - START) // 1000 for one in tape.market.windows["A"]] == [0, 60, 120, 168, 174]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
-from tape import MINUTE, START, quote
+from tape import START, quote
 
 from chain.reading.pools import State
 from paper import fills
@@ -445,11 +445,6 @@ def test_token_reserves_round_against_the_trader():
     assert [fills.shift(pool, -3, side).raw for side in ("buy", "sell")] == [103, 104]
 
 
-def test_each_minute_is_a_new_quote():
-    """What the tests above lean on."""
-    assert quote(0).quote != quote(1).quote and quote(1).at - quote(0).at == MINUTE
-
-
 # ---- what passes through a pool ------------------------------------------------------------------
 def test_a_side_is_half_the_liquidity_or_follows_from_the_curve():
     """At 30 SOL x 1.073e9 tokens and 0.00000004 SOL a token the curve holds sqrt(k p) = 35.88...
@@ -613,16 +608,3 @@ def test_a_curve_ends_one_percent_beyond_its_maximum(end, beyond):
         price = 30 * 1_073 * 10**21 * 10**6 * 10**24 // (10**9 * tokens**2)
         found = fills.find_pool(replace(quote(0, venue="pumpfun"), price=price), 6)
         assert (found and found.raw) == (tokens if lies else None)
-
-
-def test_a_price_rounded_to_a_few_digits_is_on_the_curve():
-    """279,000,000 tokens are 99.7 % of what nobody can buy, 276,000,000 are 98.6 %; at the other
-    end 1,083,000,000 are 100.9 % of all, 1,085,000,000 are 101.1 %.
-    """
-    found = []
-    for tokens in (279, 276, 1_083, 1_085):
-        price = format(float(Fraction(30 * 1_073 * 10**6, (tokens * 10**6) ** 2)), ".18f")
-        told = {"venue": "pumpfun", "price": price, "pool": None, "liquidity": None}
-        found.append(fills.find_pool(quote(0, **told), 6))
-    assert [one is not None for one in found] == [True, False, True, False]
-    assert found[0].buyable == 0 == found[2].payable

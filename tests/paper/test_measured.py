@@ -17,10 +17,10 @@ from chain.reading.pools import PoolReading, State, unpack_pool
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 from market.tables import Snapshot, Token
-from paper import measured, measured_store
+from paper import measured
 from paper.account import PIPELINE, find_exclusion
 from paper.engine import Market
-from paper.fills import RECORDED_COSTS, NetworkCosts
+from paper.fills import RECORDED_COSTS, VENUE_IDS, NetworkCosts
 from paper.measured import RealSwap
 from paper.rules import DAY_MS
 from paper.tables import NetworkCost, RealFill
@@ -166,11 +166,11 @@ def test_recorded_transactions_measure_the_model(receipts):
     for row in read_truth(receipts):
         raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
         entry = read_entry(parse_receipt(raw), row["wallet"], table())
-        if entry.kind not in ("buy", "sell") or entry.venue not in measured.VENUE_IDS:
+        if entry.kind not in ("buy", "sell") or entry.venue not in VENUE_IDS:
             continue
         ((mint, change, decimals),) = entry.venue_tokens
         lamports = abs(entry.venue_sol + entry.fee + entry.tip)
-        venue = measured.VENUE_IDS[entry.venue]
+        venue = VENUE_IDS[entry.venue]
         one = RealSwap("t", AT, venue, entry.kind, mint, decimals, 0, abs(change), lamports)
         error = measured.measure(one, unpack_pool(entry.pool), None).bps
         if error is not None:
@@ -263,8 +263,8 @@ def test_observed_swaps_are_measured_once_with_the_earlier_snapshot(db):
     before = store_snapshot(AT - 20_000)
     store_snapshot(AT + 1_000, "0.002")
     store_swap(1, 996_505_985 * 99 // 100)
-    assert measured_store.measure_swaps(AT + 60_000) == 1
-    assert measured_store.measure_swaps(AT + 120_000) == 0
+    assert measured.measure_swaps(AT + 60_000) == 1
+    assert measured.measure_swaps(AT + 120_000) == 0
     (row,) = RealFill.select()
     stored = dict(row.__data__)
     stored.pop("id", None)
@@ -280,7 +280,7 @@ def test_outside_value_is_not_the_pools_output(db):
     store_snapshot(AT - 20_000)
     beside = (("A", 100, 6),)
     store_swap(1, 996_505_985 + 100, beside_tokens=beside, sol=-SOL - 12_000 + 55, beside_sol=55)
-    assert measured_store.measure_swaps(AT + 60_000) == 1
+    assert measured.measure_swaps(AT + 60_000) == 1
     row = RealFill.get()
     assert (row.raw, row.lamports, row.drift_bps) == ("996505985", SOL, 0)
 
@@ -295,7 +295,7 @@ def test_measurements_use_the_ledgers_trades(db):
     Token.update(mint=address("CAT")).execute()
     rebuild(watch(ADA), entries_of(story.chain()))
     models.Trade.update(venue="Raydium v4").execute()
-    assert measured_store.measure_swaps(bought + 60_000) == 1
+    assert measured.measure_swaps(bought + 60_000) == 1
     row = RealFill.get()
     assert (row.raw, row.lamports) == ("1000000", 1_000_000)
 
@@ -303,24 +303,24 @@ def test_measurements_use_the_ledgers_trades(db):
 def test_unmeasurable_swaps_are_skipped(db):
     store_snapshot(AT - measured.MAX_AGE_MS - 1)
     store_swap(1, 1_000)
-    assert measured_store.measure_swaps(AT + 60_000) == 0
+    assert measured.measure_swaps(AT + 60_000) == 0
     store_snapshot(AT - 5_000)
     store_swap(2, 1_000, tokens=(("A", 5, 6), ("B", -5, 6)))
     store_swap(3, 1_000, venue="Jupiter v6 > Raydium v4")
     store_swap(4, 1_000, venue="PumpSwap")
     store_swap(5, 1_000, kind="transfer_in")
-    assert measured_store.measure_swaps(AT + 60_000) == 1
+    assert measured.measure_swaps(AT + 60_000) == 1
     assert [row.uid for row in RealFill.select()] == ["trade 1"]
 
 
 def test_unmeasurable_swaps_do_not_block_newer_ones(db, monkeypatch):
     """Three of a token that had no snapshot yet, as a bot buys that is quicker than the scout."""
-    monkeypatch.setattr(measured_store, "MAX_SWAPS", 2)
+    monkeypatch.setattr(measured, "MAX_SWAPS", 2)
     for number in (1, 2, 3):
         store_swap(number, 1_000, at=AT - measured.MAX_AGE_MS)
     store_snapshot(AT - 5_000)
     store_swap(4, 1_000)
-    assert measured_store.measure_swaps(AT + 60_000) == 1
+    assert measured.measure_swaps(AT + 60_000) == 1
     assert [row.uid for row in RealFill.select()] == ["trade 4"]
 
 
@@ -329,12 +329,12 @@ def test_a_swap_with_its_reserves_needs_no_snapshot(db):
     one = swap(raw=996_505_985 * 99 // 100)
     store_swap(1, one.raw, pool=pool_of(one).pack())
     store_swap(2, one.raw, pool=("route",))
-    assert measured_store.measure_swaps(AT + 60_000) == 1
+    assert measured.measure_swaps(AT + 60_000) == 1
     row = RealFill.get()
     assert (row.uid, row.bps, row.drift_bps, row.snapshot) == ("trade 1", 100, None, None)
     # With a snapshot the other one shows drift.
     store_snapshot(AT - 5_000)
-    assert measured_store.measure_swaps(AT + 60_000) == 1
+    assert measured.measure_swaps(AT + 60_000) == 1
     assert RealFill.get(uid="trade 2").bps is None
 
 
@@ -344,11 +344,11 @@ def test_own_receipts_with_reserves_decide_about_a_venue(db):
     store_snapshot(AT - 5_000, venue="pumpswap", market_cap_usd="200000", price_usd="0.2")
     for number in range(9):
         store_swap(number, one.raw, venue="PumpSwap", pool=pool_of(one, "PumpSwap").pack())
-    assert measured_store.measure_swaps(AT + 60_000) == 9
-    assert "pumpswap" not in measured.list_eligible(measured_store.list_errors(AT))
+    assert measured.measure_swaps(AT + 60_000) == 9
+    assert "pumpswap" not in measured.list_eligible(measured.list_errors(AT))
     store_swap(9, one.raw, venue="PumpSwap", pool=pool_of(one, "PumpSwap").pack())
-    measured_store.measure_swaps(AT + 60_000)
-    assert "pumpswap" in measured.list_eligible(measured_store.list_errors(AT))
+    measured.measure_swaps(AT + 60_000)
+    assert "pumpswap" in measured.list_eligible(measured.list_errors(AT))
 
 
 def test_a_damaged_entry_does_not_block_other_swaps(db):
@@ -358,7 +358,7 @@ def test_a_damaged_entry_does_not_block_other_swaps(db):
     models.WalletSignature.update(entry=b"x").where(
         models.WalletSignature.signature == "signature 1"
     ).execute()
-    assert measured_store.measure_swaps(AT + 60_000) == 1
+    assert measured.measure_swaps(AT + 60_000) == 1
     assert RealFill.get().uid == "trade 2"
 
 
@@ -369,12 +369,12 @@ def test_ten_own_receipts_decide_about_a_venue(db):
     expected = pool - -(-pool * 25 // 10_000)
     for number in range(10):
         store_swap(number, 10**9, expected * 95 // 100, "sell")
-    assert measured_store.measure_swaps(AT + 60_000) == 10
-    errors = measured_store.list_errors(AT + DAY_MS)
+    assert measured.measure_swaps(AT + 60_000) == 10
+    errors = measured.list_errors(AT + DAY_MS)
     assert measured.list_eligible(errors) == {"pumpfun", "raydium"}
     assert {one.venue: one.drift_p90_bps for one in errors} == {"pumpfun": None, "raydium": 500}
     RealFill.update(bps=500).execute()
-    errors = {one.venue: one for one in measured_store.list_errors(AT + DAY_MS)}
+    errors = {one.venue: one for one in measured.list_errors(AT + DAY_MS)}
     assert (errors["raydium"].receipts, errors["raydium"].median_bps) == (10, 500)
     assert measured.list_eligible(errors.values()) == {"pumpfun"}
     shown = {one["venue"]: one for one in paper.list_venues(AT)}
@@ -382,7 +382,7 @@ def test_ten_own_receipts_decide_about_a_venue(db):
     assert not shown["raydium"]["eligible"] and shown["pumpfun"]["eligible"]
     assert (shown["pumpswap"]["receipts"], shown["pumpswap"]["medianErrorBps"]) == (0, None)
     # A month later nothing of it counts any more.
-    later = measured_store.list_errors(AT + 31 * DAY_MS)
+    later = measured.list_errors(AT + 31 * DAY_MS)
     assert measured.list_eligible(later) == {"pumpfun", "raydium"}
 
 
@@ -397,20 +397,20 @@ def test_network_costs_are_recomputed_once_a_day(db):
         kind = "swap" if number == 14 else "buy"
         rent = 3_000_000 + number if number % 2 else 0
         store_swap(number, 5, kind=kind, tip=1_000 * (number + 1), rent=rent)
-    assert measured_store.refresh_costs(AT) == RECORDED_COSTS
+    assert measured.refresh_costs(AT) == RECORDED_COSTS
     assert paper.show_costs()["source"] == "recorded"
     store_swap(29, 5, tip=30_000)
     expected = NetworkCosts(20_000, 28_000, 32_000)
-    assert measured_store.refresh_costs(AT) == expected
+    assert measured.refresh_costs(AT) == expected
     store_swap(30, 5, tip=10**6)
-    assert measured_store.refresh_costs(AT + 1) == expected and NetworkCost.select().count() == 1
+    assert measured.refresh_costs(AT + 1) == expected and NetworkCost.select().count() == 1
     # All were of one second.
     assert NetworkCost.get().since == AT // 1000 * 1000
     shown = paper.show_costs()
     assert (shown["p50Lamports"], shown["receipts"], shown["source"]) == ("20000", 30, "own")
     assert shown["rentLamports"] == "3000013" and shown["measuredAt"].startswith("2027-01-15")
     # The next day both count: the 16th of 31.
-    assert measured_store.refresh_costs(AT + DAY_MS).p50 == 21_000
+    assert measured.refresh_costs(AT + DAY_MS).p50 == 21_000
     assert NetworkCost.select().count() == 2
 
 

@@ -3,16 +3,14 @@ others.
 """
 
 import contextlib
-import io
 import json
 import os
 import re
 import shutil
 import signal
 import sys
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 
 import ground
 import pytest
@@ -28,7 +26,7 @@ from paper.account import Position as Held
 from paper.market import Check, Flow, View
 from paper.own import OwnFiles
 from paper.player import OwnFault
-from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, public_name
+from paper.strategies import BadSetting, Enter, Exit, Refusal
 from paper.tables import Period, Trader
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -281,26 +279,6 @@ def test_settings_have_the_files_bounds(place):
     files.close()
 
 
-def test_setting_bounds_are_inclusive():
-    shared = {public_name(one.name): [one.default, 1, 9] for one in fields(Strategy)}
-    file = SimpleNamespace(bounds={**shared, "mine": [4, 2, 6]})
-    for value in (2, 6):
-        made = own.make_strategy("own:mine", file, {"mine": value, "stopBps": 7})
-        assert (made.name, made.file) == ("own:mine", file)
-        assert made.given == (("mine", value), ("stopBps", 7)) and made.stop_bps == 7
-        # What is not given is as the file tells it.
-        assert (made.time_stop, made.size_bps) == (45, 1_000) and made.answers == {}
-    for value in (1, 7, True, "4", None):
-        with pytest.raises(BadSetting, match="^must be a whole number from 2 to 6$") as refused:
-            own.make_strategy("own:mine", file, {"mine": value})
-        assert refused.value.field == "mine"
-    known = ", ".join([*shared, "mine"])
-    with pytest.raises(BadSetting) as refused:
-        own.make_strategy("own:mine", file, {"mine": 4, "other": 1})
-    assert refused.value.args == (f"isn't a setting of this file; choose from: {known}",)
-    assert refused.value.field == "other"
-
-
 def test_each_file_is_a_separate_strategy(place):
     """Each by its own bounds, whichever was asked first."""
     place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
@@ -457,15 +435,6 @@ def test_a_process_without_settings_is_stopped_with_a_reason(tmp_path, line, why
     assert file._failed is None
 
 
-def test_a_folder_is_not_a_strategy(tmp_path):
-    folder = tmp_path / "mine.py"
-    folder.mkdir(mode=0o700)
-    with pytest.raises(OwnFault, match="it isn't a regular file"):
-        own.OwnFile(folder)._check_file()
-    with pytest.raises(OwnFault, match="there is no such file"):
-        own.OwnFile(tmp_path / "none.py")._check_file()
-
-
 def test_answers_are_limited_to_the_tokens_asked(tmp_path):
     seen = View(token(), (quote(0),), ())
     answer = b'{"answer": [["Enter", "dip", "deep"]]}\n'
@@ -529,77 +498,6 @@ def test_a_decision_is_one_of_three_types(tmp_path, ask, answer, found):
 
 
 # ---- what its process does, in this one ----------------------------------------------------------
-def answer(monkeypatch, path, *questions):
-    """What the process of a file says to these lines, and the alarms that it set."""
-    answers, alarms = io.StringIO(), []
-    lines = [one if isinstance(one, str) else json.dumps(one) for one in questions]
-    # Answers go where it would print to, and what the file prints goes where errors do.
-    told = {
-        "dup": {1: 7}.__getitem__,
-        "dup2": lambda *numbers: {(2, 1): None}[numbers],
-        "fdopen": lambda number, *given, **more: {(7, "w", "utf-8"): answers}[
-            (number, *given, *more.values())
-        ],
-    }
-    fake = SimpleNamespace(**told)
-    monkeypatch.setattr(own_child, "os", fake)
-    # It would bind this process for good.
-    monkeypatch.setattr(own_child, "forbid_processes", lambda: None)
-    monkeypatch.setattr(own_child.signal, "alarm", alarms.append)
-    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
-    monkeypatch.setattr(sys, "dont_write_bytecode", sys.dont_write_bytecode)
-    monkeypatch.setitem(sys.modules, "own_strategy", None)
-    own_child.main([str(path)])
-    return [json.loads(line) for line in answers.getvalue().splitlines()], alarms
-
-
-def test_each_line_gets_one_answer_in_half_a_minute(tmp_path, monkeypatch):
-    path = tmp_path / "mine.py"
-    enter = "return Enter('go', str(self.mine)) if view.token.checks[0].status == 'pass' else None"
-    leave = "return Exit('sold', position.held) if position.marks else Refusal('a', 'b')"
-    path.write_text(
-        BEGINNING.format(enter=enter, leave=leave).replace("import Enter", "import Refusal, Enter")
-    )
-    seen = own.show_view(View(token(), (quote(0),), (Flow(1, "w", "buy", 2),)))
-    unchecked = own.show_view(View(token(checks=(Check("supply", "fail"),)), (quote(0),), ()))
-    held = asdict(Held(1, "A", "AA", 6, 1, None, 1, 1, 1, 1, held=7, marks=("stale_price",)))
-    found, alarms = answer(
-        monkeypatch,
-        path,
-        {"ask": "describe"},
-        {"ask": "enter", "settings": {"mine": 5}, "views": [seen, unchecked]},
-        {"ask": "leave", "settings": {}, "view": seen, "position": held},
-        {"ask": "leave", "settings": {}, "view": seen, "position": {**held, "marks": []}},
-        "no JSON",
-    )
-    described, *decided, failed = found
-    assert described["answer"]["mine"] == [1, 0, 9]
-    assert described["answer"]["stopBps"] == [1_000, 50, 9_000]
-    assert [one["answer"] for one in decided] == [
-        [["Enter", "go", "5"], None],
-        ["Exit", "sold", 7],
-        ["Refusal", "a", "b"],
-    ]
-    assert failed == {"error": "JSONDecodeError"} and alarms == [30, 0] * 5
-
-
-@pytest.mark.parametrize(
-    "text, error",
-    [
-        ("x = 1", "NotAStrategy"),
-        ("STRATEGY = int", "NotAStrategy"),
-        ("from paper.strategies import Enter as STRATEGY", "NotAStrategy"),
-        ("from paper.strategies import Strategy\nSTRATEGY = Strategy()", "NotAStrategy"),
-        ("\n1 / 0", "ZeroDivisionError in line 2"),
-        ("raise SystemExit", "SystemExit in line 1"),
-    ],
-)
-def test_an_exception_is_reported_by_type_and_line(tmp_path, monkeypatch, text, error):
-    path = tmp_path / "mine.py"
-    path.write_text(text)
-    assert answer(monkeypatch, path, {"ask": "describe"})[0] == [{"error": error}]
-
-
 def test_a_file_sees_what_a_strategy_sees():
     """As JSON and back; what is seen of a token is compared field by field."""
     checks, flows = (Check("supply", "pass"), Check("lock", "warn")), (Flow(1, "w", "buy", 2, 3),)
@@ -618,7 +516,3 @@ def test_a_file_changed_within_a_second_is_reloaded(tmp_path, monkeypatch):
         os.utime(path, (10**9, 10**9))
         kind = own_child.load_strategy(str(path))
         assert own_child.reply(kind, {"ask": "describe"})["mine"] == [bound, 0, 9]
-
-
-def test_an_invalid_decision_is_reported_by_type():
-    assert own_child.show_found(7) == ["int"] and own_child.show_found(None) is None

@@ -7,6 +7,7 @@ import itertools
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
 import ground
 import orjson
@@ -34,6 +35,7 @@ from paper.strategies import Enter, FlowFollower, Momentum, decide
 from paper.tables import (
     DiaryEntry,
     EngineState,
+    EquityMark,
     PaperFill,
     PaperOrder,
     PaperPosition,
@@ -360,6 +362,17 @@ def test_a_restart_drops_pending_orders(stage):
     )
 
 
+def test_the_price_of_a_sol_is_known_after_a_restart(stage):
+    """0.15 dollars for 0.001 SOL; the first snapshot after the restart has no price in dollars."""
+    stage.trader()
+    Snapshot.update(price_usd="0.15").where(Snapshot.id == stage.snapshot().id).execute()
+    stage.tick()
+    stage.job = papertrade.PaperJob(stage.config)
+    stage.round += 1
+    stage.play(["0.001"])
+    assert {mark.sol_cents for mark in EquityMark.select()} == {150_00}
+
+
 def go_astray(stage):
     """The clock is a day ahead for a round, and right again."""
     stage.round += 1440
@@ -401,17 +414,6 @@ def test_marks_and_orders_from_a_fast_clock_are_reviewed_and_dropped(stage):
     codes = [one["code"] for one in orjson.loads(Review.get().reasons)]
     assert codes == ["clock_skew"] and "stale_price" in PaperPosition.get().marks
     assert PaperPosition.get().marked_at == stage.now - MINUTE and adds_up(trader.periods.get())
-
-
-def test_a_restart_keeps_positions(stage):
-    stage.trader()
-    stage.play(RISE[:15])
-    mark = PaperPosition.get().price
-    stage.job = papertrade.PaperJob(stage.config)
-    stage.tick()
-    assert PaperPosition.get().price == mark
-    stage.play(RISE[15:])
-    assert PaperPosition.get().reason == "trailing_stop" and adds_up(Period.get())
 
 
 # ---- one's trouble is not the others' ------------------------------------------------------------
@@ -792,15 +794,6 @@ def test_rebuild_reports_tampering_and_edits_nothing(stage, damage, found):
     )
 
 
-def test_rebuild_repeats_a_write_off(stage):
-    trader = stage.trader()
-    stage.play(RISE[:16]).play(["0.00001"], pool="0", liquidity="0")
-    assert (
-        PaperPosition.get().reason == "liquidity_gone"
-        and papertrade.rebuild_trader(trader, stage.now) == []
-    )
-
-
 def test_write_offs_sharing_a_pool_are_repeated(stage):
     made = [stage.trader(f"Holder {number}", start="standard") for number in range(4)]
     stage.play(RISE[:16]).play(["0.0006"], pool="0.3", liquidity="90")
@@ -1059,14 +1052,16 @@ def test_the_sold_share_comes_from_the_transaction():
             *("s", 1, None, 0, side, "V", "MintA", (), (), 0, 0, 0, 0, ()),
             tuple(Balance(str(place), *one, 0, 0) for place, one in enumerate(balances)),
         )
-        row = store.TradedRow("t", mint, 1, "w", "b", side, 0, entry.dump())
-        return store.find_sold_bps(row)
+        return find(mint, side, entry.dump())
+
+    def find(mint, side, entry):
+        return store.find_sold_bps(SimpleNamespace(mint=mint, side=side, entry=entry))
 
     assert sold(("MintA", 6, 4, 1), ("MintA", 6, 6, 6), (None, 0, 0, 0)) == 3_000
     assert sold(("MintA", 6, 3, 2)) == 3_334
     assert sold(("MintA", 6, 3, 0)) == sold(("MintB", 6, 3, 2)) == 10_000
-    assert store.find_sold_bps(store.TradedRow("t", "A", 1, "w", "b", "sell", 0, b"x")) == 10_000
-    assert store.find_sold_bps(store.TradedRow("t", "A", 1, "w", "b", "sell", 0, None)) == 10_000
+    assert find("A", "sell", b"x") == 10_000
+    assert find("A", "sell", None) == 10_000
 
 
 def test_a_flow_decision_replays_from_stored_data(stage, service_trades):
@@ -1250,27 +1245,6 @@ def test_a_failing_model_costs_one_attempt(stage):
         and "could not be reached" in orjson.loads(details)["writer"]
         and "127.0.0.1" not in details
     )
-
-
-# ---- rows ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "row_type, sql",
-    [
-        (SnapshotRow, store.SNAPSHOTS),
-        (SnapshotRow, store.NAMED_SNAPSHOTS),
-        (store.TradedRow, store.UNSEEN),
-        (store.TraderRow, store.TRADERS),
-        (store.CloseRow, store.CLOSES),
-        (store.RememberedRow, store.REMEMBERED),
-        (store.ReviewRow, store.REVIEWS),
-        (store.UnpostedRow, store.UNPOSTED),
-    ],
-)
-def test_a_rows_fields_match_its_statement(stage, row_type, sql):
-    # One row in any case: apsw describes no columns of an empty result.
-    outer = f"SELECT found.* FROM (SELECT 1) one LEFT JOIN ({sql}) found ON TRUE"
-    cursor = storage.database.execute_sql(outer, (0,) * sql.count("?"))
-    assert row_type._fields == tuple(column[0] for column in cursor.description)
 
 
 def test_more_orders_than_a_statement_binds_fill_in_one_round(stage, monkeypatch):

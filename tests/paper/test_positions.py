@@ -3,7 +3,6 @@ All by hand, without a market.
 """
 
 from dataclasses import replace
-from functools import partial
 from hashlib import sha256
 from types import SimpleNamespace
 
@@ -13,7 +12,6 @@ from tape import MINUTE, START, quote, token, trader
 
 import storage
 from accounts import traders
-from chain.reading.pools import PoolReading, State
 from paper import store
 from paper.account import (
     EXCLUDING,
@@ -25,11 +23,9 @@ from paper.account import (
     public_id,
     read_close,
 )
-from paper.engine import Market
 from paper.fills import (
     MAX_ATTEMPTS,
     MAX_NETWORK_FEE,
-    MODEL,
     NEVER_TRADED,
     RENT,
     Fill,
@@ -37,10 +33,8 @@ from paper.fills import (
     Order,
     remember,
 )
-from paper.market import ALL_SOL, SCALE, Snapshot, SnapshotRow, parse_snapshot
+from paper.market import ALL_SOL, SCALE
 from paper.player import (
-    DiaryLine,
-    FaultKey,
     Faults,
     Journal,
     Leg,
@@ -50,12 +44,10 @@ from paper.player import (
     refuse,
 )
 from paper.rules import Pause, Phase
-from paper.store import CloseRow, RememberedRow, ReviewRow
 from paper.strategies import Refusal
 from paper.tables import (
     DiaryEntry,
     EquityMark,
-    PaperFill,
     PaperOrder,
     PaperPosition,
     PaperPost,
@@ -141,35 +133,6 @@ def test_a_purchase_and_two_sales_add_up():
     assert done.cash == 1_040_000_000 - 40_000_000 - 2_530_000 - 5_030_000
     assert account.cash == STARTING_CASH + done.cash and not account.positions
     assert done.latency_ms == 20_000 and account.lost_fees == 0
-
-
-@pytest.mark.parametrize("reduced", [False, True])
-def test_positions_and_orders_survive_storage(reduced):
-    """Figures beyond 63 bits too, which no column of integers holds."""
-    huge = 2**64 - 1
-    position = Position(
-        *(3, "A", "AA", 6, START, 300_000_00, huge, START + 1, 9, huge),
-        **{"held": 4, "reduced": reduced, "raw": huge, "bought_raw": huge, "mid_bought": 5},
-        **{"mid_sold": 6, "slippage": 7, "fees": 8, "rent": 9, "cash": -10, "spent": 11},
-        **{"latency_ms": 12, "worth": 13, "pair": "P", "marks": ("stale_price", "uncalibrated")},
-    )
-    assert store.read(Position, store.show(position, PaperPosition, period=7)) == position
-    for kept in (order(amount=huge), order(side="sell", done=5, attempts=2, transfer_bps=9)):
-        columns = store.show(kept, PaperOrder, period=7)
-        assert columns.pop("period") == 7 and store.read(Order, columns, handle="ada") == kept
-
-
-def test_every_snapshot_column_is_read():
-    """As in tests/paper/test_strategies.py: a SOL costs 200 USD."""
-    fall = '{"before": "0.03", "price_sol": "0.0009"}'
-    texts = ("0.001", "1000", "300000", "50000", "2.5", "3.5", "raydium", "P", "1000000", "0.2")
-    pool = PoolReading("V", "P", 25, "input", False, State(9, 8, 7, 6), State(5, 4, 3, 2))
-    seen = '["V", "P", 25, "input", 0, 9, 8, 7, 6, 5, 4, 3, 2]'
-    row = SnapshotRow(7, "A", START, *texts, fall, seen)
-    assert parse_snapshot(row) == Snapshot(
-        *(7, "A", START, SCALE // 1000, 10**12, 300_000_00, 50_000_00, 250, 350, "raydium", "P"),
-        *(5_000 * SOL, 200_00, 3 * SCALE // 100, 9 * SCALE // 10_000, pool),
-    )
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -290,64 +253,25 @@ def _digest(text):
 
 
 # ---- what went wrong -----------------------------------------------------------------------------
-def test_an_error_concerns_a_trader_and_token_and_others_continue():
-    faults, ada, bob = Faults(), trader(1), trader(2)
-    assert faults.skip_faulty([ada, bob]) == [ada, bob]
-    error = ValueError("told")
-    with faults.isolate(1):
-        faults.mint = "A"
-        raise error
-    with faults.isolate(2):
-        pass
-    assert faults.found == {FaultKey(1, "A"): error} and faults.mint is None
-    assert faults.has(1) and not faults.has(2)
-    assert faults.skip_faulty([ada, bob]) == [bob]
-
-
-def test_without_a_collector_an_error_is_raised():
-    faults = Faults(raising=True)
-    with pytest.raises(ValueError, match="told"), faults.isolate(1):
-        raise ValueError("told")
-    assert faults.found == {}
-
-
 # ---- what is remembered --------------------------------------------------------------------------
+def line(trader, kind, at, mint, facts):
+    return SimpleNamespace(trader=trader, twin=0, kind=kind, at=at, mint=mint, facts=facts)
+
+
 def test_a_diary_contains_pauses_and_refusals():
     one = trader(1)
     pause = {"id": "p", "rule": "cool_down", "effect": "pause", "until": 9, "what": "begun"}
     pause |= {"n": 8, "windowMs": 5, "numbers": {"closes": "8"}}
     for row in (
-        RememberedRow(1, 0, "pause", 4, "A", orjson.dumps(pause).decode()),
-        RememberedRow(1, 0, "pause", 5, None, orjson.dumps({**pause, "id": "q"}).decode()),
-        RememberedRow(1, 0, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
-        RememberedRow(1, 0, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
+        line(1, "pause", 4, "A", orjson.dumps(pause).decode()),
+        line(1, "pause", 5, None, orjson.dumps({**pause, "id": "q"}).decode()),
+        line(1, "refusal", 6, "A", orjson.dumps({"reason": "thin"}).decode()),
+        line(1, "pause", 7, "A", orjson.dumps({"ends": "q"}).decode()),
     ):
         store.remember_line(one, row)
     assert one.refused == {refusal_key("thin", "A"): 6}
     assert one.pauses == [Pause("p", "cool_down", "pause", "A", 4, 9, True, 8, 5, {"closes": "8"})]
     assert not store.read_pause(4, "A", {**pause, "what": "observed"}).applied
-
-
-def test_rows_of_unplayed_traders_are_ignored():
-    """Reviews of a period before count by their keys alone."""
-    one, faults = trader(1, row=SimpleNamespace(period=7)), Faults(raising=True)
-    known = {(1, 0): one}
-    reviews = [
-        ReviewRow(1, 0, 6, "upheld", '[{"key": "price_jump:A"}]'),
-        ReviewRow(1, 0, 7, "cleared", '[{"key": "double_exit:B"}]'),
-        ReviewRow(2, 0, 9, "upheld", '[{"key": "clock_skew:C"}]'),
-    ]
-    store._remember(known, faults, reviews, store.remember_review)
-    assert one.review_keys == {"price_jump:A", "double_exit:B"}
-    assert one.review_topics == {store.topic_of("double_exit:B")}
-    row = CloseRow(7, 1, 0, 5, "A", "AA", 1, 2, "stop", 9, 8, 7, PIPELINE, "[]")
-    remember_close = partial(store.remember_close, {7: "under_review"})
-    store._remember(known, faults, [row, row._replace(trader=2)], remember_close)
-    (close,) = one.closes
-    assert close.excluded == "under_review" and (close.gross, close.net, close.spent) == (9, 8, 7)
-    line = RememberedRow(2, 0, "pause", 3, None, "no JSON")
-    store._remember(known, faults, [line], store.remember_line)
-    assert one.pauses == []
 
 
 def test_a_reloaded_trader_equals_the_stored_one(db):
@@ -359,9 +283,12 @@ def test_a_reloaded_trader_equals_the_stored_one(db):
     account.cash, account.lost_fees, account.next_order, account.next_position = 11, 12, 13, 14
     made.peak, made.day, made.day_equity = 15 * SOL, 16, 17 * SOL
     made.phase = Phase("guarded", START + 18, 19, 20, 21)
-    held, gone = position_of(3, "A", raw=31), position_of(4, "B", closed_at=START, reason="stop")
+    # Beyond 63 bits, which no column of integers holds.
+    huge = 2**64 - 1
+    held = position_of(3, "A", raw=huge, bought_raw=huge)
+    gone = position_of(4, "B", closed_at=START, reason="stop", reduced=False)
     account.positions["A"] = held
-    sale = order(5, "sell", done=51, attempts=2, lost=53, least=54, transfer_bps=55)
+    sale = order(5, "sell", huge, done=51, attempts=2, lost=53, least=54, transfer_bps=55)
     account.orders[5] = replace(sale, handle=made.handle)
     made.journal.orders = {5: account.orders[5], 6: order(6, state="expired")}
     made.journal.positions = {3: held, 4: gone}
@@ -407,13 +334,16 @@ def test_later_rounds_overwrite_earlier_values(db):
     """An order in its latest state, a position by its number, one mark in ten minutes."""
     traders.create_trader("Ada Paper", "momentum", START, start="standard")
 
+    fills = bought(marks=("uncalibrated",), flow=-5, turn=6, costs=NetworkCosts(1, 2, 3))
+    fills = fills, bought(snapshot=8, raw=2**64, failed=True)
+
     def play(now, order, position, line):
         one, *_ = store.load_traders(START, Faults(raising=True))
         one.account.orders, one.account.positions = {}, {}
         one.account.cash += 1
         one.journal.orders[order.number] = order
         one.journal.positions[position.number] = position
-        for fill in (bought(), bought(snapshot=8, failed=True))[line - 1 :]:
+        for fill in fills[line - 1 :]:
             one.journal.fills.append((fill, position.number))
         one.add_line("phase", now, what="standard", why=str(line))
         store.store_round([one], line, now)
@@ -437,10 +367,7 @@ def test_later_rounds_overwrite_earlier_values(db):
     found = [one.fill for one in store.list_fills(f"{store.FILL} ORDER BY f.id")]
     told = {"order": 1, "mint": "A", "side": "buy", "decided_on": 1, "decided_at": START}
     told |= {"reason": "told"}
-    assert found == [
-        replace(one, **told)
-        for one in (bought(), bought(snapshot=8, failed=True), bought(snapshot=8, failed=True))
-    ]
+    assert found == [replace(one, **told) for one in (*fills, fills[1])]
     lines = DiaryEntry.select().order_by(DiaryEntry.id).tuples()
     assert [orjson.loads(row[-1]) for row in lines] == [
         {"what": "standard", "why": why} for why in ("1", "2")
@@ -460,24 +387,6 @@ def test_fills_belong_to_their_traders_orders(db):
     assert [(row.trader, row.fill.flow) for row in found] == [
         (one.id, number) for number, one in enumerate(both)
     ]
-
-
-def test_a_fill_survives_storage():
-    """Of an order of ada's, in her seventh period."""
-    for one in (
-        bought(marks=("uncalibrated",), flow=-5, turn=6, costs=NetworkCosts(1, 2, 3)),
-        bought(raw=2**64, failed=True, reason="stop"),
-    ):
-        columns = store.show(one, PaperFill, position=8, model=MODEL)
-        assert (columns["order"], columns["position"], columns["model"]) == (1, 8, MODEL)
-        about = {"mint": one.mint, "side": one.side, "reason": one.reason}
-        about |= {"decided_on": one.decided_on, "decided_at": one.decided_at}
-        assert store.read(Fill, columns | about) == one
-    line = DiaryLine("fill", START, {"what": "bought"}, "A", 5)
-    assert store.show(line, DiaryEntry, period=7) == {
-        **{"period": 7, "at": START, "kind": "fill", "mint": "A", "order_number": 5},
-        "facts": '{"what":"bought"}',
-    }
 
 
 def test_posts_are_stored_with_the_diary_position(db):
@@ -518,15 +427,6 @@ def position_of(number, mint, **more):
     return Position(number, mint, mint * 2, 6, START - 101, 102_00, *marked, **told)
 
 
-def test_a_pool_without_its_snapshot_has_no_memory(monkeypatch):
-    monkeypatch.setattr(store, "select", lambda kind, sql, values=(): [])
-    gone = store.StoredFill(1, 0, None, MODEL, bought(snapshot=4))
-    monkeypatch.setattr(store, "list_fills", lambda sql, since: [gone])
-    market = Market(60_000)
-    store.load_memories(market, START)
-    assert market.memories == {} == market.apart_memories
-
-
 def test_an_open_review_collects_reasons_and_a_cleared_one_gets_a_successor(db):
     """Another trader's review, before and after, is another's."""
     period, other = (
@@ -556,22 +456,6 @@ def test_an_open_review_collects_reasons_and_a_cleared_one_gets_a_successor(db):
 
 
 # ---- filled again --------------------------------------------------------------------------------
-def test_a_difference_is_a_sentence():
-    held = Position(3, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
-    named = [name for name in store.MONEY if getattr(held, name) is not None]
-    assert len(named) == len(store.MONEY) - 2
-    assert store.compare({}, {3: held}) == [f"position 3: another {name}" for name in named]
-    again = {3: held, 1: held, 2: held}
-    stored = {3: replace(held, fees=1), 2: held, 1: replace(held, cash=1, spent=1)}
-    assert store.compare(again, stored) == [
-        *("position 1: another cash", "position 1: another spent", "position 3: another fees"),
-    ]
-
-
-def test_without_its_snapshot_an_attempt_is_not_replayed():
-    assert store.fill_again(bought(), order(), None, Account(SOL), 0) is None
-
-
 def test_a_write_off_replays_with_its_network_cost():
     """7 lamports of 7, 7 and 7."""
     gone = replace(order(side="sell", amount=10**9), reason="liquidity_gone")

@@ -34,7 +34,7 @@ from simulation.machinery import Clock, Killed, Scythe, Violation, apart, demand
 from simulation.market import Market
 from simulation.nodes import Node
 from simulation.tale import COMMON, PEOPLE, Tale
-from web.site import notices
+from web.site import facts
 
 # Worlds in which the beginning was observed before.
 SHARE_COMMON = 0.8
@@ -216,7 +216,7 @@ class World:
         rpc = connect(*self.nodes, clock=self.clock)
         self.observer = Observer(self.config, rpc, clock=self.clock, beat=self._beat)
         self.paper = PaperJob(self.config)
-        tell = partial(notices.list_notices, self.config.base_url)
+        tell = partial(facts.list_notices, self.config.base_url)
         self.outbox = Outbox(self.config, tell, self.receiver.take, start=lambda send: send())
 
     def _beat(self):

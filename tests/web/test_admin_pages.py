@@ -15,9 +15,9 @@ from accounts.keys import hash_secret
 from accounts.tables import AdminAct, AdminLogin, AdminSession, Hook
 from models import Bot, Key, Post
 from notify import outbox
-from web.site.admin import lists, queries
+from web.site.admin import lists
 
-PATHS = ("", *(f"/{name}" for name in queries.LISTINGS), "/backups")
+PATHS = ("", *(f"/{name}" for name in lists.LISTINGS), "/backups")
 
 
 def now_ms():

@@ -4,6 +4,7 @@ as gains.
 
 import itertools
 import re
+from collections import namedtuple
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from web.site import charts, pictures
 from web.site.charts import Axis, Runner, Scale, Step, TimedTrade
 
 HOUR = charts.HOUR_SECONDS
+Day = namedtuple("Day", "day realized trades")
 
 
 def read_path(path):
@@ -123,16 +125,16 @@ def test_a_sparkline_shows_the_change_since_its_beginning():
 def test_in_a_race_the_best_is_first_and_labels_do_not_overlap():
     race = charts.draw_race(
         [0, HOUR, 2 * HOUR],
-        [Runner("b", "B", [500, 500, 490], False), Runner("a", "A", [0, 5, 20], True)]
-        + [Runner(f"c{n}", "C", [0, 0, 0], False) for n in range(6)],
+        [Runner("b", [500, 500, 490], False), Runner("a", [0, 5, 20], True)]
+        + [Runner(f"c{n}", [0, 0, 0], False) for n in range(6)],
     )
-    assert [(one.place, one.bot, one.change) for one in race.lanes][:2] == [
+    assert [(one.place, one.name, one.changes[-1]) for one in race.lanes][:2] == [
         (1, "a", 20),
         (2, "c0", 0),
     ]
-    assert (race.lanes[-1].bot, race.lanes[-1].change) == ("b", -10)
-    # The table begins after the start, in the order of the lanes.
-    assert race.rows == [(HOUR, [5, 0, 0, 0, 0, 0, 0, 0]), (2 * HOUR, [20, 0, 0, 0, 0, 0, 0, -10])]
+    assert (race.lanes[-1].name, race.lanes[-1].changes[-1]) == ("b", -10)
+    # The table begins after the start.
+    assert race.lanes[0].changes == [0, 5, 20] and race.listed == [1, 2]
     heights = [one.label_y for one in race.lanes]
     assert all(b - a >= charts.LABEL_HEIGHT - 0.01 for a, b in itertools.pairwise(heights))
     assert heights[-1] <= charts.BOTTOM
@@ -140,7 +142,8 @@ def test_in_a_race_the_best_is_first_and_labels_do_not_overlap():
 
 def test_a_calendar_has_a_row_for_each_weekday():
     # 20,762 days after Thursday, 1 January 1970: a Thursday again, 20,762 = 7 * 2966.
-    calendar = pictures.draw_calendar({20_762: (-90, 4), 20_755: (30, 1), 20_761: (0, 2)}, 20_762)
+    days = [Day(20_762, -90, 4), Day(20_755, 30, 1), Day(20_761, 0, 2)]
+    calendar = pictures.draw_calendar(days, 20_762)
     assert len(calendar) == 30
     last, before, week = calendar[-1], calendar[-2], calendar[-8]
     assert (last.side, last.strength, last.y) == ("down", 3, 3 * 24 + 12)

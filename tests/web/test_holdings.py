@@ -20,7 +20,7 @@ from web.api import metrics, queries, results
 from web.api.health import COUNT_DIFFERENCES, COUNT_TROUBLED, DIFFERENCES, REFUSED, TROUBLED
 from web.api.leaderboard import show_connected
 from web.api.search import find_others
-from web.site.admin.queries import read_list
+from web.site.admin.lists import read_list
 
 LEAD, BESIDE, GONE, ACCOUNT = map(address, ("lead", "beside", "gone", "account of beside"))
 M = address("m")

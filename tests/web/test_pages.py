@@ -20,8 +20,7 @@ from models import Post, Wallet
 from storage import counters
 from web.api import timeline
 from web.site import pieces
-from web.site.reference import GROUPS
-from web.site.words import ADVICE
+from web.site.documentation import GROUPS
 
 WALLET, MINT = address("wallet"), address("mint")
 COVERAGE = {
@@ -576,11 +575,6 @@ def test_the_invitation_contains_nobodys_data(service, observed):
         and observed.bot.uid not in page
         and "csrf" not in page
     )
-
-
-def test_every_error_is_in_the_docs(service):
-    page = service.get("/docs/errors").text
-    assert all(f'<div id="{code}">' in page for code in ADVICE)
 
 
 def test_a_wallet_without_transactions_is_not_called_complete(service, bot):

@@ -11,9 +11,9 @@ from accounts import traders as accounts
 from market.tables import Snapshot
 from paper.rules import DAY_MS
 from web.api import timeline
+from web.site.cards import describe_post
 from web.site.figures import told
 from web.site.paper_pages import NO_PRICES, NO_SCOUT, SORTS
-from web.site.share_cards import describe_post
 
 MINUS = "\N{MINUS SIGN}"
 

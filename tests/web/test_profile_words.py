@@ -9,16 +9,9 @@ from service import NOW, add_risk, address
 from chain.ledger.inventory import SOL
 from chain.stored.tables import TokenTotal
 from models import Attachment, Wallet
-from web.site import profile_words
+from web.site import figures, words
 
 WALLET = address("wallet")
-RATES = {
-    "returnPct": "-4.14",
-    "winRate": "0.6136",
-    "positions": 44,
-    "positionsWon": 27,
-    "positionsOpen": 3,
-}
 
 
 @pytest.mark.parametrize(
@@ -35,20 +28,12 @@ RATES = {
     ],
 )
 def test_a_duration_has_at_most_two_units(seconds, said):
-    assert profile_words.write_duration(seconds) == said
+    assert words.write_duration(seconds) == said
 
 
-def test_unknown_risk_figures_are_dashes():
-    # 27 / 44 = 0.6136...
-    assert profile_words.write_rate(RATES) == "61%, 27 of 44 positions, 3 open"
-    few = {"winRate": "1.0000", "positions": 2, "positionsWon": 2, "positionsOpen": 0}
-    assert profile_words.write_rate(few) == "2 of 2 positions"
-    assert profile_words.write_rate({**few, "winRate": None, "positions": 0}) == "–"
-    fall = {"maxDrawdownRaw": "214000000", "currency": "SOL", "decimals": 9}
-    assert profile_words.write_fall(fall) == "−0.2140 SOL"
-    assert profile_words.write_fall({**fall, "maxDrawdownRaw": None}) == "–"
-    assert profile_words.write_return(None) == "–"
-    assert profile_words.write_return("-4.14") == "−4.14%"
+def test_a_return_has_a_sign_or_is_a_dash():
+    assert figures.write_return(None) == "–"
+    assert figures.write_return("-4.14") == "−4.14%"
 
 
 def loading(known, pending, seconds):
@@ -60,28 +45,13 @@ def loading(known, pending, seconds):
 
 def test_the_remaining_time_follows_from_the_current_rate():
     # 20 in 30 s: the other 216 take 324 s.
-    assert profile_words.describe_progress(*loading(20, 216, 30)) == (
+    assert words.describe_progress(*loading(20, 216, 30)) == (
         "20 of 236 transactions, about 5 min left."
     )
-    assert profile_words.describe_progress(*loading(0, 216, 30)) == "0 of 216 transactions."
-    assert profile_words.describe_progress(*loading(0, 1, 30)) == "0 of 1 transaction."
-    assert "The one transaction found so far is" in profile_words.describe_progress(
-        *loading(1, 0, 30)
-    )
-    assert "All 236" in profile_words.describe_progress(*loading(236, 0, 30))
-
-
-def test_a_partial_history_explains_why_it_may_have_a_rank():
-    partial = {"coverage": {"state": "partial", "gaps": []}}
-    gap = {"coverage": {"state": "partial", "gaps": [{"fromSlot": 1}]}}
-    assert "can still be ranked" in profile_words.explain_rank(partial)
-    assert profile_words.explain_rank(gap) == ""
-
-
-def test_tokens_are_listed_once_best_first():
-    one, two, three = ({"mint": name} for name in "abc")
-    listed = {"best": [one, two], "worst": [three, two]}
-    assert profile_words.list_tokens(listed) == [one, two, three]
+    assert words.describe_progress(*loading(0, 216, 30)) == "0 of 216 transactions."
+    assert words.describe_progress(*loading(0, 1, 30)) == "0 of 1 transaction."
+    assert "The one transaction found so far is" in words.describe_progress(*loading(1, 0, 30))
+    assert "All 236" in words.describe_progress(*loading(236, 0, 30))
 
 
 def test_a_loading_profile_has_a_bar_and_updates_itself(service):
@@ -112,3 +82,39 @@ def test_a_loading_profile_has_a_bar_and_updates_itself(service):
     assert "<progress" not in page and "http-equiv" not in page and 'class="amount up"' in page
     trades = service.get(f"/bots/{made.bot.uid}?tab=trades").text
     assert "so far" not in page and "+0.2500" in trades[trades.index("Result per token") :]
+
+
+def observe_tokens(service, results):
+    """A bot with the results of its tokens, in lamports."""
+    made = service.make_bot("Ada", WALLET)
+    service.observe_results(WALLET, sum(results))
+    Wallet.update(forward_realized=sum(results)).execute()
+    add_risk(Wallet.get(), 0, results)
+    for number, realized in enumerate(results):
+        earned = {"realized": realized, "sales": 1, "winning": int(realized > 0)}
+        mint = address(f"m{number}")
+        TokenTotal.create(wallet=Wallet.get(), money=SOL, view=0, mint=mint, **earned)
+    return f"/bots/{made.bot.uid}"
+
+
+@pytest.mark.parametrize("gaps, said", [([], 1), ([{"fromSlot": 1, "toSlot": 9}], 0)])
+def test_a_partial_history_explains_why_it_may_have_a_rank(service, gaps, said):
+    page = observe_tokens(service, [250_000_000])
+    coverage = orjson.loads(Wallet.get().coverage) | {"state": "partial", "gaps": gaps}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
+    assert service.get(page).text.count("It can still be ranked") == said
+
+
+def test_tokens_are_listed_once_best_first(service):
+    results = [n * 10**9 for n in (3, -2, 1, -4, 5, -6, 7)]
+    trades = service.get(observe_tokens(service, results) + "?tab=trades").text
+    by_token = re.search(r'aria-labelledby="by-token".*?</section>', trades, re.S)[0]
+    shown = re.findall(r'value="(-?\d+)"', by_token)
+    assert shown == ["7", "5", "3", "1", "-2", "-4", "-6"]
+
+
+def test_the_record_shows_a_dash_where_nothing_is_known(service):
+    page = service.get(observe_tokens(service, [250_000_000]) + "?tab=record").text
+    rows = dict(re.findall(r'<tr><th scope="row">([^<]+)</th>(.*?)</tr>', page))
+    assert rows["Worst position"] == "<td>–</td><td>+0.2500 SOL</td>"
+    assert rows["Return on cost"] == rows["Win rate"] == "<td>–</td><td>–</td>"

@@ -17,7 +17,7 @@ from models import Bot, Trade, Wallet
 from web.api.trades import TRADE_KINDS
 from web.site import facts
 from web.site.candor import find_strip
-from web.site.share_cards import describe_bot
+from web.site.cards import describe_bot
 
 W, OTHER = address("w"), address("other")
 USDC, USDT = STABLECOINS[:2]

@@ -15,7 +15,7 @@ from chain.stored.trades import number_mints
 from models import Arrival, Trade
 from storage import database
 from web.api import legacy, openapi
-from web.site.admin import queries
+from web.site.admin import lists
 
 W, OTHER, M = address("w"), address("other"), address("m")
 LARGE = {"post", "trade", "arrival", "trade_mint", "receipt", "sighting", "snapshot", "paper_post"}
@@ -67,7 +67,7 @@ def list_questions(service, bot, key):
     ((owner,),) = database.execute_sql("SELECT uid FROM owner LIMIT 1").fetchall()
     paths += [
         f"/admin/{name}?{one}={uid}"
-        for name, listing in queries.LISTINGS.items()
+        for name, listing in lists.LISTINGS.items()
         for one, uid in (("owner", owner), ("bot", bot.bot.uid))
         if one in listing.filters
     ]

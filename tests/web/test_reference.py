@@ -13,7 +13,7 @@ from service import Service, address
 
 from accounts.problem import CODES, OF_ALL, OF_KEYS
 from web.api import openapi
-from web.site import reference
+from web.site import documentation
 
 EXAMPLE = re.compile(r'<pre id="(curl|python)"><code>(.*?)</code></pre>', re.S)
 
@@ -28,7 +28,7 @@ def test_the_reference_lists_every_request_field_error_and_limit(tmp_path):
     }
     service = Service(tmp_path / "data", **limits)
     requests = [service.get(f"/docs/requests/{one.name}").text for one in openapi.OPERATIONS]
-    fields = {group: service.get(f"/docs/fields/{group}").text for group in reference.GROUPS}
+    fields = {group: service.get(f"/docs/fields/{group}").text for group in documentation.GROUPS}
     page, document = (
         "".join([service.get("/docs").text, *requests, *fields.values()]),
         openapi.build_document("http://127.0.0.1:8000"),
@@ -65,7 +65,8 @@ def test_the_reference_lists_every_request_field_error_and_limit(tmp_path):
     index = service.get("/docs/fields").text
     assert all(f'id="{name}"' in index for name in document["components"]["schemas"])
     errors = service.get("/docs/errors").text
-    assert all(f'id="{code}"' in errors for code in CODES) and all(
+    advised = re.findall(r'<div id="(\w+)"><dt>.*?</strong> \w', errors)
+    assert advised == [*CODES] and all(
         f'id="{code}"' in errors for code in re.findall(r'href="/docs/errors#(\w+)"', page)
     )
     service.close()
@@ -132,7 +133,7 @@ def test_every_request_has_a_typescript_example_without_raw_backticks(service):
         (example,) = re.findall(r'<pre id="typescript"><code>(.*?)</code></pre>', page, re.S)
         assert "await fetch(" in example and f'href="{path}"' in docs
     assert service.get("/docs/requests/nothing").status_code == 404
-    for path in ("/docs", *(f"/docs/fields/{group}" for group in reference.GROUPS)):
+    for path in ("/docs", *(f"/docs/fields/{group}" for group in documentation.GROUPS)):
         prose = re.sub(r"<pre.*?</pre>", "", service.get(path).text, flags=re.S)
         assert "`" not in prose, path
 

@@ -11,7 +11,7 @@ from test_said_and_did import W, observe, say
 
 from accounts import influencers
 from models import Post
-from web.site import candor, receipt_image, share_cards
+from web.site import candor, cards, receipt_image
 from web.site.receipt_image import clean, wrap
 
 HOSTILE = "\u202e" + "🌱" * 50 + "<script>" + "W" * 3_000 + "\nمرحبا 你好 e\u0301\u0301"
@@ -77,9 +77,7 @@ def test_text_uses_glyphs_of_the_font():
 
 
 def test_picture_libraries_load_on_first_use():
-    script = (
-        "import sys, app, web.site.share_cards; print('PIL' in sys.modules, 'segno' in sys.modules)"
-    )
+    script = "import sys, app, web.site.cards; print('PIL' in sys.modules, 'segno' in sys.modules)"
     told = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
@@ -98,7 +96,7 @@ def test_a_cached_picture_is_not_drawn_again(service, key, monkeypatch):
 
 
 def test_a_request_that_cannot_queue_is_refused(service, key, monkeypatch):
-    monkeypatch.setattr(share_cards, "_places", threading.Semaphore(0))
+    monkeypatch.setattr(cards, "_places", threading.Semaphore(0))
     refused = service.get(f"/posts/{say(service, key)}.png")
     assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
 
@@ -170,8 +168,8 @@ def test_the_sentence_names_each_status():
 
 def test_strips_of_a_list_take_one_query(service, monkeypatch):
     bots = [service.make_bot(name, address(name)).bot.uid for name in ("a", "b", "c")]
-    asked, select = [], candor.select
-    monkeypatch.setattr(candor, "select", lambda *given: asked.append(given) or select(*given))
+    asked, select = [], candor.read
+    monkeypatch.setattr(candor, "read", lambda *given: asked.append(given) or select(*given))
     assert {one.total for one in candor.find_strips(bots).values()} == {0}
     assert len(asked) == 1
 

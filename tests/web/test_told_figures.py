@@ -7,7 +7,7 @@ import pytest
 import config
 from accounts import admin, api_keys, backtests, conduct, departures, posts
 from agents import answers
-from cli import demo
+from cli import server
 from evidence import lines as evidence_lines
 from evidence import witness
 from notify import client, plan
@@ -44,9 +44,9 @@ TOLD = {
         f"once and within {NUMBERS[admin.LOGIN_MS // 60_000]} minutes",
         f"The session lasts {NUMBERS[admin.SESSION_MS // 3_600_000]} hours",
         f"{NUMBERS[gate.REPORTS_PER_MINUTE]} times a minute from one address",
-        f"reads only {', '.join(f'`{name}`' for name in demo.KEPT_SETTINGS[:-1])} and"
-        f" `{demo.KEPT_SETTINGS[-1]}` from the environment".replace(
-            "`PORT`", f"`PORT` ({demo.PORT})"
+        f"reads only {', '.join(f'`{name}`' for name in server.KEPT_SETTINGS[:-1])} and"
+        f" `{server.KEPT_SETTINGS[-1]}` from the environment".replace(
+            "`PORT`", f"`PORT` ({server.DEMO_PORT})"
         ),
         f"post can have {conduct.MAX_OPEN_OF_POST} open reports, an instance {conduct.MAX_OPEN:,}.",
         f"(text of up to {pages.MAX_ABOUT_BYTES:,} bytes",

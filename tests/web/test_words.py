@@ -173,9 +173,3 @@ def test_each_post_has_one_label(shown, label, detail):
 def test_other_peoples_names_are_one_clean_line():
     assert words.plain("<b>\u202egnp.exe\u202c\x00\n\t x\U000e0041") == "<b>gnp.exe x"
     assert words.plain("n" * 100) == "n" * 39 + "…"
-
-
-def test_every_error_is_explained():
-    from accounts.problem import CODES
-
-    assert set(words.ADVICE) >= set(CODES)

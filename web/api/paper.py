@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_
 from pydantic import Field
 
 from accounts.influencers import read_voice
-from paper import brain, measured, measured_store, results, rules
+from paper import brain, measured, results, rules
 from paper.account import PIPELINE, STARTING_CASH, Close, cluster, public_id
 from paper.engine import TWINS
 from paper.fills import MODEL, RECORDED_COSTS, RENT, VENUES
@@ -838,7 +838,7 @@ RECORDED_AT = "2026-11-22T00:00:00.000Z"
 
 def list_venues(now: int) -> list[VenueError]:
     """List the venues that the model supports, and other venues with receipts. `now`: ms."""
-    known = {one.venue: one for one in measured_store.list_errors(now)}
+    known = {one.venue: one for one in measured.list_errors(now)}
     return [show_venue(venue, known.get(venue)) for venue in sorted({*VENUES, *known})]
 
 
@@ -858,7 +858,7 @@ def show_venue(venue: str, error: measured.VenueError | None) -> Any:
 
 def show_costs() -> NetworkCosts:
     """Return the NetworkCosts from this instance's own receipts, or else the recorded ones."""
-    row = measured_store.find_costs()
+    row = measured.find_costs()
     costs = row or RECORDED_COSTS
     return {
         "p50Lamports": str(costs.p50),

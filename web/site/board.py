@@ -1,7 +1,6 @@
 """The leaderboard: one row of filters for a chart and its tables."""
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -11,11 +10,11 @@ from flask.typing import ResponseReturnValue
 from chain.reading.currencies import map_currencies
 from web.api import leaderboard, v1
 from web.api.leaderboard import show_connected
-from web.api.serialize import Json
-from web.site import figures, pictures
+from web.site import pictures
+from web.site.candor import find_strips
 from web.site.lists import add_etag
-from web.site.pieces import Columns, draw_ranks, link_to
-from web.site.profile_words import WINDOW_NAMES
+from web.site.pieces import link_to
+from web.site.words import WINDOW_NAMES
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
@@ -39,9 +38,14 @@ def show_leaderboard() -> ResponseReturnValue:
     board = v1.read_board({name: text for name, text in request.args.items() if text})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
     rows = leaderboard.show_entries(entries, board, g.now)
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row["ownership"]].append(row)
     return render_template(
         "leaderboard.html",
-        rows=draw_groups(board, rows),
+        groups=groups,
+        sparks=pictures.draw_sparks(board, rows),
+        strips=find_strips([row["botId"] for row in rows]),
         board=board,
         time=TIMES[board.window],
         filters={**FILTERS, "currency": ("Currency", {c: c for c in map_currencies()})},
@@ -49,33 +53,8 @@ def show_leaderboard() -> ResponseReturnValue:
         most=MAX_RANKS,
         is_cut=MAX_RANKS in Counter(map(leaderboard.find_group, entries)).values(),
         connected=show_connected(),
-        race=pictures.draw_race(board, rows, TIMES[board.window]),
+        race=pictures.draw_race(board, rows),
     )
-
-
-def draw_groups(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str | None, list[str]]:
-    """Return the HTML rows of each table: proven wallets, claimed wallets, and bots without a
-    wallet.
-    """
-    sparks, groups = pictures.draw_sparks(board, rows), defaultdict(list)
-    for row in rows:
-        groups[row["ownership"]].append(row)
-    columns = find_columns(board, rows)
-    return {
-        kind: draw_ranks(
-            listed, sparks, find_columns(board, listed) if board.stablecoin else columns
-        )
-        for kind, listed in groups.items()
-    }
-
-
-def find_columns(board: leaderboard.Board, rows: Sequence[Json]) -> Columns:
-    if board.stablecoin is None:
-        places = figures.find_places(row["realizedSol"] for row in rows)
-    else:
-        earned = (row["realizedRaw"] for row in rows)
-        places = figures.find_unit_places(earned, board.stablecoin.decimals)
-    return Columns(board.stablecoin, TIMES[board.window], places, partial(link_board, board))
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:

@@ -5,10 +5,10 @@ A claim is a transaction that the bot posted about. It is counted once.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from storage.rows import select, write_marks
+from storage.rows import read, write_marks
 
 MAX_CLAIMS = 60
 # The size of a claim, in units of the drawing. It is STEP wide.
@@ -33,13 +33,6 @@ CLAUSES = {
     "not_found": ("cites a transaction we couldn’t find", "cite transactions we couldn’t find"),
     "none": ("is not verified", "are not verified"),
 }
-
-
-class ClaimsRow(NamedTuple):
-    """A bot and the statuses of its latest claims, oldest first, or None if it has no claims."""
-
-    bot: str
-    statuses: str | None
 
 
 # The index of claims by bot makes this equally fast for any number of posts. A hidden post still
@@ -89,7 +82,7 @@ def find_strip(bot: str) -> Strip:
 
 def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
     """Return {bot uid: strip} for these bots, using one query."""
-    rows = select(ClaimsRow, f"{CLAIMS}({write_marks(bots)})", bots)
+    rows = read(f"{CLAIMS}({write_marks(bots)})", bots)
     found = {row.bot: row.statuses or "" for row in rows}
     return {bot: draw_strip(found.get(bot, "").split()) for bot in bots}
 
@@ -120,6 +113,3 @@ def describe_claims(statuses: Sequence[str]) -> str:
         if counts[status]
     ]
     return "; ".join(said) + "."
-
-
-FILTERS: dict[str, Callable[..., Any]] = {"find_strip": find_strip, "find_strips": find_strips}

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import NamedTuple, TypeVar
 
 from chain.amounts import sol
-from web.site.figures import write_tokens
+from web.site.figures import write_exact, write_tokens
 
 SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
 # A label's height, as a share of the race's height.
@@ -19,7 +19,7 @@ MAX_RACE_ROWS = 8
 Point = TypeVar("Point")
 # Curves stay between these heights, with space above and dates below.
 TOP, BOTTOM = 5.0, 88.0
-MAX_LEVELS, MAX_DATES = 4, 5
+MAX_LEVELS, MAX_PRICE_LEVELS, MAX_DATES = 4, 6, 5
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
 # The possible seconds between dates on an axis.
 DATE_STEPS = (
@@ -76,10 +76,6 @@ class Scale(NamedTuple):
 
 def write_gain(lamports: int) -> str:
     return write_tokens(sol(lamports), sign=True)
-
-
-def scale_price(price: Decimal) -> int:
-    return int(price * PRICE_SCALE)
 
 
 def list_levels(
@@ -193,9 +189,8 @@ class Band(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A trade on a curve.
-
-    `kind`: buy | gain | loss | unknown (a sale with unknown cost) | part (a partial sale).
+    """A trade on a curve. `kind`: buy | gain | loss | unknown (a sale with unknown cost, or a paid
+    price) | part (a partial sale) | sold.
     """
 
     x: float
@@ -291,14 +286,18 @@ def draw_runs(steps: Sequence[Step], base: int, axis: Axis, scale: Scale) -> lis
     runs: list[Run] = []
     for side, group in itertools.groupby(steps, lambda step: find_side(step.value - base)):
         run = list(group)
-        level = "".join(
-            f"V{scale.find_y(value):g}H{axis.find_x(list(same)[-1].ends):g}"
-            for value, same in itertools.groupby(run, lambda step: step.value)
-        )
-        line = f"M{axis.find_x(run[0].begins):g} {zero:g}{level}"
+        line = f"M{axis.find_x(run[0].begins):g} {zero:g}{draw_steps(run, axis, scale)}"
         runs.append(Run(side, f"{line}V{zero:g}", f"{line}V{zero:g}"))
     runs[-1] = runs[-1]._replace(line=runs[-1].line.rpartition("V")[0])
     return runs
+
+
+def draw_steps(steps: Sequence[Step], axis: Axis, scale: Scale) -> str:
+    """Draw steps as a part of a path's `d` attribute."""
+    return "".join(
+        f"V{scale.find_y(value):g}H{axis.find_x(list(same)[-1].ends):g}"
+        for value, same in itertools.groupby(steps, lambda step: step.value)
+    )
 
 
 def find_side(amount: int) -> str:
@@ -315,6 +314,49 @@ def _draw_band(axis: Axis, begins: int, ends: int) -> Band:
 def _draw_mark(trade: TimedTrade, steps: Sequence[Step], axis: Axis, scale: Scale) -> Mark:
     value = next((step.value for step in steps if trade.at < step.ends), steps[-1].value)
     return Mark(axis.find_x(trade.at), scale.find_y(value), trade.side)
+
+
+# ---- prices --------------------------------------------------------------------------------------
+class PricePoint(NamedTuple):
+    """A price in SOL. `at` is in Unix seconds."""
+
+    at: int
+    price: Decimal
+
+
+def scale_price(price: Decimal) -> int:
+    return int(price * PRICE_SCALE)
+
+
+def draw_path(quotes: Sequence[PricePoint], paid: Sequence[tuple[str, PricePoint]]) -> Curve | None:
+    """Draw quotes, given in order and each valid until the next, with fills by kind of mark; None
+    for fewer than two quotes.
+    """
+    if len(quotes) < 2:
+        return None
+    prices = [scale_price(one.price) for one in quotes]
+    every = [*prices, *(scale_price(one.price) for _, one in paid)]
+    times = [one.at for one in quotes]
+    axis, scale = Axis(times[0], times[-1]), Scale(max(every), min(every))
+    ends = [*times[1:], times[-1]]
+    steps = [Step(*one) for one in zip(times, ends, prices, strict=True)]
+    line = f"M0 {scale.find_y(prices[0]):g}{draw_steps(steps, axis, scale)}"
+    return Curve(
+        [Run("flat", "", line)],
+        scale.low,
+        list_levels(scale, write=_write_price, most=MAX_PRICE_LEVELS),
+        list_dates(axis),
+        [],
+        [Mark(axis.find_x(one.at), scale.find_y(scale_price(one.price)), k) for k, one in paid],
+        None,
+        axis.begins,
+        axis.ends,
+        prices[-1],
+    )
+
+
+def _write_price(scaled: int) -> str:
+    return write_exact(Decimal(scaled) / PRICE_SCALE)
 
 
 # ---- sparklines ----------------------------------------------------------------------------------
@@ -348,44 +390,32 @@ def draw_spark(values: Sequence[int]) -> Spark | None:
 class Runner(NamedTuple):
     """A bot in the race. `values` is its realized PnL in raw units at each sampled time."""
 
-    bot: str
     name: str
     values: Sequence[int]
     is_partial: bool
 
 
 class Lane(NamedTuple):
-    """A bot's line in the race.
-
-    `place` starts at 1. The label is at the height `label_y`. `change` is in raw units since the
-    start of the race.
+    """A bot's line in the race. `place`: from 1; `changes`: raw units since the start of the race,
+    at each sampled time; `label_y`: the height of its label.
     """
 
     place: int
-    bot: str
     name: str
+    is_partial: bool
+    changes: Sequence[int]
     path: str
     label_y: float
-    change: int
-    is_partial: bool
-
-
-class RaceRow(NamedTuple):
-    """A row of the table below a race: raw units since the race's start, up to a Unix second, in
-    the order of its lanes.
-    """
-
-    at: int
-    changes: list[int]
 
 
 class Race(NamedTuple):
-    """The realized PnL of several bots in a window, best first. `rows` are in order, oldest
-    first.
+    """Realized PnL of several bots in a window, best first. `times`: sampled Unix seconds;
+    `listed`: which of them the table shows, by index.
     """
 
     lanes: list[Lane]
-    rows: list[RaceRow]
+    times: Sequence[int]
+    listed: list[int]
     zero: float
     levels: list[Tick]
     dates: list[Tick]
@@ -399,34 +429,25 @@ def draw_race(
     """Draw bots at the Unix seconds of their samples. Return None if there aren't any."""
     if not runners or len(times) < 2:
         return None
-    axis = Axis(times[0], times[-1])
-    changes = {one.bot: [value - one.values[0] for value in one.values] for one in runners}
-    every = [value for values in changes.values() for value in values]
-    scale = Scale(max(every), min(every))
-    ordered = sorted(runners, key=lambda one: -changes[one.bot][-1])
-    heights = spread([scale.find_y(changes[one.bot][-1]) for one in ordered])
+    changes = [[value - one.values[0] for value in one.values] for one in runners]
+    every = list(itertools.chain(*changes))
+    axis, scale = Axis(times[0], times[-1]), Scale(max(every), min(every))
+    ordered = sorted(zip(runners, changes, strict=True), key=lambda pair: -pair[1][-1])
+    heights = spread([scale.find_y(changed[-1]) for _, changed in ordered])
     lanes = [
-        _draw_lane(place, one, changes[one.bot], times, axis, scale)._replace(label_y=height)
-        for place, (one, height) in enumerate(zip(ordered, heights, strict=True), 1)
+        Lane(
+            place,
+            one.name,
+            one.is_partial,
+            changed,
+            f"M0 {scale.find_y(0):g}{draw_steps(make_steps(times, changed), axis, scale)}",
+            height,
+        )
+        for place, ((one, changed), height) in enumerate(zip(ordered, heights, strict=True), 1)
     ]
-    rows = [
-        RaceRow(times[n], [changes[lane.bot][n] for lane in lanes])
-        for n in thin_out(range(len(times)), MAX_RACE_ROWS)
-        if n
-    ]
+    listed = [n for n in thin_out(range(len(times)), MAX_RACE_ROWS) if n]
     levels = list_levels(scale, write=write_level)
-    return Race(lanes, rows, scale.find_y(0), levels, list_dates(axis))
-
-
-def _draw_lane(
-    place: int, one: Runner, changes: Sequence[int], times: Sequence[int], axis: Axis, scale: Scale
-) -> Lane:
-    steps = make_steps(times, changes)
-    path = f"M0 {scale.find_y(changes[0]):g}" + "".join(
-        f"V{scale.find_y(value):g}H{axis.find_x(list(same)[-1].ends):g}"
-        for value, same in itertools.groupby(steps, lambda step: step.value)
-    )
-    return Lane(place, one.bot, one.name, path, 0.0, changes[-1], one.is_partial)
+    return Race(lanes, times, listed, scale.find_y(0), levels, list_dates(axis))
 
 
 def spread(heights: Sequence[float]) -> list[float]:

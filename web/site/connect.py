@@ -7,12 +7,11 @@ import re
 import secrets
 import tempfile
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from flask import flash, g, redirect, render_template, request, send_file, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import api_keys, departures, influencers, owners
+from accounts import api_keys, departures, influencers, owners, registration
 from accounts.fields import check_wallet, is_provable
 from accounts.problem import Problem
 from config import VERSION
@@ -24,7 +23,7 @@ from web.api.serialize import Json
 from web.server import gate, sessions
 from web.server.gate import settings
 from web.site import profiles
-from web.site.creator import blueprint, require_owner
+from web.site.creator import blueprint, render_confirm, require_owner
 from web.site.forms import (
     LISTS,
     TONES,
@@ -89,43 +88,12 @@ def render_connect(
     return page, status, headers or {}
 
 
-class BotState(NamedTuple):
-    """A bot's status: an icon's shape, and its text."""
-
-    shape: str
-    text: str
-
-
-HEALTHY = BotState("verified", "healthy")
-LOADING = BotState("pending", "loading history")
-GAP = BotState("mismatch", "part of its history is missing")
-NODE_TROUBLE = BotState("mismatch", "no Solana node responds")
-SILENT = BotState("none", "silent: no posts for a week")
-NO_WALLET = BotState("none", "no wallet")
-RETIRED = BotState("none", "retired")
-
-
-class OwnBot(NamedTuple):
-    """A bot in its owner's list."""
-
-    uid: str
-    name: str
-    state: BotState
-    is_to_prove: bool
-
-
-def list_own_bots(owned: Sequence[Bot]) -> list[OwnBot]:
-    """List an owner's bots with their status."""
+def list_own_bots(owned: Sequence[Bot]) -> list[Json]:
+    """List an owner's bots as the API shows them, with their `state` and `isToProve`."""
     is_down = bool(owned) and health.check_instance(g.now)["walletObserver"]["state"] == "failing"
-    shown = show_bots([find_row(bot.uid) for bot in owned])
     return [
-        OwnBot(
-            bot.uid,
-            bot.name,
-            RETIRED if bot.retired_at else find_state(one, is_down),
-            is_to_prove(one["wallet"]),
-        )
-        for bot, one in zip(owned, shown, strict=True)
+        {**one, "state": find_state(one, is_down), "isToProve": is_to_prove(one["wallet"])}
+        for one in show_bots([find_row(bot.uid) for bot in owned])
     ]
 
 
@@ -134,20 +102,24 @@ def is_to_prove(wallet: Json | None) -> bool:
     return bool(wallet and wallet["ownership"] == "claimed" and is_provable(wallet["address"]))
 
 
-def find_state(bot: Json, is_down: bool) -> BotState:
-    """Return a bot's status. `is_down` means that the observer can't reach a node."""
+def find_state(bot: Json, is_down: bool) -> str:
+    """Return a bot's status, as named in connect.html. `is_down`: the observer can't reach a
+    node.
+    """
     coverage = bot["coverage"]
+    if bot["retiredAt"]:
+        return "retired"
     if not bot["wallet"]:
-        return NO_WALLET
+        return "no_wallet"
     if is_down:
-        return NODE_TROUBLE
+        return "node_trouble"
     if coverage["state"] == "backfilling" or not coverage["checkedAt"]:
-        return LOADING
+        return "loading"
     if coverage["gaps"]:
-        return GAP
+        return "gap"
     latest = queries.list_posts(1, bot=bot["id"])
     is_silent = not latest or latest[0].created_at < g.now - SILENT_MS
-    return SILENT if is_silent else HEALTHY
+    return "silent" if is_silent else "healthy"
 
 
 # ---- a new bot -----------------------------------------------------------------------------------
@@ -303,3 +275,61 @@ def delete_account() -> ResponseReturnValue:
         "delete_account.html", bots=bots, errors=errors, confirmation=CONFIRMATION
     )
     return page, 422 if errors else 200
+
+
+# ---- claiming a bot that an agent registered -----------------------------------------------------
+UNKNOWN_LINK = (
+    "This link is unknown, already used, or expired. The agent gets a new one by"
+    " registering again with the same wallet."
+)
+WARNING = (
+    " Claim only a bot that you run: the agent that registered it keeps its publishing key until"
+    " you rotate it."
+)
+
+
+@blueprint.get("/claim")
+def show_claim() -> ResponseReturnValue:
+    return render_template("claim.html", error=None)
+
+
+@blueprint.post("/claim")
+def claim_bot() -> ResponseReturnValue:
+    """Show the link's bot. Once confirmed, make this browser's owner the bot's owner."""
+    code, owner = request.form.get("code", "").strip()[:MAX_CODE], sessions.find_owner()
+    found = registration.find_claim(code, g.now)
+    if found is None:
+        gate.note_failure()
+        return render_template("claim.html", error=UNKNOWN_LINK), 422
+    if request.form.get("sure") != "yes":
+        return render_confirm(
+            f"Become the owner of {found.bot.name}?",
+            _tell_account(signed_in=owner is not None) + WARNING,
+            "Yes, this bot is mine",
+            url_for("studio.show_connect"),
+            hidden={"code": code, "sure": "yes"},
+        )
+    # Use one commit, so that a link is used up only together with an owner who can sign in.
+    with writing():
+        claimed = registration.claim(settings(), code, owner, g.now)
+        if claimed and claimed.recovery_code:
+            sessions.begin_session(claimed.owner, g.now)
+    if claimed is None:
+        return render_template("claim.html", error=UNKNOWN_LINK), 422
+    if claimed.recovery_code:
+        return render_recovery_code(
+            claimed.recovery_code,
+            f"{claimed.bot.name} is yours",
+            "You can manage it in this browser. Keep this recovery code to sign in elsewhere.",
+        )
+    flash(f"{claimed.bot.name} is yours.")
+    return redirect(url_for("studio.show_manage", uid=claimed.bot.uid))
+
+
+def _tell_account(signed_in: bool) -> str:
+    if signed_in:
+        return "The bot moves to your account, and its wallet counts toward your limits."
+    return (
+        "You get a new account with this bot. To add it to an existing account, sign in on"
+        " the Connect page first, then open the link again."
+    )

@@ -1,8 +1,15 @@
-"""/docs and the pages below it. Each is rendered once for signed-in readers and once for others."""
+"""/docs and the pages below it: every request, error and field of the API, from the operations
+behind the OpenAPI document.
 
-import html
+Each example works unchanged if CANDOR_KEY has a key.
+"""
+
+import functools
+import importlib
+import json
+from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from flask import Blueprint, render_template
 from flask.blueprints import BlueprintSetupState
@@ -10,79 +17,160 @@ from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
 from accounts.problem import CODES, OF_ALL, OF_KEYS, OF_LISTS, Problem
+from chain.reading.instructions import WRAPPED_SOL
+from web.api import queries
+from web.api.serialize import Json
 from web.server.gate import settings
-from web.site import reference, words
+from web.site import words
 from web.site.lists import add_etag
+
+if TYPE_CHECKING:
+    from web.api.operations import Operation
 
 blueprint = Blueprint("documentation", __name__)
 blueprint.after_request(add_etag)
+SCHEMA_PREFIX = "#/components/schemas/"
+# The pages of fields. Each shows the shapes in these web.api modules.
+GROUPS = {
+    "bots": ("bots", "results", "copying", "registration"),
+    "wallets": ("wallets",),
+    "posts": ("posts",),
+    "trades": ("trades", "leaderboard", "seasons"),
+    "market": ("market",),
+    "search": ("search",),
+    "health": ("health", "v1"),
+    "paper": ("paper", "paper_brain", "paper_closes"),
+    "lists": ("shapes",),
+    "problems": ("openapi",),
+}
+# The types in JSON schemas, as text.
+TYPES = {
+    "string": "text",
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "true or false",
+    "null": "null",
+    "object": "object",
+}
+# What stands in an example for the newest ID of each kind if there is none.
+PLACEHOLDERS = {
+    "bot": "BOT_ID",
+    "post": "POST_ID",
+    "trader": "TRADER_ID",
+    "season": "SEASON_ID",
+    "mint": WRAPPED_SOL,
+    "q": "profit",
+}
+WALLET = "WALLET_ADDRESS"
+EXAMPLE_BODIES = {
+    "publishPost": {"eventId": "docs-1", "body": "Hello from the documentation."},
+    "getChallenge": {"wallet": WALLET},
+    "registerBot": {
+        "name": "BOT_NAME",
+        "wallet": WALLET,
+        "signature": "SIGNATURE_OF_THE_TEXT",
+        "nonce": "NONCE",
+    },
+}
+
+
+class Shape(NamedTuple):
+    """An object of the API: its description, the schemas of its members, and the required ones."""
+
+    text: str
+    members: dict[str, Json]
+    required: list[str]
 
 
 @blueprint.record
 def init_templates(state: BlueprintSetupState) -> None:
     """Register template functions for these pages."""
-    state.app.jinja_env.globals["find_group"] = reference.find_group
-    state.app.jinja_env.filters |= {"code": mark_code, "example": write_example}
+    state.app.jinja_env.globals["find_group"] = find_group
+    state.app.jinja_env.filters |= {
+        one.__name__: one for one in (mark_code, describe_type, describe_field, find_shape)
+    }
 
 
+# ---- pages ---------------------------------------------------------------------------------------
 @blueprint.get("/docs")
 def show_docs() -> ResponseReturnValue:
-    return render_page("docs.html")
+    return render_template(
+        "docs.html",
+        settings=settings(),
+        operations=list_operations(),
+        refusals={
+            "all": name_codes(OF_ALL),
+            "keyed": name_codes(OF_KEYS),
+            "paged": name_codes(OF_LISTS),
+        },
+        trust=words.TRUST,
+    )
 
 
 @blueprint.get("/docs/requests/<name>")
 def show_request(name: str) -> ResponseReturnValue:
     """Show one request with its examples. `name` is the operationId."""
-    if find_route(name) is None:
+    operation = next((one for one in list_operations() if one.name == name), None)
+    if operation is None:
         raise Problem("not_found", "there is no such request")
-    return reference.fill_ids(render_page("request.html", name=name))
-
-
-def find_route(name: str) -> reference.Route | None:
-    routes = reference.list_routes(settings().base_url)
-    return next((route for route in routes if route.name == name), None)
+    return render_template(
+        "request.html",
+        operation=operation,
+        refusals=list_refusals(operation),
+        url=write_url(operation),
+        # A request without a body also accepts an empty object.
+        body=json.dumps(EXAMPLE_BODIES.get(name, {})),
+        takes=operation.body.__name__ if isinstance(operation.body, type) else None,
+    )
 
 
 @blueprint.get("/docs/fields")
 def show_fields() -> ResponseReturnValue:
-    return render_page("shapes.html")
+    return render_template("shapes.html", groups=list_shapes())
 
 
 @blueprint.get("/docs/fields/<group>")
 def show_fields_of(group: str) -> ResponseReturnValue:
-    if group not in reference.GROUPS:
+    if group not in GROUPS:
         raise Problem("not_found", "there is no such group of fields")
-    return render_page("shape_group.html", group=group)
+    return render_template("shape_group.html", group=group, shapes=list_shapes()[group])
 
 
 @blueprint.get("/docs/errors")
 def show_errors() -> ResponseReturnValue:
-    return render_page("errors.html")
+    return render_template("errors.html", codes=CODES)
 
 
-def render_page(template: str, **values: str) -> str:
-    """Render a page of the documentation. `values` are further values on which it depends."""
-    return render_template(template, **_find_contents(template, values))
+# ---- requests ------------------------------------------------------------------------------------
+def list_operations() -> "list[Operation]":
+    # Imported on first use, as in web.api.document.
+    from web.api.operations import OPERATIONS
+
+    return OPERATIONS
 
 
-def _find_contents(template: str, values: dict[str, str]) -> dict[str, Any]:
-    config = settings()
-    if template == "docs.html":
-        routes = reference.list_routes(config.base_url)
-        refusals = {
-            "all": name_codes(OF_ALL),
-            "keyed": name_codes(OF_KEYS),
-            "paged": name_codes(OF_LISTS),
-        }
-        return {"settings": config, "routes": routes, "refusals": refusals, "trust": words.TRUST}
-    if template == "request.html":
-        return {"route": find_route(values["name"])}
-    if template == "errors.html":
-        return {"codes": CODES, "advice": words.ADVICE}
-    groups = reference.list_shapes()
-    if template == "shapes.html":
-        return {"groups": groups}
-    return {"group": values["group"], "shapes": groups[values["group"]]}
+def write_url(operation: "Operation") -> str:
+    """Return a request's address with the newest IDs and the required parameters."""
+    newest = queries.find_newest_ids()._asdict()
+    known = {noun: newest.get(noun) or instead for noun, instead in PLACEHOLDERS.items()}
+    query = "&".join(
+        f"{one['name']}={known[one['name']]}"
+        for one in operation.parameters
+        if one["in"] == "query" and one.get("required")
+    )
+    nouns = (one["description"] for one in operation.parameters if one["in"] == "path")
+    uid = known.get(next(nouns, "").removeprefix("ID of the "), "")
+    path = operation.path.replace("{id}", uid)
+    return f"{settings().base_url}{path}{f'?{query}' if query else ''}"
+
+
+def list_refusals(operation: "Operation") -> dict[str, list[str]]:
+    """Return {status: [code...]} without the errors of all requests, which the page lists once."""
+    refused: defaultdict[str, list[str]] = defaultdict(list)
+    of_objects = ("not_found",) if "{id}" in operation.path else ()
+    for code in (*of_objects, *operation.refusals):
+        refused[str(CODES[code][0])].append(code)
+    return dict(sorted(refused.items()))
 
 
 def name_codes(codes: Iterable[str]) -> str:
@@ -90,9 +178,95 @@ def name_codes(codes: Iterable[str]) -> str:
     return ", ".join(f"{CODES[code][0]} {code}" for code in codes)
 
 
-def write_example(text: str) -> Markup:
-    """Write an example as the text of an element, where quotes don't need escaping."""
-    return Markup(html.escape(text, quote=False))
+# ---- fields --------------------------------------------------------------------------------------
+# This is cached, because it is slower than a page should be.
+@functools.lru_cache(1)
+def list_shapes() -> dict[str, dict[str, Shape]]:
+    """Return {group: {name: shape}}, sorted by name, with all groups in order."""
+    # Imported on first use, as in web.api.document.
+    from web.api import openapi
+
+    groups: dict[str, dict[str, Shape]] = {group: {} for group in GROUPS}
+    for name, schema in sorted(openapi.build_schemas(demonstration=False).items()):
+        groups[find_group(name)][name] = read_shape(schema)
+    return groups
+
+
+def find_group(shape: str) -> str:
+    """Return the page of fields that shows a shape. Request bodies are on the page about posts."""
+    return map_groups().get(shape, "posts")
+
+
+@functools.lru_cache(1)
+def map_groups() -> dict[str, str]:
+    return {
+        name: group
+        for group, modules in GROUPS.items()
+        for module in (f"web.api.{one}" for one in modules)
+        for name, found in vars(importlib.import_module(module)).items()
+        if getattr(found, "__module__", None) == module
+    }
+
+
+def read_shape(schema: Json) -> Shape:
+    """Convert a schema to a shape. If it extends others, include only its own members."""
+    *extended, own = schema.get("allOf", (schema,))
+    names = " and ".join(map(_name_of, extended))
+    text = schema.get("description", "")
+    if names:
+        text = f"{text} It has all fields of {names}, and:"
+    return Shape(text, own["properties"], own.get("required", []))
+
+
+def describe_field(schema: Json) -> str:
+    described = (one.get("description") for one in (schema, *schema.get("anyOf", ())))
+    return next(filter(None, described), "")
+
+
+def find_shape(schema: Json) -> str | None:
+    """Return the name of the shape to which a schema refers: directly, in a list, or as an
+    alternative to null.
+    """
+    if "$ref" in schema:
+        return _name_of(schema)
+    inner = [
+        schema[name]
+        for name in ("items", "additionalProperties")
+        if isinstance(schema.get(name), dict)
+    ] + schema.get("anyOf", [])
+    return next(filter(None, map(find_shape, inner)), None)
+
+
+def _name_of(schema: Json) -> str:
+    reference: str = schema["$ref"]
+    return reference.removeprefix(SCHEMA_PREFIX)
+
+
+def describe_type(schema: Json) -> str:
+    """Write a JSON schema as text, such as `list of Post` or `text of 1 to 128 characters or
+    null`.
+    """
+    if "anyOf" in schema:
+        return " or ".join(map(describe_type, schema["anyOf"]))
+    if "$ref" in schema:
+        return _name_of(schema)
+    if "enum" in schema:
+        return " | ".join(map(json.dumps, schema["enum"]))
+    if isinstance(schema.get("type"), list):
+        return " or ".join(describe_type({**schema, "type": one}) for one in schema["type"])
+    if schema.get("type") == "array":
+        return f"list of {describe_type(schema['items'])}" if schema.get("items") else "list"
+    if schema.get("format") == "date-time" and schema["type"] != "null":
+        return "time"
+    return TYPES.get(schema.get("type", ""), "anything") + _describe_bounds(schema)
+
+
+def _describe_bounds(schema: Json) -> str:
+    if schema.get("type") == "null":
+        return ""
+    if "maxLength" in schema:
+        return f" of {schema.get('minLength', 0)} to {schema['maxLength']:,} characters"
+    return f" from {schema['minimum']}" if "minimum" in schema else ""
 
 
 def mark_code(text: str) -> Markup:

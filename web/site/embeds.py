@@ -7,7 +7,6 @@ from typing import Any
 
 from flask import Blueprint, Response, current_app, request
 from flask.typing import ResponseReturnValue
-from markupsafe import escape
 
 from accounts.problem import Problem
 from web.api import timeline
@@ -26,14 +25,6 @@ FRAMED_POLICY = (
 # and padding.
 LETTER, HEIGHT, PADDING = 6.6, 20, 7
 GOOD, BAD, PLAIN = "#06724a", "#b3261e", "#5c6670"
-BADGE = (
-    '<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img"'
-    ' aria-label="{alt}"><title>{alt}</title><rect width="{width}" height="{height}" rx="3"'
-    ' fill="#26292c"/><path d="M{left} 0h{right}v{height}h-{right}z" fill="{color}"/>'
-    '<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11">'
-    '<text x="{padding}" y="14" textLength="{first}">Candor</text>'
-    '<text x="{at}" y="14" textLength="{second}">{text}</text></g></svg>'
-)
 BADGE_CACHING = "public, max-age=300"
 
 
@@ -75,27 +66,18 @@ def show_badge(uid: str) -> ResponseReturnValue:
 
 
 def draw_badge(bot: Json, strip: candor.Strip) -> str:
-    """Draw a bot's badge as SVG, without styles that a strict content security policy would
-    block.
-    """
     results, made_up = bot["results"], "made up: " if settings().demonstration else ""
     earned = "no results"
     if results:
         earned = ", ".join(list_earned(results)) or "no trades yet"
     text = f"{made_up}{earned} · {strip.matching} of {strip.total} claims match"
-    first, second = round(6 * LETTER), round(len(text) * LETTER)
-    left = first + 2 * PADDING
-    right = second + 2 * PADDING
-    return BADGE.format(
-        alt=escape(f"{words.plain(bot['name'])} on Candor: {earned}; {strip.sentence}"),
-        text=escape(text),
+    template = current_app.jinja_env.get_template("badge.svg")
+    return template.render(
+        alt=f"{words.plain(bot['name'])} on Candor: {earned}; {strip.sentence}",
+        text=text,
         color=BAD if strip.contradicting else GOOD if strip.matching else PLAIN,
-        width=left + right,
         height=HEIGHT,
-        left=left,
-        right=right,
-        first=first,
-        second=second,
         padding=PADDING,
-        at=left + PADDING,
+        first=round(len("Candor") * LETTER),
+        second=round(len(text) * LETTER),
     )

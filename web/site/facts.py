@@ -5,15 +5,17 @@ The post's wording isn't checked. The result next to it always has a sign, so th
 compare them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
 from chain.reading.currencies import find_stablecoin
+from notify.messages import Event
+from web.api import queries, stream
 from web.api.serialize import Json
-from web.site import figures, words
+from web.site import facts, figures, words
 from web.site.money import venue_changes, venue_sol
 
 # Sentences by kind of transaction. `{tokens}` is an amount with its token. `{sol}` and `{paid}`
@@ -77,33 +79,7 @@ class Fact(NamedTuple):
     when: str
 
 
-class Style(NamedTuple):
-    """How to write the parts of a sentence, as text or as markup."""
-
-    text: Callable[[str], Any]
-    name: Callable[[str], Any]
-    amount: Callable[..., Any]
-    sol: Callable[..., Any]
-    units: Callable[..., Any]
-    change: Callable[..., Any]
-
-
-TEXT = Style(
-    str,
-    str,
-    figures.write_tokens,
-    figures.write_sol,
-    figures.write_units,
-    figures.write_change,
-)
-MARKUP = Style(
-    Markup,
-    Markup("<bdi>{}</bdi>").format,
-    figures.tokens,
-    figures.sol,
-    figures.units,
-    figures.change,
-)
+NAME = Markup("<bdi>{}</bdi>")
 
 
 def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None:
@@ -111,12 +87,29 @@ def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None
 
     `symbols` is {mint: symbol}, in addition to the post's own symbol.
     """
-    return _find_fact(post, symbols or {}, MARKUP)
+    receipt = post["receipt"]
+    if receipt is None:
+        return None
+    result, share = receipt["result"], receipt["resultPct"]
+    return Fact(
+        _tell(post, receipt, symbols or {}),
+        "" if result is None else _write_money(result, receipt["currency"], sign=True),
+        "" if result is None or share is None else figures.change(share),
+        NO_RESULT.get(receipt["realized"], ""),
+        _tell_share(receipt),
+        receipt["eventAt"],
+        ", before connecting" if receipt["beforeConnecting"] else "",
+    )
 
 
 def find_text(post: Json) -> Fact | None:
     """Return what a post's transaction did, as text, or None until it is observed."""
-    return _find_fact(post, {}, TEXT)
+    fact = fact_of(post)
+    return fact and Fact(*map(_strip, fact))
+
+
+def _strip(part: Any) -> Any:
+    return part.striptags() if isinstance(part, Markup) else part
 
 
 def write_fact(post: Json) -> str:
@@ -155,57 +148,20 @@ def _show_receipt(trade: Json) -> Json:
     }
 
 
-def write_result(post: Json) -> str:
+def write_outcome(post: Json) -> str:
     """Write only the result of the sale in a post, such as `−0.0146 SOL`. It is empty if
     unknown.
     """
-    receipt = post["receipt"]
-    return str(_find_result(receipt, TEXT).amount) if receipt else ""
+    fact = find_text(post)
+    return fact.result if fact else ""
 
 
-def _find_fact(post: Json, symbols: Mapping[str, str], style: Style) -> Fact | None:
-    receipt = post["receipt"]
-    if receipt is None:
-        return None
-    result = _find_result(receipt, style)
-    return Fact(
-        _tell(post, receipt, symbols, style),
-        result.amount,
-        result.change,
-        result.note,
-        _tell_share(receipt),
-        receipt["eventAt"],
-        ", before connecting" if receipt["beforeConnecting"] else "",
-    )
-
-
-class _Result(NamedTuple):
-    """A sale's result.
-
-    `amount` is in its currency, and `change` is a percentage. Each is empty if unknown. The last
-    field is the limits of the result.
-    """
-
-    amount: Any
-    change: Any
-    note: str
-
-
-def _find_result(receipt: Json, style: Style) -> _Result:
-    note, result = NO_RESULT.get(receipt["realized"], ""), receipt["result"]
-    if result is None:
-        return _Result("", "", note)
-    share = receipt["resultPct"]
-    change = "" if share is None else style.change(share)
-    return _Result(_write_money(result, receipt["currency"], style, sign=True), change, note)
-
-
-def _write_money(amount: str, currency: str, style: Style, sign: bool = False) -> Any:
+def _write_money(amount: str, currency: str, sign: bool = False) -> Any:
     stablecoin = find_stablecoin(currency)
     if stablecoin is None:
-        return style.sol(amount, sign)
+        return figures.sol(amount, sign)
     raw = int(Decimal(amount).scaleb(stablecoin.decimals))
-    return style.units(raw, stablecoin.symbol, stablecoin.decimals, sign)
+    return figures.units(raw, stablecoin.symbol, stablecoin.decimals, sign)
 
 
 def _find_paid(receipt: Json) -> str | None:
@@ -218,14 +174,14 @@ def _find_paid(receipt: Json) -> str | None:
     return None if paid is None else paid.lstrip("-")
 
 
-def _tell(post: Json, receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
+def _tell(post: Json, receipt: Json, symbols: Mapping[str, str]) -> Any:
     reason = post["verification"]["reason"]
-    deed = AMBIGUOUS if reason == "ambiguous" else _tell_deed(receipt, symbols, style)
+    deed = AMBIGUOUS if reason == "ambiguous" else _tell_deed(receipt, symbols)
     if reason == "mint_not_in_trade" and not post["hiddenAt"]:
-        said = style.name(_find_claim(post, receipt, symbols))
-        return style.text("Post says {}. The transaction {}.").format(said, deed)
+        said = NAME.format(_find_claim(post, receipt, symbols))
+        return Markup("Post says {}. The transaction {}.").format(said, deed)
     if reason is not None:
-        return style.text("The transaction {}.").format(deed)
+        return Markup("The transaction {}.").format(deed)
     return deed[:1].upper() + deed[1:]
 
 
@@ -240,29 +196,29 @@ def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
     return words.short(post["mint"]) if claimed == moved else claimed
 
 
-def _tell_deed(receipt: Json, symbols: Mapping[str, str], style: Style) -> Any:
+def _tell_deed(receipt: Json, symbols: Mapping[str, str]) -> Any:
     """Return what happened, in lowercase and without a period."""
     kind, name = receipt["kind"], _find_name(receipt["mint"], receipt["symbol"], symbols)
     paid = _find_paid(receipt)
     parts = {
-        "token": style.name(name),
-        "tokens": _tell_tokens(receipt["amount"], name, style),
-        "sol": receipt["solChange"] and style.sol(receipt["solChange"].lstrip("-")),
-        "paid": paid and _write_money(paid, receipt["currency"] or "SOL", style),
-        **_tell_sides(receipt, symbols, style),
+        "token": NAME.format(name),
+        "tokens": _tell_tokens(receipt["amount"], name),
+        "sol": receipt["solChange"] and figures.sol(receipt["solChange"].lstrip("-")),
+        "paid": paid and _write_money(paid, receipt["currency"] or "SOL"),
+        **_tell_sides(receipt, symbols),
     }
     deed = DEEDS.get(kind, DEEDS["other"])
     is_told = all(parts[one] for one in parts if f"{{{one}}}" in deed)
-    return style.text(deed if is_told else PLAIN_DEEDS[kind]).format(**parts)
+    return Markup(deed if is_told else PLAIN_DEEDS[kind]).format(**parts)
 
 
-def _tell_tokens(amount: str | None, name: str, style: Style) -> Any:
+def _tell_tokens(amount: str | None, name: str) -> Any:
     if amount is None or not name:
         return ""
-    return style.text("{} {}").format(style.amount(amount), style.name(name))
+    return Markup("{} {}").format(figures.tokens(amount), NAME.format(name))
 
 
-def _tell_sides(receipt: Json, symbols: Mapping[str, str], style: Style) -> dict[str, Any]:
+def _tell_sides(receipt: Json, symbols: Mapping[str, str]) -> dict[str, Any]:
     """Return the tokens that a swap gave and received.
 
     Only the largest of each is returned, which is enough for one line.
@@ -274,7 +230,7 @@ def _tell_sides(receipt: Json, symbols: Mapping[str, str], style: Style) -> dict
             continue
         side = "gave" if change.startswith("-") else "got"
         name = _find_name(mint, known.get(mint), symbols)
-        sides[side] = sides[side] or _tell_tokens(change.lstrip("-"), name, style)
+        sides[side] = sides[side] or _tell_tokens(change.lstrip("-"), name)
     return sides
 
 
@@ -290,4 +246,23 @@ def _tell_share(receipt: Json) -> str:
     return f"{figures.write_percent(share)} of the value came from the venue"
 
 
-FILTERS: dict[str, Callable[..., Any]] = {"fact_of": fact_of}
+# ---- notifications for people --------------------------------------------------------------------
+def list_notices(base_url: str, after: int, limit: int) -> list[Event]:
+    """Return the events after this arrival, in order, each with its fact."""
+    events = stream.list_events(base_url, after, limit)
+    return [event._replace(fact=write_line(event.kind, event.shown)) for event in events]
+
+
+def write_line(kind: str, shown: Json | None) -> str:
+    """Write what the chain shows about an event on one line. The text is empty if it shows
+    nothing.
+    """
+    if shown is None:
+        return ""
+    if kind == "trade":
+        bot = queries.find_bot(shown["botId"])
+        return f"{words.plain(bot.name) if bot else ''}: {facts.write_trade(shown)}"
+    if kind == "coverage":
+        state = shown["coverage"]["state"] if shown["coverage"] else "none"
+        return f"{words.plain(shown['botName'])}: {words.COVERAGE[state]}"
+    return facts.write_fact(shown)

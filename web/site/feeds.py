@@ -1,18 +1,17 @@
-"""Serve public Atom (RFC 4287) and JSON Feed 1.1 feeds of all posts or of one bot.
+"""Public Atom (RFC 4287) and JSON Feed 1.1 feeds of all posts or of one bot. Atom shows the members
+of the JSON Feed.
 
 The pages' script polls the JSON Feed, so each item includes its label. The content has only the
 bot's words, never markup. Title and summary begin with this instance's label.
 """
 
 import re
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import NamedTuple
 from urllib.parse import urlencode
 
 import orjson
-from flask import Blueprint, Response, request
+from flask import Blueprint, Response, current_app, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
@@ -38,7 +37,7 @@ ATOM_TYPE, JSON_TYPE = "application/atom+xml", "application/feed+json"
 # The size limits of a whole feed, and of an entry without its content.
 MAX_BYTES, ENTRY_BYTES = 256_000, 3_000
 # XML or JSON needs several bytes for these characters. `&amp;` has 5, and `\u001f` has 6.
-ESCAPED = re.compile(r'[\x00-\x1f&<>"\\]')
+ESCAPED = re.compile(r"""[\x00-\x1f&<>"'\\]""")
 MAX_EXTRA_BYTES = 5
 # When an empty feed last changed.
 NEVER = "1970-01-01T00:00:00Z"
@@ -51,75 +50,28 @@ NOTICE = (
 )
 
 
-class Feed(NamedTuple):
-    """A page of a feed.
-
-    `page` and `path` are the paths of the HTML page and of the feed itself, below `base_url`.
-    `posts` are as in the API, newest first. `next` is the cursor of older posts. `cursor` is this
-    page's cursor, or None for the newest posts.
-    """
-
-    base_url: str
-    title: str
-    page: str
-    path: str
-    posts: Sequence[Json]
-    next: str | None
-    cursor: str | None
-
-    @property
-    def first_url(self) -> str:
-        return self.base_url + self.path
-
-    def page_url(self, cursor: str | None) -> str:
-        """Return the URL of the page that begins at this cursor."""
-        mark = "&" if "?" in self.path else "?"
-        return f"{self.first_url}{mark}before={cursor}" if cursor else self.first_url
-
-    @property
-    def updated(self) -> str:
-        """Return when one of these posts last changed."""
-        return max(map(find_change, self.posts), default=NEVER, key=datetime.fromisoformat)
-
-
-class Author(NamedTuple):
-    """A post's author: the name on one clean line, and the page's URL."""
-
-    name: str
-    url: str
-
-
-def find_change(post: Json) -> str:
-    """Return when a post last changed: when it arrived, its verification changed, or it was
-    hidden.
-    """
-    times = (post["createdAt"], post["verification"]["checkedAt"], post.get("hiddenAt"))
-    latest: str = max(filter(None, times), key=datetime.fromisoformat)
-    return latest
-
-
 # ---- routes --------------------------------------------------------------------------------------
 @blueprint.get("/feed.json")
 def show_json() -> ResponseReturnValue:
-    return respond(find_feed, write_json, JSON_TYPE)
+    return respond(find_feed, JSON_TYPE)
 
 
 @blueprint.get("/feed.atom")
 def show_atom() -> ResponseReturnValue:
-    return respond(find_feed, write_atom, f"{ATOM_TYPE}; charset=utf-8")
+    return respond(find_feed, ATOM_TYPE)
 
 
 @blueprint.get("/bots/<uid>/feed.json")
 def show_json_of_bot(uid: str) -> ResponseReturnValue:
-    return respond(lambda: find_feed_of_bot(uid), write_json, JSON_TYPE)
+    return respond(lambda: find_feed_of_bot(uid), JSON_TYPE)
 
 
 @blueprint.get("/bots/<uid>/feed.atom")
 def show_atom_of_bot(uid: str) -> ResponseReturnValue:
-    return respond(lambda: find_feed_of_bot(uid), write_atom, f"{ATOM_TYPE}; charset=utf-8")
+    return respond(lambda: find_feed_of_bot(uid), ATOM_TYPE)
 
 
-def find_feed() -> Feed:
+def find_feed() -> Json:
     """Return the posts that match `label`, `source` and `mint`. Without filters, return all
     posts.
     """
@@ -142,10 +94,10 @@ def find_feed() -> Feed:
     page = find_page(
         lambda size, before: timeline.list_page(size, before, filters), scope, timeline.Start
     )
-    return make_feed("Candor", f"/{query}", request.path + query, page, scope)
+    return show_feed("Candor", f"/{query}", request.path + query, page, scope)
 
 
-def find_feed_of_bot(uid: str) -> Feed:
+def find_feed_of_bot(uid: str) -> Json:
     """Return a bot's feed, starting at the page in the query."""
     row = queries.find_bot(uid)
     if row is None:
@@ -153,7 +105,7 @@ def find_feed_of_bot(uid: str) -> Feed:
     scope = ("feeds of bots", uid)
     page = find_page(lambda size, before: list_page_of_bot(uid, size, before), scope, IdPosition)
     title = f"{words.plain(row.name)} · Candor"
-    return make_feed(title, f"/bots/{uid}", request.path, page, scope)
+    return show_feed(title, f"/bots/{uid}", request.path, page, scope)
 
 
 def list_page_of_bot(uid: str, size: int, before: IdPosition | None) -> timeline.Page:
@@ -181,18 +133,6 @@ def find_page(
     return page if fitting == len(page.posts) else list_page(fitting, before)
 
 
-def make_feed(title: str, page: str, path: str, found: timeline.Page, scope: Scope) -> Feed:
-    """Return a feed for a page of posts. `page` and `path` are the paths of the HTML page and of
-    the feed.
-    """
-    config = settings()
-    if config.demonstration:
-        title = f"{title} (demonstration)"
-    following = paging.write_cursor(find_app().secret, scope, found.next) if found.next else None
-    before = request.args.get("before")
-    return Feed(config.base_url, title, page, path, found.posts, following, before)
-
-
 def cut_to_size(posts: Sequence[Json]) -> Sequence[Json]:
     """Return as many of the newest posts as fit into MAX_BYTES in either format."""
     total = 0
@@ -210,9 +150,7 @@ def measure(post: Json) -> int:
     return len(content.encode()) + escaped * MAX_EXTRA_BYTES + ENTRY_BYTES
 
 
-def respond(
-    find: Callable[[], Feed], write: Callable[[Feed], bytes], content_type: str
-) -> ResponseReturnValue:
+def respond(find: Callable[[], Json], content_type: str) -> ResponseReturnValue:
     """Respond with the feed, or with 304. Feeds are public lists, and are cached like these.
 
     The ETag is exact. If a reader sends only If-Modified-Since, and there are two changes within a
@@ -221,54 +159,48 @@ def respond(
 
     def render() -> tuple[bytes, datetime]:
         feed = find()
-        return write(feed), datetime.fromisoformat(feed.updated)
+        changes = (one["date_modified"] for one in feed["items"])
+        updated = max(changes, default=NEVER, key=datetime.fromisoformat)
+        body = orjson.dumps(feed) if content_type == JSON_TYPE else write_atom(feed, updated)
+        return body, datetime.fromisoformat(updated)
 
     name = ("feed", request.path, *(request.args.get(one) for one in (*FILTERS, "before")))
-    body, updated = find_app().list_cache.find(name, database.data_version(), render)
-    response = Response(body, content_type=content_type)
+    body, changed = find_app().list_cache.find(name, database.data_version(), render)
+    charset = "" if content_type == JSON_TYPE else "; charset=utf-8"
+    response = Response(body, content_type=f"{content_type}{charset}")
     response.headers["Cache-Control"] = "no-cache"
-    response.last_modified = updated
+    response.last_modified = changed
     response.add_etag()
     return response.make_conditional(request)
 
 
-# ---- an entry ------------------------------------------------------------------------------------
-def write_content(post: Json) -> str:
-    """Return a post's words with its reason, as plain text."""
-    reason = f"\n\nReason: {post['reason']}" if post["reason"] else ""
-    return f"{post['body'] or TAKEN_DOWN}{reason}"
-
-
-def find_tags(post: Json) -> list[str]:
-    """Return a post's label and the type of its words."""
-    trust, source = words.trust_of(post).label, post["provenance"]["contentTrust"]
-    warning = [words.UNDER_REVIEW] if words.find_warning(post) else []
-    return [trust, f"{source} content", *warning]
-
-
-def find_author(post: Json, base_url: str) -> Author:
-    kind = "traders" if post["simulated"] else "bots"
-    return Author(words.plain(post["botName"]), f"{base_url}/{kind}/{post['botId']}")
-
-
 # ---- JSON Feed 1.1 -------------------------------------------------------------------------------
-def write_json(feed: Feed) -> bytes:
-    return orjson.dumps(
-        {
-            "version": "https://jsonfeed.org/version/1.1",
-            "title": feed.title,
-            "description": NOTICE,
-            "home_page_url": feed.base_url + feed.page,
-            "feed_url": feed.first_url,
-            **({"next_url": feed.page_url(feed.next)} if feed.next else {}),
-            "items": [show_item(post, feed.base_url) for post in feed.posts],
-        }
-    )
+def show_feed(title: str, page: str, path: str, found: timeline.Page, scope: Scope) -> Json:
+    """Return a feed for a page of posts. `page` and `path` are the paths of the HTML page and of
+    the feed.
+    """
+    config = settings()
+    following = found.next and paging.write_cursor(find_app().secret, scope, found.next)
+    return {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": f"{title} (demonstration)" if config.demonstration else title,
+        "description": NOTICE,
+        "home_page_url": config.base_url + page,
+        "feed_url": config.base_url + path,
+        **({"next_url": link_page(config.base_url + path, following)} if following else {}),
+        "items": [show_item(post, config.base_url) for post in found.posts],
+    }
+
+
+def link_page(feed_url: str, cursor: str | None) -> str:
+    """Return the address of the page that begins at this cursor."""
+    return f"{feed_url}{'&' if '?' in feed_url else '?'}before={cursor}" if cursor else feed_url
 
 
 def show_item(post: Json, base_url: str) -> Json:
-    author, link = find_author(post, base_url), f"{base_url}/posts/{post['id']}"
+    link, kind = f"{base_url}/posts/{post['id']}", "traders" if post["simulated"] else "bots"
     receipt = {"external_url": explorer_url(post["signature"])} if post["signature"] else {}
+    warning = [words.UNDER_REVIEW] if words.find_warning(post) else []
     return {
         "id": link,
         "url": link,
@@ -278,10 +210,35 @@ def show_item(post: Json, base_url: str) -> Json:
         **receipt,
         "date_published": post["createdAt"],
         "date_modified": find_change(post),
-        "authors": [{"name": author.name, "url": author.url}],
-        "tags": find_tags(post),
+        "authors": [
+            {
+                # On one clean line.
+                "name": words.plain(post["botName"]),
+                "url": f"{base_url}/{kind}/{post['botId']}",
+            }
+        ],
+        "tags": [
+            words.trust_of(post).label,
+            f"{post['provenance']['contentTrust']} content",
+            *warning,
+        ],
         "_candor": show_extension(post),
     }
+
+
+def find_change(post: Json) -> str:
+    """Return when a post last changed: when it arrived, its verification changed, or it was
+    hidden.
+    """
+    times = (post["createdAt"], post["verification"]["checkedAt"], post.get("hiddenAt"))
+    latest: str = max(filter(None, times), key=datetime.fromisoformat)
+    return latest
+
+
+def write_content(post: Json) -> str:
+    """Return a post's words with its reason, as plain text."""
+    reason = f"\n\nReason: {post['reason']}" if post["reason"] else ""
+    return f"{post['body'] or TAKEN_DOWN}{reason}"
 
 
 def show_extension(post: Json) -> Json:
@@ -305,52 +262,14 @@ def show_extension(post: Json) -> Json:
 
 
 # ---- Atom ----------------------------------------------------------------------------------------
-def write_atom(feed: Feed) -> bytes:
-    root = ET.Element("feed", xmlns="http://www.w3.org/2005/Atom")
-    add(root, "id", feed.first_url)
-    add(root, "title", feed.title)
-    add(root, "subtitle", NOTICE)
-    add(root, "updated", feed.updated)
-    add(root, "link", rel="self", type=ATOM_TYPE, href=feed.page_url(feed.cursor))
-    # A paged feed, as specified by RFC 5005.
-    add(root, "link", rel="first", type=ATOM_TYPE, href=feed.first_url)
-    if feed.next:
-        add(root, "link", rel="next", type=ATOM_TYPE, href=feed.page_url(feed.next))
-    add(root, "link", rel="alternate", type="text/html", href=feed.base_url + feed.page)
-    add(root, "generator", "Candor", version=VERSION)
-    for post in feed.posts:
-        add_entry(root, post, feed.base_url)
-    if not feed.posts:
-        add(add(root, "author"), "name", "Candor")
-    document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
-    return document
-
-
-def add_entry(root: ET.Element, post: Json, base_url: str) -> None:
-    """Add a post's entry to an Atom feed."""
-    found, link = find_author(post, base_url), f"{base_url}/posts/{post['id']}"
-    entry = add(root, "entry")
-    add(entry, "id", link)
-    add(entry, "title", write_title(post))
-    add(entry, "link", rel="alternate", type="text/html", href=link)
-    add(entry, "published", post["createdAt"])
-    add(entry, "updated", find_change(post))
-    author = add(entry, "author")
-    add(author, "name", found.name)
-    add(author, "uri", found.url)
-    for tag in find_tags(post):
-        add(entry, "category", term=tag)
-    if post["signature"]:
-        add(entry, "link", rel="related", type="text/html", href=explorer_url(post["signature"]))
-    add(entry, "summary", describe_trust(post), type="text")
-    add(entry, "content", write_content(post), type="text")
-
-
-def add(parent: ET.Element, tag: str, text: str | None = None, **attributes: str) -> ET.Element:
-    """Add a child element with this text.
-
-    Characters that XML doesn't allow, such as control characters, become U+FFFD.
-    """
-    child = ET.SubElement(parent, tag, attributes)
-    child.text = text and NOT_XML.sub("\ufffd", text)
-    return child
+def write_atom(feed: Json, updated: str) -> bytes:
+    # flask.render_template would run the context processors, which read the session.
+    template = current_app.jinja_env.get_template("feed.xml")
+    shown = template.render(
+        feed=feed,
+        updated=updated,
+        self_url=link_page(feed["feed_url"], request.args.get("before")),
+        version=VERSION,
+    )
+    # Characters that XML doesn't allow, such as control characters, become U+FFFD.
+    return NOT_XML.sub("\ufffd", shown).encode()

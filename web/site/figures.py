@@ -2,14 +2,14 @@
 
 Use these wherever a page, a feed or a card shows a number; templates don't do arithmetic. The
 `write_` functions return text; the filters `sol`, `lamports`, `tokens`, `usd`, `price`, `percent`
-and `change` (see FILTERS) return a `<data>` element that includes the exact value:
+and `change` return a `<data>` element that includes the exact value:
 
     {{ row.realizedSol | sol(sign=true) }}                +18.00 SOL
     {{ fee | lamports(unit=false) }}                      0.000005
     {{ row.winRate | percent }}                           53%
     {{ receipt.resultPct | change }}                      −4.1%
     {{ trade.feeLamports | exact_sol }}                   0.000005123, every digit, in an opened row
-    {% set places = rows | map(attribute="realizedSol") | places %}
+    {% set places = rows | map(attribute="realizedSol") | find_places %}
     {{ row.realizedSol | sol(sign=true, unit=false, places=places) }}
 
 Amounts are exact decimal text, as in the API, or whole numbers. None means unknown and is written
@@ -17,9 +17,8 @@ as a dash.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -107,6 +106,15 @@ def write_change(percentage: Number) -> str:
     """Write a percentage change with its sign. -4.13 becomes `−4.1%`, and 250 becomes `+250%`."""
     value = Decimal(str(percentage))
     return f"{write_number(percentage, True, 0 if abs(value) >= 100 else 1)}%"
+
+
+def write_return(percent: str | None) -> str:
+    return UNKNOWN if percent is None else f"{write_exact(percent, True)}%"
+
+
+def write_bps(bps: int) -> str:
+    """Write basis points as a percentage: 1410 becomes `+14.1%`."""
+    return write_change(amounts.exact(bps, 2))
 
 
 # A number in a sentence, with its sign and unit.
@@ -267,8 +275,9 @@ def change(percentage: Number | None, neutral: bool = False) -> Markup | str:
     return _wrap(percentage, write_change(percentage), exact, color)
 
 
-def exact_sol(number: str | int | None, sign: bool = False) -> str:
-    return UNKNOWN if number is None else write_exact(amounts.sol(int(number)), sign)
+def exact_sol(raw: str | int | None, sign: bool = False, decimals: int = SOL_DECIMALS) -> str:
+    """Write every digit of raw units, by default lamports."""
+    return UNKNOWN if raw is None else write_exact(amounts.exact(int(raw), decimals), sign)
 
 
 def whole(number: int | None) -> str:
@@ -297,35 +306,3 @@ def _wrap(number: Number, text: str, exact: str, color: str = "") -> Markup:
 def _find_color(number: Number) -> str:
     value = _read(number)
     return "up" if value > 0 else "down" if value < 0 else ""
-
-
-# Filters for the templates. They have the functions' names, except those for the places of a
-# column.
-FILTERS: dict[str, Callable[..., Any]] = {
-    **{
-        one.__name__: one
-        for one in (
-            sol,
-            lamports,
-            units,
-            flow,
-            tokens,
-            usd,
-            price,
-            percent,
-            change,
-            exact_sol,
-            whole,
-        )
-    },
-    "places": find_places,
-    "lamport_places": find_lamport_places,
-    "unit_places": find_unit_places,
-    "exact_number": write_exact,
-    "write_lamports": write_lamports,
-    "write_units": write_units,
-    "write_percent": write_percent,
-    "write_price": write_price,
-    "write_tokens": write_tokens,
-    "told": told,
-}

@@ -1,17 +1,16 @@
 """Following bots: an owner's notifications about other owners' bots."""
 
-from typing import NamedTuple
-
 from flask import flash, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
 from accounts import hooks, influencers
 from accounts.problem import Problem
 from models import Bot, Owner
+from web.api.serialize import Json
 from web.server import sessions
 from web.site.creator import blueprint, require_owner
 from web.site.forms import list_errors
-from web.site.manage import HOOK_KINDS, ListedHook, add_hook, list_hooks, render_hook_secret
+from web.site.manage import HOOK_KINDS, add_hook, list_hooks, render_hook_secret
 
 FOLLOWED_EVENTS = {
     "trade": "verified trades",
@@ -20,28 +19,21 @@ FOLLOWED_EVENTS = {
 }
 
 
-class Following(NamedTuple):
-    """A hook, and the bots that it lists as {ID: name}."""
-
-    hook: ListedHook
-    bots: dict[str, str]
-
-
 @blueprint.get("/following")
 def show_following() -> ResponseReturnValue:
     """List an owner's notifications about other owners' bots."""
     owner = require_owner()
     own = {bot.uid for bot in influencers.list_bots_of(owner)}
-    listed = [one for one in list_following(owner) if one.bots.keys() - own]
+    listed = [one for one in list_following(owner) if one[1].keys() - own]
     return render_template("following.html", hooks=listed, own=own)
 
 
-def list_following(owner: Owner) -> list[Following]:
-    """List the owner's hooks for particular bots."""
-    listed = [one for one in list_hooks(owner) if one.bots]
-    uids = {uid for one in listed for uid in one.bots}
+def list_following(owner: Owner) -> list[tuple[Json, dict[str, str]]]:
+    """List the owner's hooks that name bots, each with {ID: name} of its bots."""
+    listed = [one for one in list_hooks(owner) if one["bots"]]
+    uids = {uid for one in listed for uid in one["bots"]}
     names = {bot.uid: bot.name for bot in Bot.select(Bot.uid, Bot.name).where(Bot.uid.in_(uids))}
-    return [Following(one, {uid: names[uid] for uid in one.bots if uid in names}) for one in listed]
+    return [(one, {uid: names[uid] for uid in one["bots"] if uid in names}) for one in listed]
 
 
 @blueprint.get("/bots/<uid>/follow")
@@ -58,8 +50,8 @@ def render_follow(bot: Bot, errors: dict[str, str], status: int = 200) -> Respon
         bot=bot,
         owner=owner,
         is_own=owner is not None and bot.owner_id == owner.id,
-        following=[one for one in listed if bot.uid in one.bots],
-        others=[one for one in listed if bot.uid not in one.bots],
+        following=[one for one in listed if bot.uid in one[1]],
+        others=[one for one in listed if bot.uid not in one[1]],
         hook_kinds=HOOK_KINDS,
         events=FOLLOWED_EVENTS,
         errors=errors,

@@ -1,8 +1,7 @@
 """The front page: the feed with its filters, the contradicted bots, and the week's best."""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
@@ -13,10 +12,9 @@ from web.api import health, leaderboard, paging, queries, timeline, v1
 from web.api.serialize import Json
 from web.server.application import find_app
 from web.site import pictures
-from web.site.charts import Spark
 from web.site.lists import add_etag, read_cursor
 from web.site.pieces import draw_posts, link_to
-from web.site.profile_words import WINDOW_NAMES
+from web.site.words import WINDOW_NAMES
 
 blueprint = Blueprint("front", __name__)
 blueprint.after_request(add_etag)
@@ -44,22 +42,6 @@ class Filter(NamedTuple):
     def link(self, **changes: str) -> str:
         given = {name: text for name, text in {**self._asdict(), **changes}.items() if text}
         return link_to("/", **given)
-
-
-class Side(NamedTuple):
-    """The side column.
-
-    `board` is the URL of the full ranking for this `time`, of which `ranked` is the beginning.
-    `contradicted` are bots with recent posts that don't match, and how many.
-    """
-
-    board: str
-    time: str
-    ranked: Sequence[Json]
-    sparks: dict[str, Spark]
-    contradicted: list[tuple[Any, int]]
-    wallets: int
-    health: Json
 
 
 @blueprint.get("/")
@@ -120,18 +102,21 @@ def find_mints(token: str) -> tuple[str, ...]:
     return (token,) if is_address(token) else tuple(queries.find_mints(token.lstrip("$")))
 
 
-def make_side() -> Side:
+def make_side() -> Json:
+    """Make the side column: the start of the ranking at `board` in this `time`, and the bots with
+    recent posts that don't match, and how many.
+    """
     board = v1.read_board({"window": WINDOW})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKED)
     shown = [row for row in leaderboard.show_entries(entries, board, g.now) if row["ranked"]]
     ranked = shown[:MAX_RANKED]
     found = Counter(queries.list_contradicted())
-    return Side(
-        link_to("/leaderboard", window=WINDOW),
-        WINDOW_NAMES[WINDOW],
-        ranked,
-        pictures.draw_sparks(board, ranked),
-        found.most_common(MAX_CONTRADICTED),
-        queries.count_tracked(),
-        health.check_instance(g.now),
-    )
+    return {
+        "board": link_to("/leaderboard", window=WINDOW),
+        "time": WINDOW_NAMES[WINDOW],
+        "ranked": ranked,
+        "sparks": pictures.draw_sparks(board, ranked),
+        "contradicted": found.most_common(MAX_CONTRADICTED),
+        "wallets": queries.count_tracked(),
+        "health": health.check_instance(g.now),
+    }

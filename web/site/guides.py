@@ -4,9 +4,10 @@ The parameter `bot` tailors skill.md to one bot. They don't contain untrusted te
 with its ID and wallet, never its name.
 """
 
-from typing import NamedTuple
+from typing import Any
 
-from flask import Blueprint, Response, render_template, request
+import orjson
+from flask import Blueprint, Response, render_template, request, send_from_directory
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
@@ -14,15 +15,9 @@ from config import Config
 from web.api import queries
 from web.api.stream import MAX_STREAMS, MAX_STREAMS_EACH
 from web.server.gate import settings
+from web.site.pieces import STATIC, asset
 
 blueprint = Blueprint("guides", __name__)
-
-
-class GuidedBot(NamedTuple):
-    """The bot that a guide is for."""
-
-    id: str
-    wallet: str | None
 
 
 @blueprint.get("/skill.md")
@@ -36,19 +31,17 @@ def show_llms() -> ResponseReturnValue:
     return respond("llms.txt", "text/plain; charset=utf-8")
 
 
-def find_bot(uid: str | None) -> GuidedBot | None:
-    """Return the bot with this ID, or None without an ID. Raises Problem `not_found` for an unknown
-    ID.
+def find_bot(uid: str | None) -> Any:
+    """Return the row of the bot with this ID. None without an ID; raises Problem `not_found` for an
+    unknown one.
     """
-    if not uid:
-        return None
-    row = queries.find_bot(uid)
-    if row is None:
+    row = queries.find_bot(uid) if uid else None
+    if uid and row is None:
         raise Problem("not_found", "there is no such bot")
-    return GuidedBot(row.uid, row.address)
+    return row
 
 
-def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> ResponseReturnValue:
+def respond(template: str, content_type: str, bot: Any = None) -> ResponseReturnValue:
     """Respond with a rendered guide. Caches may keep it for five minutes."""
     response = Response(render_guide(settings(), template, bot), content_type=content_type)
     response.headers["Cache-Control"] = "public, max-age=300"
@@ -56,7 +49,7 @@ def respond(template: str, content_type: str, bot: GuidedBot | None = None) -> R
     return response.make_conditional(request)
 
 
-def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
+def render_guide(config: Config, template: str, bot: Any) -> str:
     # Imported on first use, as in web.api.document.
     from web.api.operations import OPERATIONS
 
@@ -70,3 +63,58 @@ def render_guide(config: Config, template: str, bot: GuidedBot | None) -> str:
         streams_each=MAX_STREAMS_EACH,
         bot=bot,
     )
+
+
+# ---- files that browsers and search engines request from every host ------------------------------
+DAY_SECONDS = 86_400
+# The API needs keys, and an owner's pages are private.
+NOT_FOR_CRAWLERS = (
+    "/api/",
+    "/admin",
+    "/account",
+    "/connect",
+    "/bots/*/manage",
+    "/traders/new",
+    "/recover",
+)
+THEME_COLOR = "#0a7f5d"
+
+
+@blueprint.get("/robots.txt")
+def show_robots() -> ResponseReturnValue:
+    base = settings().base_path
+    lines = ["User-agent: *", *(f"Disallow: {base}{path}" for path in NOT_FOR_CRAWLERS)]
+    return _respond("\n".join(lines) + "\n", "text/plain; charset=utf-8")
+
+
+@blueprint.get("/favicon.ico")
+def show_icon() -> ResponseReturnValue:
+    return send_from_directory(STATIC, "favicon.ico", mimetype="image/x-icon", max_age=DAY_SECONDS)
+
+
+@blueprint.get("/manifest.webmanifest")
+def show_manifest() -> ResponseReturnValue:
+    """Return the W3C web app manifest, which contains the site's name and icon for a home
+    screen.
+    """
+    start = settings().base_path + "/"
+    icon = {"src": asset("icon.svg"), "sizes": "any", "type": "image/svg+xml"}
+    manifest = {
+        "name": "Candor",
+        "short_name": "Candor",
+        "start_url": start,
+        "scope": start,
+        "id": start,
+        "display": "browser",
+        "description": "Trading bots post; the chain shows what they did.",
+        "theme_color": THEME_COLOR,
+        "icons": [icon],
+    }
+    return _respond(orjson.dumps(manifest), "application/manifest+json")
+
+
+def _respond(body: str | bytes, content_type: str) -> ResponseReturnValue:
+    response = Response(body, content_type=content_type)
+    response.headers["Cache-Control"] = f"public, max-age={DAY_SECONDS}"
+    response.add_etag()
+    return response.make_conditional(request)

@@ -4,21 +4,33 @@ They show the same data as the API: web.api creates the JSON objects, and web.si
 text.
 """
 
+from collections.abc import Callable
+from inspect import isfunction
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
-from flask import Blueprint, Flask, g, render_template, session
+from flask import Blueprint, Flask, flash, g, redirect, render_template, request, session, url_for
 from flask.typing import ResponseReturnValue
 
+from accounts import conduct
 from accounts.problem import Problem
 from chain.reading.added_currencies import use_added
 from chain.reading.currencies import list_added
 from chain.reading.programs import Programs, table
+from chain.reading.value import MIN_EXPLAINED_PERCENT
+from chain.symbols import find_imitated, write_line
 from config import Config
+from models import Post
+from paper.copying import SHOWN_SIZE
+from paper.tables import PaperPost
 from web.api import health, market, timeline
 from web.api.serialize import Json
 from web.api.trades import explorer_url
+from web.server import gate
 from web.server.gate import settings
-from web.site import candor, figures, money, pieces, profile_words, seasons, words
+from web.site import candor, creator, facts, figures, money, pieces, seasons, words
+from web.site.forms import Texts, list_errors, read_texts, without_secrets
 from web.site.lists import add_etag, link_to_older
 from web.site.log_pages import find_key, find_proof
 from web.site.pieces import draw_posts, link_to
@@ -32,8 +44,14 @@ ABOUT_FILE, MAX_ABOUT_BYTES = "about.txt", 40_000
 
 def init_app(app: Flask) -> None:
     """Register the filters and names that all templates use."""
-    for module in (words, money, figures, candor, profile_words, seasons):
-        app.jinja_env.filters.update(module.FILTERS)
+    for module in (words, money, figures, candor, facts):
+        app.jinja_env.filters.update(list_functions(module))
+    app.jinja_env.filters.update(
+        clean=write_line,
+        find_imitated=find_imitated,
+        find_badges=seasons.find_badges,
+        find_joinable=seasons.find_joinable,
+    )
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.globals.update(
         root=app.config["CANDOR"].base_path,
@@ -43,15 +61,24 @@ def init_app(app: Flask) -> None:
         FLAGS=words.FLAGS,
         UNRANKED=words.UNRANKED,
         COVERAGE=words.COVERAGE,
-        NO_BOOKS=money.NO_BOOKS,
-        UNCOPIED=profile_words.UNCOPIED,
-        EXCLUDED=profile_words.EXCLUDED,
+        MIN_EXPLAINED_PERCENT=MIN_EXPLAINED_PERCENT,
+        WINDOW_NAMES=words.WINDOW_NAMES,
+        SHOWN_SIZE=str(SHOWN_SIZE),
         INSTANCE_STATES=words.INSTANCE_STATES,
         JOB_STATES=words.JOB_STATES,
     )
     app.context_processor(lambda: {"signed_in": "creator" in session, "older": link_to_older})
     # The URL of a static file changes with its content.
     app.config["SEND_FILE_MAX_AGE_DEFAULT"] = YEAR_SECONDS
+
+
+def list_functions(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Return a module's own public functions by name."""
+    return {
+        name: one
+        for name, one in vars(module).items()
+        if isfunction(one) and one.__module__ == module.__name__ and not name.startswith("_")
+    }
 
 
 # ---- posts ---------------------------------------------------------------------------------------
@@ -129,3 +156,36 @@ def read_programs(config: Config) -> Programs:
     row.
     """
     return table(config.extra_swap_programs, config.added_programs)
+
+
+# ---- reports from readers ------------------------------------------------------------------------
+@creator.blueprint.route("/posts/<uid>/report", methods=["GET", "POST"])
+def report_post(uid: str) -> ResponseReturnValue:
+    """Show the report form, or accept a report. The reader doesn't have to sign in."""
+    post = conduct.find_post(uid)
+    if request.method == "GET":
+        return render_form(post, {}, {}, 200)
+    texts = read_texts("about", "note")
+    gate.count_report()
+    try:
+        conduct.report_post(uid, texts["about"], texts["note"], g.now)
+    except Problem as problem:
+        return render_form(post, texts, list_errors(problem), problem.status)
+    flash("Thank you. The operator of this instance will see your report.")
+    return redirect(url_for("pages.show_one_post", uid=uid))
+
+
+def render_form(
+    post: Post | PaperPost, typed: Texts, errors: Texts, status: int
+) -> ResponseReturnValue:
+    """Render the form with the typed text and its errors."""
+    page = render_template(
+        "report.html",
+        post=post,
+        author=conduct.find_author(post),
+        typed=without_secrets(typed, errors),
+        errors=errors,
+        about=conduct.ABOUT,
+        longest=conduct.MAX_NOTE,
+    )
+    return page, status

@@ -1,6 +1,7 @@
 """Paper mode's pages: all traders in a table, one trader, and the comparison of strategies."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -8,14 +9,19 @@ from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
-from web.api import market, paper
+from paper import fills as fills_at
+from paper.results import COST_FACTORS
+from web.api import market, paper, paper_closes
 from web.api.paging import read_choice
+from web.api.paper_closes import CloseStory, QuotedFill
 from web.api.serialize import Json
 from web.server import sessions
 from web.server.gate import settings
 from web.site import charts, pictures
+from web.site.charts import thin_out
 from web.site.lists import add_etag
 from web.site.pieces import draw_posts
+from web.site.words import write_duration
 
 blueprint = Blueprint("paper", __name__)
 blueprint.after_request(add_etag)
@@ -118,3 +124,85 @@ def show_strategies() -> ResponseReturnValue:
         comparison=paper.compare_families(g.now),
         is_signed_in=sessions.find_owner() is not None,
     )
+
+
+# ---- a closed position ---------------------------------------------------------------------------
+# How a venue's pools are priced, by the kind in the table of venues.
+POOL_KINDS = {
+    "curve": "launch curve, computed from the quoted price only",
+    "product": "constant product, computed from the pool’s SOL reserve",
+    "uncalibrated": "pool without a price model, so its fills are conservative and aren’t compared",
+}
+COSTS = (("slippageLamports", "Slippage"), ("feesLamports", "Fees"), ("rentLamports", "Rent"))
+
+
+# If there are more quotes than this, draw every nth.
+MAX_DRAWN = 120
+
+
+@blueprint.get("/traders/<uid>/closes/<close_id>")
+def show_close(uid: str, close_id: str) -> ResponseReturnValue:
+    story = paper_closes.find_story(uid, close_id)
+    if story is None:
+        raise Problem("not_found", "there is no such closed position")
+    quotes = thin_out(story.path, MAX_DRAWN) if story.path else []
+    return render_template(
+        "close.html",
+        story=story,
+        close=story.close,
+        held=write_duration(_find_held_seconds(story.close)),
+        quotes=quotes,
+        path=draw_story(story, quotes),
+        lines=list_cost_lines(story.close),
+        venue=find_venue(story.fills),
+    )
+
+
+def _find_held_seconds(close: Json) -> int:
+    opened, closed = (datetime.fromisoformat(close[name]) for name in ("openedAt", "closedAt"))
+    return int((closed - opened).total_seconds())
+
+
+def draw_story(story: CloseStory, quotes: Sequence[Any]) -> charts.Curve | None:
+    """Draw a close's price path with its fills. Return None if too little is recorded."""
+    closed_at = int(datetime.fromisoformat(story.close["closedAt"]).timestamp())
+    paid = [
+        (name_fill(one.row, closed_at), charts.PricePoint(one.row.at // 1000, one.paid))
+        for one in story.fills
+        if one.paid is not None
+    ]
+    path = [charts.PricePoint(one.at // 1000, Decimal(one.price_sol)) for one in quotes]
+    return charts.draw_path(path, paid)
+
+
+def name_fill(fill: Any, closed_at: int) -> str:
+    """Return the kind of a fill's mark. Sales before the close are partial."""
+    if fill.side == "buy":
+        return "unknown"
+    return "part" if fill.at // 1000 < closed_at else "sold"
+
+
+def list_cost_lines(close: Json) -> list[tuple[str, list[int]]]:
+    """List a close's costs, from the gross result to the net result: each with its lamports at 1, 2
+    and 3 times its costs.
+    """
+    gross, net = int(close["grossLamports"]), int(close["netLamports"])
+    return [
+        ("Price move", [gross] * len(COST_FACTORS)),
+        *((label, [-n * int(close[name]) for n in COST_FACTORS]) for name, label in COSTS),
+        ("Net", [gross - n * (gross - net) for n in COST_FACTORS]),
+    ]
+
+
+def find_venue(fills: Sequence[QuotedFill]) -> Json | None:
+    """Describe the first fill's pool, with the fee in percent; None if its snapshot is unknown."""
+    first = next((one for one in fills if not one.row.failed), None)
+    if first is None or first.filled is None:
+        return None
+    moved = sum(int(one.shown["solLamports"]) for one in fills)
+    taken = sum(one.row.pool_fee for one in fills)
+    return {
+        "quote": first.filled,
+        "kind": POOL_KINDS[fills_at.find_venue(first.filled.venue).kind],
+        "fee_percent": Decimal(taken * 100) / moved if moved else None,
+    }

@@ -8,16 +8,16 @@ import itertools
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-from flask import current_app, g
+from flask import g
 
 from chain.amounts import exact, sol
 from chain.ledger.inventory import SOL
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import FORWARD, WINDOWS
 from paper.account import Close
-from paper.results import Group, Mark, find_exposure, list_falls
+from paper.results import find_exposure, list_falls
 from paper.rules import DAY_MS
 from web.api import leaderboard
 from web.api.paper_closes import AccountHistory, EquityPoint, SharePoint, TradeRow, read_history
@@ -25,30 +25,32 @@ from web.api.results import DayTotals, find_times, list_daily_totals, list_sales
 from web.api.serialize import Json
 from web.site import charts, figures, words
 from web.site.charts import DAY_SECONDS, HOUR_SECONDS, find_side
-from web.site.profile_words import list_traded
+from web.site.money import list_traded
 
 MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 8, 20, 80, 60
 CURVE_POINTS, SPARK_POINTS, RACE_POINTS, SOL_DECIMALS = 120, 24, 56, 9
 MONTH_SECONDS = 30 * DAY_SECONDS
 
 
-def _macros() -> Any:
-    return current_app.jinja_env.get_template("pictures.html").module
-
-
 # ---- a bot wallet's curve ------------------------------------------------------------------------
-def draw_curves(bot: Json) -> dict[str, str]:
-    """Return {currency: HTML of the curve of a bot's realized PnL and its table}."""
+class DrawnResults(NamedTuple):
+    """A curve of realized PnL, and the days of its table."""
+
+    curve: charts.Curve
+    days: list[DayTotals]
+
+
+def draw_curves(bot: Json) -> dict[str, DrawnResults | None]:
+    """Return {currency: a bot's curve, None without results}."""
     if not bot["wallet"]:
         return {}
     return {one["currency"]: _draw_curve(bot, one) for one in list_traded(bot["results"])}
 
 
-def _draw_curve(bot: Json, results: Json) -> str:
+def _draw_curve(bot: Json, results: Json) -> DrawnResults | None:
     coverage, attached_at = bot["coverage"], bot["wallet"]["attachedAt"]
     begins = parse_time(coverage["observedFrom"] or attached_at)
     times = list_times(begins, find_hour_end(), CURVE_POINTS)
-    symbol, decimals = results["currency"], results["decimals"]
     money = find_money(results)
     values = sample_realized(OF_RESULTS, money, [bot["id"]], times).get(bot["id"], [])
     curve = charts.draw_curve(
@@ -56,12 +58,10 @@ def _draw_curve(bot: Json, results: Json) -> str:
         gaps=find_gaps(coverage["wallet"], coverage["gaps"][:MAX_GAPS]),
         trades=find_marks(bot["id"]) if money == SOL else (),
         connected_at=parse_time(attached_at),
-        write_level=lambda raw: write_level(raw, decimals),
+        write_level=lambda raw: write_level(raw, results["decimals"]),
     )
-    days, loading = list_day_results(bot["id"], money), coverage["state"] == "backfilling"
-    if not (curve and days):
-        return ""
-    return cast(str, _macros().curve(curve, days, loading, symbol, decimals))
+    days = list_day_results(bot["id"], money)
+    return DrawnResults(curve, days) if curve and days else None
 
 
 def find_hour_end() -> int:
@@ -113,22 +113,12 @@ def list_day_results(bot: str, money: str) -> list[DayTotals]:
 
 
 # ---- results by day ------------------------------------------------------------------------------
-def draw_days(bot: Json) -> str:
-    """Return the HTML of a calendar that ends today, and of daily tables for each currency.
-
-    It is empty without results.
-    """
-    found = {
+def list_days_of(bot: Json) -> dict[str, tuple[list[DayTotals], int]]:
+    """Return {currency: (its days with trades, its decimals)}."""
+    return {
         one["currency"]: (list_day_results(bot["id"], find_money(one)), one["decimals"])
         for one in list_traded(bot["results"])
     }
-    if not found:
-        return ""
-    calendar = []
-    if "SOL" in found:
-        days = {one.day: (one.realized, one.trades) for one in found["SOL"][0]}
-        calendar = draw_calendar(days, g.now // 1000 // DAY_SECONDS)
-    return cast(str, _macros().days(calendar, found))
 
 
 def find_money(results: Json) -> str:
@@ -151,16 +141,14 @@ def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, cha
     return {bot: spark for bot, spark in drawn.items() if spark}
 
 
-def draw_race(board: leaderboard.Board, rows: Sequence[Json], time: str) -> str:
-    """Return the HTML of the race: the realized PnL of a board's first ranked rows over its window.
-
-    It is empty if no row is ranked. `time` is the window as text.
+def draw_race(board: leaderboard.Board, rows: Sequence[Json]) -> charts.Race | None:
+    """Draw the realized PnL of a board's first ranked rows over its window; None if none is
+    ranked.
     """
     runners = [row for row in rows if row["ranked"]][:MAX_RUNNERS]
     times, values = sample_board(board, runners, RACE_POINTS)
     lanes = [
         charts.Runner(
-            row["botId"],
             words.plain(row["name"]),
             values[row["botId"]],
             row["coverage"]["state"] != "complete",
@@ -169,8 +157,7 @@ def draw_race(board: leaderboard.Board, rows: Sequence[Json], time: str) -> str:
         if row["botId"] in values
     ]
     decimals = board.stablecoin.decimals if board.stablecoin else SOL_DECIMALS
-    race = charts.draw_race(times, lanes, lambda raw: write_level(raw, decimals))
-    return cast(str, _macros().race(race, time, board.currency, decimals)) if race else ""
+    return charts.draw_race(times, lanes, lambda raw: write_level(raw, decimals))
 
 
 def sample_board(
@@ -205,13 +192,6 @@ def write_level(raw: int, decimals: int) -> str:
     return figures.write_tokens(exact(raw, decimals), sign=True)
 
 
-# ---- trades of one token -------------------------------------------------------------------------
-def draw_timeline(trades: Sequence[charts.TimedTrade]) -> str:
-    """Return the HTML of the timeline of a token's trades. It is empty without trades."""
-    timeline = charts.draw_timeline(trades)
-    return cast(str, _macros().timeline(timeline)) if timeline else ""
-
-
 # ---- the calendar --------------------------------------------------------------------------------
 class CalendarDay(NamedTuple):
     """A day in the calendar, with weeks from left to right and weekdays from Monday down.
@@ -232,25 +212,24 @@ CALENDAR_DAYS = 30
 CALENDAR_COLUMN, CALENDAR_ROW = 28, 24
 
 
-def draw_calendar(results: dict[int, tuple[int, int]], today: int) -> list[CalendarDay]:
-    """Lay out the last CALENDAR_DAYS days.
-
-    `results` is {day: (lamports, trades)}, with days counted from 1970. `today` is the last day.
-    """
-    days = range(today - CALENDAR_DAYS + 1, today + 1)
-    most = max((abs(results.get(day, (0, 0))[0]) for day in days), default=0) or 1
+def draw_calendar(days: Sequence[DayTotals], today: int) -> list[CalendarDay]:
+    """Lay out the last CALENDAR_DAYS days. `today`: days since 1970, the last of them."""
+    results = {one.day: one for one in days}
+    shown = range(today - CALENDAR_DAYS + 1, today + 1)
+    most = max((abs(results[day].realized) for day in shown if day in results), default=0) or 1
     # January 1, 1970 was a Thursday.
-    first_week = (days[0] + 3) // 7
-    return [
-        _draw_day(day, (day + 3) // 7 - first_week, *results.get(day, (0, 0)), most) for day in days
-    ]
-
-
-def _draw_day(day: int, column: int, realized: int, trades: int, most: int) -> CalendarDay:
-    x = column * CALENDAR_COLUMN + CALENDAR_COLUMN // 2
-    y = (day + 3) % 7 * CALENDAR_ROW + CALENDAR_ROW // 2
-    strength = -(-3 * abs(realized) // most)
-    return CalendarDay(day * DAY_SECONDS, x, y, find_side(realized), strength, realized, trades)
+    first_week = (shown[0] + 3) // 7
+    drawn = []
+    for day in shown:
+        found = results.get(day)
+        realized, trades = (found.realized, found.trades) if found else (0, 0)
+        x = ((day + 3) // 7 - first_week) * CALENDAR_COLUMN + CALENDAR_COLUMN // 2
+        y = (day + 3) % 7 * CALENDAR_ROW + CALENDAR_ROW // 2
+        strength = -(-3 * abs(realized) // most)
+        drawn.append(
+            CalendarDay(day * DAY_SECONDS, x, y, find_side(realized), strength, realized, trades)
+        )
+    return drawn
 
 
 # ---- paper accounts ------------------------------------------------------------------------------
@@ -259,52 +238,23 @@ MAX_DRAWN = MAX_MARKED = 400
 MAX_GROUPS = 12
 
 
-class DayLine(NamedTuple):
-    """A UTC day.
-
-    `at` is in Unix seconds. `equity`, `fall` and `held` are the lamports at the day's end, below
-    the previous high, and in positions. `exposure` is the share in positions, or None if it wasn't
-    recorded. `net` is the net result of its closes.
+def draw_account(uid: str, until: int) -> Json | None:
+    """Draw a trader's open account up to `until` (ms): its curves, and lamports `over` holding its
+    initial SOL; None for an unknown trader.
     """
-
-    at: int
-    equity: int | None
-    fall: int | None
-    held: int | None
-    exposure: float | None
-    closes: int
-    net: int
-
-
-class AccountPicture(NamedTuple):
-    """A trader's open account as its page shows it. `over` are the lamports compared to holding its
-    initial SOL.
-    """
-
-    equity: charts.Curve | None
-    falls: charts.Curve | None
-    exposure: charts.Curve | None
-    over: int
-    days: list[DayLine]
-    tokens: list[Group]
-    reasons: list[Group]
-
-
-def draw_account(uid: str, until: int) -> AccountPicture | None:
-    """Draw a trader's open account up to `until` (ms). Return None for an unknown trader."""
     history = read_history(uid)
     if history is None:
         return None
     points = charts.thin_out(history.list_points(until), MAX_DRAWN)
-    return AccountPicture(
-        draw_equity(points, until, list_marks(history.list_trades(), history.closes)),
-        draw_falls(points, until),
-        draw_exposure(charts.thin_out(history.list_shares(until), MAX_DRAWN), until),
-        points[-1].lamports - history.start,
-        list_days(history),
-        history.group("mint")[:MAX_GROUPS],
-        history.group("reason"),
-    )
+    return {
+        "equity": draw_equity(points, until, list_marks(history.list_trades(), history.closes)),
+        "falls": draw_falls(points, until),
+        "exposure": draw_exposure(charts.thin_out(history.list_shares(until), MAX_DRAWN), until),
+        "over": points[-1].lamports - history.start,
+        "days": list_days(history),
+        "tokens": history.group("mint")[:MAX_GROUPS],
+        "reasons": history.group("reason"),
+    }
 
 
 def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[charts.TimedTrade]:
@@ -322,32 +272,28 @@ def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[char
     return sorted([*filled, *closed])[-MAX_MARKED:]
 
 
-def list_days(history: AccountHistory) -> list[DayLine]:
-    """List the days with a mark or a close, newest first."""
+def list_days(history: AccountHistory) -> list[Json]:
+    """List the days with a mark or a close, newest first: lamports at their end, below the previous
+    high (`fall`) and in positions (`held`), and the closes with their `net`.
+    """
     falls = list_falls(history.marks, history.start)
-    marks = {
-        mark.at // DAY_MS: (mark, one.fall) for mark, one in zip(history.marks, falls, strict=True)
-    }
-    closes: dict[int, list[Close]] = {}
+    days: dict[int, Json] = {}
+    for mark, one in zip(history.marks, falls, strict=True):
+        marked = {"equity": mark.equity, "fall": -one.fall, "held": mark.held}
+        days[mark.at // DAY_MS] = {**marked, "exposure": find_exposure([mark])}
+    unmarked = dict.fromkeys(("equity", "fall", "held", "exposure"))
+    nets: dict[int, list[int]] = {}
     for close in history.closes:
-        closes.setdefault(close.closed_at // DAY_MS, []).append(close)
+        nets.setdefault(close.closed_at // DAY_MS, []).append(close.net)
     return [
-        _make_day(day, marks.get(day), closes.get(day, []))
-        for day in sorted({*marks, *closes}, reverse=True)
+        {
+            **days.get(day, unmarked),
+            "at": day * DAY_MS // 1000,
+            "closes": len(nets.get(day, ())),
+            "net": sum(nets.get(day, ())),
+        }
+        for day in sorted({*days, *nets}, reverse=True)
     ]
-
-
-def _make_day(day: int, noted: tuple[Mark, int] | None, closes: Sequence[Close]) -> DayLine:
-    mark, fall = noted or (None, None)
-    return DayLine(
-        day * DAY_MS // 1000,
-        mark.equity if mark else None,
-        None if fall is None else -fall,
-        mark.held if mark else None,
-        find_exposure([mark]) if mark else None,
-        len(closes),
-        sum(one.net for one in closes),
-    )
 
 
 def draw_equity(

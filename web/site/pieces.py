@@ -2,55 +2,24 @@
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from flask import current_app
 
 from chain.amounts import ONE, show_amount
-from chain.reading.currencies import Currency
 from web.api import market, queries
 from web.api.serialize import Json
 from web.api.trades import read_multiplier
 from web.server.application import find_app
 from web.site import figures, money, words
-from web.site.candor import find_strips
-from web.site.charts import Spark
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
 # Characters that aren't escaped in a query, as in the URLs that Flask builds.
 QUERY_SIGNS = "!$'()*,/:;?@"
-
-
-@dataclass(frozen=True)
-class MatchedLot:
-    """A purchase that a sale was matched with.
-
-    `signature` is None for a lot from before observation began. `block_time` is in Unix seconds.
-    `amount` is exact decimal text. `cost_lamports` is None if the cost is unknown.
-    """
-
-    signature: str | None
-    block_time: int | None
-    amount: str
-    cost_lamports: str | None
-
-
-class Columns(NamedTuple):
-    """The format of a leaderboard table.
-
-    `stablecoin` is None for SOL. `time` is the window of the sparklines. `places` is the number of
-    decimal places. `link` returns the URL of the same board with other choices.
-    """
-
-    stablecoin: Currency | None
-    time: str
-    places: int
-    link: Callable[..., str]
 
 
 def _macros() -> Any:
@@ -116,25 +85,25 @@ def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json
     ]
 
 
-def find_lots(trades: Sequence[Json]) -> dict[str, list[MatchedLot]]:
-    """Return {trade ID: the lots matched with the sale}."""
+def find_lots(trades: Sequence[Json]) -> dict[str, list[Json]]:
+    """Return {trade ID: the lots matched with the sale}, each with its `amount`, and the `origin`
+    row of its purchase, None for a lot from before observation began.
+    """
     ids = {lot["tradeId"] for trade in trades for lot in trade["realized"]["lots"]}
     origins = queries.find_origins(sorted(filter(None, ids)))
     return {trade["id"]: _match_lots(trade, origins) for trade in trades}
 
 
-def _match_lots(trade: Json, origins: Mapping[str, Any]) -> list[MatchedLot]:
+def _match_lots(trade: Json, origins: Mapping[str, Any]) -> list[Json]:
     lots = trade["realized"]["lots"]
     decimals, multiplier = _find_sold(trade) if lots else (0, None)
-    found = [(lot, origins.get(lot["tradeId"])) for lot in lots]
     return [
-        MatchedLot(
-            origin.signature if origin else None,
-            origin.block_time if origin else None,
-            show_amount(int(lot["amountRaw"]), decimals, multiplier) or "",
-            lot["costLamports"],
-        )
-        for lot, origin in found
+        {
+            **lot,
+            "origin": origins.get(lot["tradeId"]),
+            "amount": show_amount(int(lot["amountRaw"]), decimals, multiplier) or "",
+        }
+        for lot in lots
     ]
 
 
@@ -148,14 +117,6 @@ def _find_sold(trade: Json) -> tuple[int, Fraction | None]:
         ),
         (0, ONE),
     )
-
-
-# ---- rows of the leaderboard ---------------------------------------------------------------------
-def draw_ranks(rows: Sequence[Json], sparks: Mapping[str, Spark], columns: Columns) -> list[str]:
-    strips = find_strips([row["botId"] for row in rows])
-    macros: Any = current_app.jinja_env.get_template("ranks.html").module
-    shown = [(row, sparks.get(row["botId"]), strips[row["botId"]], columns) for row in rows]
-    return [macros.ranked(*one) for one in shown]
 
 
 # ---- names of tokens -----------------------------------------------------------------------------

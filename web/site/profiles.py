@@ -10,7 +10,7 @@ from flask.typing import ResponseReturnValue
 from accounts.fields import holds_secret
 from chain.stored.attachments import OF_RECORD
 from chain.symbols import find_own
-from storage.rows import select, write_marks
+from storage.rows import read, write_marks
 from web.api import bots, paging, queries, results
 from web.api.bots import add_estimates
 from web.api.copying import find_copying
@@ -32,6 +32,7 @@ from web.api.wallets import find_positions
 from web.server import sessions
 from web.server.application import find_app
 from web.site import pictures
+from web.site.charts import DAY_SECONDS
 from web.site.front import MAX_FILTER, find_mints
 from web.site.lists import (
     ListPage,
@@ -121,41 +122,19 @@ def read_trades(bot: Json) -> dict[str, Any]:
 # ---- holdings ------------------------------------------------------------------------------------
 # The mints that the bot ever bought or sold.
 TRADED = """
-SELECT DISTINCT m.address FROM mint m JOIN trade_mint t ON t.mint_id = m.id
+SELECT DISTINCT m.address AS mint FROM mint m JOIN trade_mint t ON t.mint_id = m.id
 JOIN attachment a ON a.wallet_id = t.wallet_id JOIN bot b ON b.id = a.bot_id
 WHERE b.uid = ? AND t.side IS NOT NULL AND m.address IN """
 
 
-class Held(NamedTuple):
-    """A bot's open positions: those to show, and unknown tokens that arrived unasked."""
-
-    chosen: list[Json]
-    unasked: list[Json]
-
-
-class MintRow(NamedTuple):
-    mint: str
-
-
-def split_positions(uid: str, positions: Sequence[Json]) -> Held:
-    """Split a bot's positions.
-
-    A token arrived unasked if the wallet didn't buy any of it, the bot never traded it, it isn't
-    well known, and the scout doesn't have a price for it.
+def find_unasked(uid: str, positions: Sequence[Json]) -> set[str]:
+    """Return the tokens that arrived unasked: the wallet didn't buy any of them, the bot never
+    traded them, they aren't well known and the scout doesn't have a price for them.
     """
     strange = [one["mint"] for one in positions if _is_strange(one)]
-    unasked = set(strange) - _find_traded(uid, strange)
-    return Held(
-        [one for one in positions if one["mint"] not in unasked],
-        [one for one in positions if one["mint"] in unasked],
-    )
-
-
-def _find_traded(uid: str, mints: Sequence[str]) -> set[str]:
-    if not mints:
-        return set()
-    sql = f"{TRADED}({write_marks(mints)})"
-    return {row.mint for row in select(MintRow, sql, (uid, *mints))}
+    sql = f"{TRADED}({write_marks(strange)})"
+    traded = read(sql, (uid, *strange)) if strange else []
+    return {*strange} - {row.mint for row in traded}
 
 
 def _is_strange(position: Json) -> bool:
@@ -163,24 +142,19 @@ def _is_strange(position: Json) -> bool:
     return not (is_bought or position["estimate"] or find_own(position["mint"]))
 
 
-class Total(NamedTuple):
-    """The known cost and estimated value of positions that have both, in lamports."""
-
-    tokens: int
-    cost: int
-    value: int
-
-
 def read_holdings(bot: Json) -> dict[str, Any]:
     positions = find_positions(bot["row"])
-    split = split_positions(bot["id"], add_estimates(positions or (), g.now))
-    held = [{**one, "unrealized": find_unrealized(one)} for one in split.chosen]
+    estimated = add_estimates(positions or (), g.now)
+    unasked = find_unasked(bot["id"], estimated)
     return {
         "is_damaged": positions is None,
         "symbols": find_symbols(positions or ()),
-        "positions": held,
-        "unasked": split.unasked,
-        "total": add_up([one for one in held if one["unrealized"] is not None]),
+        "positions": [
+            {**one, "unrealized": find_unrealized(one)}
+            for one in estimated
+            if one["mint"] not in unasked
+        ],
+        "unasked": [one for one in estimated if one["mint"] in unasked],
     }
 
 
@@ -195,12 +169,6 @@ def find_unrealized(position: Json) -> int | None:
     return int(position["estimate"]["valueLamports"]) - int(position["costLamports"])
 
 
-def add_up(positions: Sequence[Json]) -> Total:
-    """Add up the positions with an unrealized PnL."""
-    cost = sum(int(one["costLamports"]) for one in positions)
-    return Total(len(positions), cost, cost + sum(one["unrealized"] for one in positions))
-
-
 # ---- the other tabs ------------------------------------------------------------------------------
 def read_posts(bot: Json) -> dict[str, Any]:
     page = list_posts_of(bot["id"])
@@ -208,10 +176,12 @@ def read_posts(bot: Json) -> dict[str, Any]:
 
 
 def read_record(bot: Json) -> dict[str, Any]:
-    number = bot["row"].id
+    number, days = bot["row"].id, pictures.list_days_of(bot)
+    today = g.now // 1000 // DAY_SECONDS
     return {
         "bot": {**bot, "recordRisk": results.find_risk(OF_RECORD, number)},
-        "days": pictures.draw_days(bot),
+        "days": days,
+        "calendar": pictures.draw_calendar(days["SOL"][0], today) if "SOL" in days else [],
         "windows": results.list_windows(number, g.now) if bot["record"] else [],
     }
 

@@ -1,14 +1,14 @@
-"""Season pages, the badge on a profile, and joining from a bot's Manage tab."""
+"""Season pages, the badge on a profile, joining from the Manage tab, and the operator's form."""
 
-from collections.abc import Callable
 from typing import Any
 
 from flask import Blueprint, flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from accounts import seasons
+from accounts import acts, seasons
 from accounts.problem import Problem
 from accounts.tables import Season
+from chain.reading.currencies import map_currencies
 from models import Bot
 from web.api import paging
 from web.api.paging import IdPosition
@@ -16,7 +16,9 @@ from web.api.seasons import cut_standings, show_season, show_standings
 from web.api.serialize import Json
 from web.server.application import find_app
 from web.site import creator, figures, words
-from web.site.forms import first_error
+from web.site.admin import entry
+from web.site.admin.changes import confirm
+from web.site.forms import Texts, first_error, list_errors, read_texts, without_secrets
 from web.site.lists import add_etag, cut_page, read_cursor
 
 blueprint = Blueprint("season_pages", __name__)
@@ -29,6 +31,7 @@ STATES = {
     "final": "final",
     "cancelled": "canceled",
 }
+FIELDS = ("name", "starts_at", "ends_at", "rule", "currency", "wallets", "min_trades")
 RULES = {"pnl": "realized PnL", "return": "return on cost", "pnl_floor": "worst case"}
 UNRANKED = {
     **words.UNRANKED,
@@ -109,7 +112,71 @@ def join_season(bot: Bot) -> ResponseReturnValue:
     return redirect(url_for("studio.show_manage", uid=bot.uid))
 
 
-FILTERS: dict[str, Callable[..., Any]] = {
-    "find_badges": find_badges,
-    "find_joinable": find_joinable,
-}
+# ---- the operator --------------------------------------------------------------------------------
+@entry.blueprint.get("/seasons")
+def list_all_seasons() -> ResponseReturnValue:
+    """List seasons, with the form for a new one."""
+    return render_seasons({**dict.fromkeys(FIELDS, ""), **seasons.DEFAULTS})
+
+
+def render_seasons(
+    typed: Texts, errors: Texts | None = None, season: Season | None = None
+) -> ResponseReturnValue:
+    """Render the list, and the form for `season` or for a new one."""
+    page = render_template(
+        "admin/seasons.html",
+        seasons=[describe(row) for row in seasons.list_seasons()],
+        season=season,
+        typed=without_secrets(typed),
+        errors=errors or {},
+        longest=acts.MAX_REASON,
+        choices={
+            "rule": ("Ranked by", tuple(seasons.RULES)),
+            "currency": ("Currency", tuple(map_currencies())),
+            "wallets": ("Wallets", seasons.WALLETS),
+        },
+    )
+    return page, 422 if errors else 200
+
+
+@entry.blueprint.post("/seasons")
+def create_season() -> ResponseReturnValue:
+    """Announce a season."""
+    typed = read_texts(*FIELDS)
+    try:
+        seasons.create_season(typed, entry.find_session().uid, g.now)
+    except Problem as problem:
+        return render_seasons(typed, list_errors(problem))
+    flash("Announced.")
+    return redirect(url_for("admin.list_all_seasons"))
+
+
+@entry.blueprint.route("/seasons/<uid>", methods=["GET", "POST"])
+def change_season(uid: str) -> ResponseReturnValue:
+    """Change a season that hasn't started."""
+    row = seasons.find_season(uid)
+    if request.method != "POST":
+        return render_seasons({**seasons.list_texts(row), "reason": ""}, season=row)
+    typed = read_texts(*FIELDS, "reason")
+    try:
+        reason = acts.check_reason(typed["reason"], shortest=1)
+        given = {name: typed[name] for name in FIELDS}
+        seasons.change_season(uid, given, entry.find_session().uid, reason, g.now)
+    except Problem as problem:
+        return render_seasons(typed, list_errors(problem), row)
+    flash("Changed.")
+    return redirect(url_for("admin.list_all_seasons"))
+
+
+@entry.blueprint.route("/seasons/<uid>/cancel", methods=["GET", "POST"])
+def cancel_season(uid: str) -> ResponseReturnValue:
+    """Cancel a season, once confirmed."""
+    row, who = seasons.find_season(uid), entry.find_session().uid
+    return confirm(
+        "Cancel this season?",
+        "Its page will say so, and no bot will be ranked. This can’t be undone.",
+        "Yes, cancel it",
+        url_for("admin.list_all_seasons"),
+        lambda reason: seasons.cancel_season(uid, who, reason, g.now),
+        row.name,
+    )

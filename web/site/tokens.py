@@ -17,7 +17,7 @@ from web.api.queries import TradePosition, find_place
 from web.api.serialize import Json, count_seconds
 from web.api.trades import list_moving, read_scales, show_activity, show_changes
 from web.server.gate import settings
-from web.site import charts, pictures
+from web.site import charts
 from web.site.lists import add_etag, cut_page, read_cursor
 from web.site.money import venue_changes
 from web.site.pieces import draw_activity, draw_posts
@@ -69,9 +69,9 @@ def show_row(row: Any, mint: str) -> Json:
     return {**shown, "tokenChanges": venue_changes(shown)}
 
 
-def draw_timeline(rows: Sequence[Any]) -> str:
-    """Return the HTML of a timeline of trades with a known time."""
-    return pictures.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
+def draw_timeline(rows: Sequence[Any]) -> charts.Timeline | None:
+    """Draw trades with a known time; None without one."""
+    return charts.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
 
 
 def time_trade(row: Any) -> charts.TimedTrade:
@@ -98,8 +98,8 @@ def show_market() -> ResponseReturnValue:
         table=table,
         asked=query,
         page=page,
-        pages=-(-table.total // MARKET_SIZE),
-        sparks={one["mint"]: draw_prices(one["prices"]) for one in table.rows},
+        pages=-(-table["total"] // MARKET_SIZE),
+        sparks={one["mint"]: draw_prices(one["prices"]) for one in table["rows"]},
         health=market.show_market_health(g.now),
         scout_off=not interval,
         scout_seconds=f"{interval:g}",
@@ -149,20 +149,9 @@ class Query(NamedTuple):
     filter: str = FILTERS[0]
 
 
-class MarketTable(NamedTuple):
-    """A page of the market. `total` is how many tokens match, and `tracked` is how many there
-    are.
-    """
-
-    rows: Sequence[Json]
-    total: int
-    tracked: int
-
-
-def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
-    """Return a page of MarketEntry rows with `changes`, `prices` and `counts`.
-
-    `now`: ms. `start` is the number of rows to skip.
+def list_table(query: Query, now: int, start: int, limit: int) -> Json:
+    """Return a page of the market: `rows` of MarketEntry with `changes`, `prices` and `counts`, how
+    many match (`total`) and how many there are (`tracked`). `now`: ms; `start`: rows to skip.
     """
     current = market.find_current(now)
     if query == Query():
@@ -179,12 +168,12 @@ def list_table(query: Query, now: int, start: int, limit: int) -> MarketTable:
         {
             **add_counts(market.show_entry(row, current)),
             "ageSeconds": count_seconds(row.pair_created_at, now),
-            "changes": changes[row.mint]._asdict(),
+            "changes": changes[row.mint],
             "prices": prices[row.mint],
         }
         for row in rows
     ]
-    return MarketTable(entries, total, tracked)
+    return {"rows": entries, "total": total, "tracked": tracked}
 
 
 def add_counts(entry: Any) -> Json:
@@ -228,7 +217,7 @@ def sort_rows(rows: Sequence[Any], sort: str, now: int, current: int) -> list[An
     key = KEYS.get(sort)
     if key is None:
         changes = find_changes(rows, now, current)
-        found = [(getattr(changes[row.mint], sort), row) for row in rows]
+        found = [(changes[row.mint][sort], row) for row in rows]
     else:
         found = [(key(row), row) for row in rows]
     known = sorted((one for one in found if one[0] is not None), key=lambda one: -one[0])
@@ -257,24 +246,20 @@ def find_prices(
     return found
 
 
-class Changes(NamedTuple):
-    """A price's changes over five minutes and an hour, as percentages, or None if unknown."""
-
-    change5m: Decimal | None
-    change1h: Decimal | None
-
-
-def find_changes(rows: Sequence[Any], now: int, current: int) -> dict[str, Changes]:
-    """Return {mint: changes} up to the current price. They are unknown if a price is missing,
-    doubtful or stale.
+def find_changes(rows: Sequence[Any], now: int, current: int) -> dict[str, Json]:
+    """Return {mint: changes over five minutes and an hour, in percent}, up to the current price;
+    None if a price is missing, doubtful or stale.
     """
     times = [now - HOUR_MS, now - 5 * MINUTE_MS]
     found = find_prices([row.mint for row in rows], times, CHANGE_TOLERANCE_MS)
-    changes = {}
+    changes: dict[str, Json] = {}
     for row in rows:
         hour, minutes = found[row.mint]
         price = None if is_stale(row, current) or row.absurd else row.price_usd
-        changes[row.mint] = Changes(find_change(minutes, price), find_change(hour, price))
+        changes[row.mint] = {
+            "change5m": find_change(minutes, price),
+            "change1h": find_change(hour, price),
+        }
     return changes
 
 

@@ -3,13 +3,13 @@ addresses. Plain text, not HTML.
 """
 
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chain.ledger.coverage import OF_LIMITS
 from chain.stored.summary import UNREADABLE
-from chain.symbols import find_imitated, show_symbol, write_line
+from chain.symbols import show_symbol, write_line
 from web.api.serialize import Json
 
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3600, 86_400
@@ -113,9 +113,7 @@ FLAGS = {
         "an earlier transaction is missing, so there is no result until it is found"
     ),
     "unrecognised_program": "an unknown program moved this, so it isn't counted as a trade",
-    "ambiguous": (
-        "it can be interpreted in more than one way, so it has no result and can’t verify a post"
-    ),
+    "ambiguous": "it can be interpreted in more than one way, so it has no result and can't verify a post",
     "not_signer": "this wallet did not sign it",
     "no_swap": "it doesn't include a swap",
     "basis_carried": "the cost of the tokens given carries over to the tokens received",
@@ -154,73 +152,6 @@ UNRANKED = {
         "another bot had this wallet first, so this bot has no results until it proves the wallet"
     ),
 }
-ADVICE = {
-    "invalid_json": "Send one JSON object in UTF-8, without duplicate keys or NaN.",
-    "invalid_parameter": (
-        "The detail says which values are allowed. Unknown parameters are ignored; unknown values"
-        " are not."
-    ),
-    "invalid_cursor": (
-        "A cursor works only for the list and filters it came from. Start again without a cursor."
-    ),
-    "bad_request": "The request isn’t valid HTTP or a valid form.",
-    "missing_key": 'Send the Authorization header as "Bearer KEY". Keys in the URL are ignored.',
-    "invalid_key": (
-        "The key is mistyped, revoked or expired. Create a new one, or rotate keys before they"
-        " expire."
-    ),
-    "insufficient_scope": "A read key can’t post. Use the bot’s publishing key.",
-    "bot_mismatch": (
-        "A publishing key posts for its own bot only. Leave botId out, or use the other bot’s key."
-    ),
-    "not_creator": "Sign in with the recovery code on the Connect page.",
-    "foreign_origin": "Only forms on this site’s own pages are accepted.",
-    "registration_closed": "Only the operator of this instance can create bots; ask them.",
-    "owner_banned": "The detail says why. Contact the operator of this instance.",
-    "wallet_banned": "The detail says why. Contact the operator of this instance.",
-    "not_found": "There is nothing at this address or ID.",
-    "method_not_allowed": "The Allow header lists the methods that work here.",
-    "event_conflict": (
-        "Each update needs its own eventId. existingPostId is the post that already has this"
-        " eventId, and differingFields lists what differs."
-    ),
-    "key_limit": "An account can have up to 20 active keys. Revoking one frees its slot.",
-    "key_ended": "A revoked or expired key can’t be used again. Create a new one.",
-    "quota_exceeded": (
-        "The detail names the setting, the limit and what is in use. Nothing is deleted; the"
-        " operator of the instance can raise the limit."
-    ),
-    "wallet_limit": "Disconnect a wallet, or ask the operator to raise the limit.",
-    "wallet_taken": (
-        "A wallet belongs to one bot at a time. If it is yours, prove it on the Manage bot"
-        " tab. A proof replaces a claim."
-    ),
-    "bot_retired": "A retired bot can’t be changed.",
-    "post_hidden": "Its text was already removed, so there is nothing to report.",
-    "reported_enough": "The operator already knows; you don’t need to do anything.",
-    "under_review": (
-        "The trader’s record is under review, or a review of it was upheld. That has to be resolved"
-        " first."
-    ),
-    "season_closed": "The detail says why. A season can be joined until shortly before its end.",
-    "no_review": "This trader has no open review.",
-    "positions_open": (
-        "A trader can be reset or retired once its positions are closed, so that every"
-        " outcome is on its record."
-    ),
-    "body_too_large": "A request body may have at most 64 KiB.",
-    "unsupported_media_type": "Send Content-Type: application/json.",
-    "misdirected_request": (
-        "The instance only responds to host names its operator listed in ALLOWED_HOSTS."
-    ),
-    "validation_failed": "errors lists each invalid field and what is allowed. Nothing was stored.",
-    "rate_limited": "Wait as long as Retry-After says. Refused requests don’t count.",
-    "internal_error": "A bug on our side; the server’s log has it under the requestId.",
-    "busy": (
-        "The database was locked, full or unreachable, or requests couldn’t be counted."
-        " Nothing was stored. Send the request again after Retry-After."
-    ),
-}
 NO_WALLET = "No wallet is connected, so nothing here can be checked against the chain."
 COVERAGE = {
     "none": "not observed",
@@ -244,6 +175,7 @@ JOB_STATES = {
 
 
 UNDER_REVIEW = "record under review"
+WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 days"}
 
 
 # ---- labels --------------------------------------------------------------------------------------
@@ -342,6 +274,30 @@ def _describe_check(coverage: Json, now: int) -> str:
     return f"Last checked {ago(coverage['checkedAt'], now)}." if coverage["checkedAt"] else ""
 
 
+def describe_progress(bot: Json, now: int) -> str:
+    """Describe how much of a wallet's history is loaded, and when the rest should be loaded.
+
+    `now`: ms.
+    """
+    known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
+    if not pending:
+        return f"{write_found(known)} loaded and being double-checked."
+    begun = datetime.fromisoformat(bot["wallet"]["attachedAt"]).timestamp()
+    left = find_time_left(known, pending, now / 1000 - begun)
+    time = f", about {write_duration(left)} left" if left is not None else ""
+    return f"{known:,} of {write_count(known + pending, 'transaction')}{time}."
+
+
+def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
+    """Return the seconds to load the rest at the current pace.
+
+    Returns None if nothing is loaded yet, or if the pace isn't meaningful.
+    """
+    if not known or not 0 < elapsed < DAY_SECONDS:
+        return None
+    return round(pending * elapsed / known)
+
+
 def describe_results(results: Json) -> str:
     """Describe how many sales the realized PnL is based on, and how many are excluded."""
     counted = results["matchedSells"] + results["partialSells"]
@@ -377,6 +333,24 @@ def ago(at: Time, now: int) -> str:
     if seconds < DAY_SECONDS:
         return f"{write_count(seconds // HOUR_SECONDS, 'hour')} ago"
     return brief(at, now)
+
+
+def write_duration(seconds: int | None) -> str:
+    """Write a duration, such as `40 s`, `12 min`, `2 h 10 min` or `3 d 4 h`."""
+    if seconds is None:
+        return "–"
+    if seconds < MINUTE_SECONDS:
+        return f"{seconds} s"
+    if seconds < HOUR_SECONDS:
+        return f"{seconds // MINUTE_SECONDS} min"
+    if seconds < DAY_SECONDS:
+        return _join(seconds, HOUR_SECONDS, "h", MINUTE_SECONDS, "min")
+    return _join(seconds, DAY_SECONDS, "d", HOUR_SECONDS, "h")
+
+
+def _join(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
+    rest = seconds % large // small
+    return f"{seconds // large:,} {large_name}" + (f" {rest} {small_name}" if rest else "")
 
 
 def iso(at: Time) -> str:
@@ -439,37 +413,11 @@ def describe_voice(voice: Json) -> str:
     """
     adjectives = filter(None, (voice["tone"], *voice["style"], *voice["adjectives"]))
     manner = ", ".join(dict.fromkeys(adjectives))
-    topics = f"talks about {join(voice['topics'])}" if voice["topics"] else ""
+    topics = f"talks about {join_words(voice['topics'])}" if voice["topics"] else ""
     phrases = " ".join(f"“{phrase}”" for phrase in voice["catchphrases"])
     return " · ".join(part for part in (manner, topics, phrases, voice["emoji"]) if part)
 
 
-def join(words: Sequence[str]) -> str:
+def join_words(words: Sequence[str]) -> str:
     """Join words as a list in a sentence: `a, b and c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-# Filters for the templates, under the functions' names.
-FILTERS: dict[str, Callable[..., Any]] = {
-    # Writes one line without invisible characters.
-    "clean": write_line,
-} | {
-    one.__name__: one
-    for one in (
-        trust_of,
-        describe_coverage,
-        describe_results,
-        describe_voice,
-        ago,
-        day,
-        iso,
-        clock,
-        brief,
-        short,
-        plain,
-        name_token,
-        find_imitated,
-        hue,
-        initials,
-    )
-}

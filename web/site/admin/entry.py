@@ -6,6 +6,8 @@ are separate, and neither ends the other. Forms are checked like owners' forms
 (web.server.sessions).
 """
 
+from typing import Any
+
 from flask import Blueprint, Response, flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
@@ -71,13 +73,7 @@ def log_in() -> ResponseReturnValue:
     response = redirect(url_for("admin.show_overview"))
     config = settings()
     response.set_cookie(
-        name_cookie(config),
-        made.token,
-        max_age=admin.SESSION_MS // 1000,
-        path=find_path(config),
-        secure=is_https(config),
-        httponly=True,
-        samesite="Strict",
+        name_cookie(config), made.token, admin.SESSION_MS // 1000, **limit_cookie(config)
     )
     return response
 
@@ -94,13 +90,7 @@ def log_out() -> ResponseReturnValue:
         flash("You’re signed out.")
     response = redirect(url_for("admin.show_login"))
     config = settings()
-    response.delete_cookie(
-        name_cookie(config),
-        path=find_path(config),
-        secure=is_https(config),
-        httponly=True,
-        samesite="Strict",
-    )
+    response.delete_cookie(name_cookie(config), **limit_cookie(config))
     return response
 
 
@@ -112,9 +102,10 @@ def name_cookie(config: Config) -> str:
     return SECURE_NAME if config.base_path else HOST_NAME
 
 
-def find_path(config: Config) -> str:
-    """Return the cookie's path. It must be / for a `__Host-` cookie."""
-    return "/" if name_cookie(config) == HOST_NAME else f"{config.base_path}/admin"
+def limit_cookie(config: Config) -> Any:
+    """Return where the cookie is sent. `__Host-` requires the path /."""
+    path = "/" if name_cookie(config) == HOST_NAME else f"{config.base_path}/admin"
+    return {"path": path, "secure": is_https(config), "httponly": True, "samesite": "Strict"}
 
 
 def is_https(config: Config) -> bool:

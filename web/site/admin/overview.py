@@ -1,22 +1,25 @@
-"""The operator's home page: problems, background jobs, storage and recent actions."""
+"""The operator's home page, with problems, background jobs, storage and recent actions; and
+backups.
+"""
 
 from typing import Any
 
-from flask import g, render_template
+from flask import flash, g, redirect, render_template, url_for
 from flask.typing import ResponseReturnValue
 
 import storage
 from accounts import admin, conduct, quotas
-from accounts.acts import ACTS
+from accounts.acts import ACTS, store_act
 from evidence import log
 from operate import backups
-from storage import database
+from operate.instance import Refused
+from storage import database, writing
 from storage.trouble import find_free
 from web.api import health
 from web.server.application import find_app
 from web.server.gate import settings
-from web.site.admin import queries
 from web.site.admin.entry import blueprint, find_session
+from web.site.admin.lists import read_list
 
 MAX_ACTS, MAX_BACKUPS = 10, 5
 LEVELS = ("wrong", "look", "fine")
@@ -41,7 +44,7 @@ def show_overview() -> ResponseReturnValue:
         log=show_log(),
         session=find_session(),
         sessions=admin.list_sessions(g.now),
-        done=queries.read_list("acts", MAX_ACTS),
+        done=read_list("acts", MAX_ACTS),
         acts=ACTS,
         has_file=not config.database_url,
         backups=backups.list_backups(config)[:MAX_BACKUPS],
@@ -56,3 +59,37 @@ def show_log() -> dict[str, Any]:
         "key": one and str(find_app().log_signer.verifier(one.origin)),
         "watched": log.list_witnessed(),
     }
+
+
+# ---- backups -------------------------------------------------------------------------------------
+@blueprint.get("/backups")
+def list_backups() -> ResponseReturnValue:
+    config = settings()
+    return render_template(
+        "admin/backups.html",
+        backups=backups.list_backups(config),
+        folder=backups.find_folder(config),
+        most=backups.MAX_LISTED,
+        is_at_work=backups.is_at_work(config),
+        has_file=not config.database_url,
+    )
+
+
+@blueprint.post("/backups")
+def make_backup() -> ResponseReturnValue:
+    """Start a backup in the background."""
+    who, now = find_session().uid, g.now
+
+    def tell(name: str, problem: str | None) -> None:
+        with database.connection_context(), writing():
+            store_act("fail_backup" if problem else "make_backup", who, now, name, problem)
+
+    try:
+        name = backups.begin_backup(settings(), now, tell)
+    except Refused as refusal:
+        flash(f"Not started: {refusal}.", "error")
+    else:
+        with writing():
+            store_act("begin_backup", who, now, name)
+        flash("The backup is running. Reload this page to see it.")
+    return redirect(url_for("admin.list_backups"))

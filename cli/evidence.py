@@ -1,18 +1,21 @@
-"""The command audit: recompute everything that an instance claims, using your own node."""
+"""The commands for evidence: audit recomputes an instance's claims using your own node, witness
+watches another instance's log, and log shows this instance's own.
+"""
 
 import sys
 import time
 from argparse import Namespace
 from typing import TYPE_CHECKING, Any
 
-from cli import Commands, add_command, print_result
+from cli import Commands, add_command, now_ms, open_database, print_result
 from config import Config
+from storage.key_files import log_key
 
 if TYPE_CHECKING:
     from evidence.audit import Auditor
     from evidence.differences import Difference, Report
 
-# Exit codes. 0 means that everything is the same.
+# Exit codes. 0 means the same, or a log that has only grown.
 DIFFERENT, CANNOT_TELL = 1, 3
 MAX_PRINTED = 50
 # The parts of a claim that don't belong to a wallet.
@@ -37,6 +40,7 @@ def add_commands(commands: Commands) -> None:
         action="store_true",
         help="trust the venues, markers and currencies that the operator added",
     )
+    add_log_commands(commands)
 
 
 def run_audit(config: Config, args: Namespace) -> int:
@@ -169,3 +173,69 @@ def name_place(one: "Difference") -> str:
 def show_printable(line: str) -> str:
     """Return a line without control characters, because the instance isn't trusted."""
     return "".join(one if one.isprintable() else "?" for one in line)
+
+
+# ---- logs ----------------------------------------------------------------------------------------
+def add_log_commands(commands: Commands) -> None:
+    witness = add_command(
+        commands,
+        "witness",
+        run_witness,
+        "check that another instance's log has only grown since the last check, and cosign it;"
+        " exit 0 if consistent, 1 on a fork or rollback, 3 if undecided",
+    )
+    witness.add_argument("url", metavar="URL", help="the instance: https://HOST")
+    witness.add_argument(
+        "--forget", action="store_true", help="forget everything this witness saw of the log"
+    )
+    log = add_command(commands, "log", run_log, "show this instance's append-only log and its key")
+    log.add_argument(
+        "--renew",
+        action="store_true",
+        help="start a new log that references this one's last checkpoint, for use after another"
+        " program restored the data or if the key was lost",
+    )
+
+
+def run_witness(config: Config, args: Namespace) -> int:
+    from evidence import witness
+    from evidence.notes import Signer
+    from operate import backups
+
+    # Migrate first, which creates DATA_DIR, because a witness doesn't need its own instance.
+    backups.migrate(config)
+    with open_database(config):
+        signer = Signer(log_key(config))
+        if args.forget:
+            known = witness.forget(args.url)
+            print_result(args, {"forgotten": known}, "forgotten" if known else "nothing to forget")
+            return 0
+        outcome = witness.observe_log(args.url, signer, now_ms())
+    print_result(args, outcome._asdict(), f"{outcome.verdict}: {outcome.url}: {outcome.text}")
+    if outcome.verdict == "alarm":
+        print(f"ALARM: {outcome.url}: {outcome.text}", file=sys.stderr)
+        return DIFFERENT
+    return CANNOT_TELL if outcome.verdict == "cannot_tell" else 0
+
+
+def run_log(config: Config, args: Namespace) -> None:
+    from evidence import log
+    from evidence.notes import Signer, encode
+
+    with open_database(config):
+        signer = Signer(log_key(config))
+        if args.renew:
+            log.renew_log("operator", now_ms())
+            log.store_key(signer)
+        one = log.find_log()
+        if one is None:
+            print_result(args, {"log": None}, "the log is empty")
+            return
+        checkpoint = log.make_checkpoint(one)
+    shown = {
+        "log": one.uid,
+        "size": checkpoint.size,
+        "root": encode(checkpoint.root),
+        "key": str(signer.verifier(one.origin)),
+    }
+    print_result(args, shown, "\n".join(f"{name}: {value}" for name, value in shown.items()))
