@@ -113,7 +113,9 @@ FLAGS = {
         "an earlier transaction is missing, so there is no result until it is found"
     ),
     "unrecognised_program": "an unknown program moved this, so it isn't counted as a trade",
-    "ambiguous": "it can be interpreted in more than one way, so it has no result and can't verify a post",
+    "ambiguous": (
+        "it can be interpreted in more than one way, so it has no result and can’t verify a post"
+    ),
     "not_signer": "this wallet did not sign it",
     "no_swap": "it doesn't include a swap",
     "basis_carried": "the cost of the tokens given carries over to the tokens received",
