@@ -265,7 +265,7 @@ class Jobs:
                 self._report_silence()
             except Exception as error:
                 # This thread must survive any error. Another process may take over the jobs.
-                log.error("the jobs stopped on an error and will restart", exc_info=error)
+                log.error("the jobs stopped because of an error and will restart", exc_info=error)
                 self._lock.release()
                 self._ending.wait(FAULT_SECONDS)
             self._ending.wait(TAKEOVER_SECONDS)

@@ -323,7 +323,7 @@ class Trade(Base):
     kind = TextField()
     venue = TextField(null=True)
     mint = TextField(null=True)
-    # JSON [[mint, raw change, decimals]...], by mint
+    # JSON [[mint, raw change, decimals]...], sorted by mint.
     token_changes = TextField()
     sol_change = BigIntegerField()
     fee = BigIntegerField()
@@ -339,11 +339,11 @@ class Trade(Base):
     cost = BigIntegerField(null=True)
     matched_raw = TextField()
     unmatched_raw = TextField()
-    # JSON [[trade uid or null, raw amount, cost or null]...]
+    # JSON [[trade uid or null, raw amount, cost or null]...].
     lots = TextField()
     # 1 if the trade sold, for a stablecoin, units paid for in another currency.
     paid_elsewhere = IntegerField(default=0)
-    # JSON list of words, sorted
+    # A sorted JSON list of words.
     flags = TextField()
     # The part of sol_change and token_changes that bypassed the venue, in the same format.
     beside_sol = BigIntegerField(default=0)

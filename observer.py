@@ -164,7 +164,7 @@ class Observer:
 
         def tell(done: int) -> None:
             state.show_life()
-            state.report(f"{wallet.address}: read {done} stored transactions again under new rules")
+            state.report(f"{wallet.address}: reread {done} stored transactions under new rules")
 
         reread_by_new_rules(wallet, state.programs, state.rules, tell)
         # A currency's decimals decide which bots are ranked, but don't change the ledger's rows.

@@ -32,7 +32,7 @@ from voice import builtin, language_model
 log = logging.getLogger("candor.paper")
 # Don't trade on snapshots that are older than this.
 BACKLOG_MS = 2 * 3_600_000
-# Used as the scout's interval when the scout is off.
+# The scout's interval while the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
 # At most this many diary lines are considered for posts per tick. The rest follow later.
@@ -134,7 +134,7 @@ class PaperJob:
             market = None
         else:
             raise RuntimeError(
-                f"paper mode gave up after {MAX_PASSES} passes: a trader failed in each one"
+                f"paper mode gave up after {MAX_PASSES} passes, because a trader failed in each one"
             )
         sol_cents = played.market.sol_cents if played.market else None
         notes = self._list_notes(now)
@@ -375,7 +375,7 @@ def rebuild_trader(trader: Any, now: int) -> list[str]:
 
 
 def _open_review(trader: Any, period: int, now: int) -> None:
-    reason = "refilling the stored decisions gave a different result"
+    reason = "recomputing the fills of the stored decisions gave a different result"
     alarm = ReviewReason(f"refill_differs:{now}", "refill_differs", reason, now)
     with writing():
         store.store_review(period, [alarm])

@@ -103,7 +103,7 @@ class Scout:
         self.profiles = Feed("DexScreener profiles", lists, dex)
         self.boosts = Feed("DexScreener boosts", lists, dex)
         self.pools = Feed("GeckoTerminal new pools", pools, gecko)
-        # Not shown in health, because the last response about a fall may be days old.
+        # This feed isn't shown in health, because the last response about a fall may be days old.
         self.falls = Feed("GeckoTerminal falls", pools, gecko)
         self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic), dex)
         self.safety = Feed("mint accounts")
@@ -179,7 +179,7 @@ class Scout:
             return True
         feed.dropped = rows.unreadable
         if rows.is_nonsense:
-            feed.error = f"{rows.unreadable} entries could not be read"
+            feed.error = f"{rows.unreadable} entries couldn't be read"
         else:
             feed.error, feed.success_at = None, clock()
         return True

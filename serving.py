@@ -64,7 +64,7 @@ def start_jobs() -> None:
         jobs.start(_config, functools.partial(facts.list_notices, _config.base_url))
     except Exception:
         # Exit on any error: a server without jobs would look healthy.
-        logging.getLogger("candor").exception("the jobs can't be started")
+        logging.getLogger("candor").exception("the jobs couldn't be started")
         os._exit(Arbiter.WORKER_BOOT_ERROR)
 
 

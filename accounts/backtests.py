@@ -41,7 +41,7 @@ from storage.rows import make_shape, read_stored
 
 # The maximum number of combinations of settings per backtest.
 MAX_CANDIDATES = 24
-# Used as the scout's interval when the scout is off.
+# The scout's interval while the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
 SETTING = re.compile(r"([A-Za-z0-9]{1,40})=(-?[0-9]{1,12}(?:,-?[0-9]{1,12}){0,23})")
 EXAMPLE = "such as 2026-11-01 or 2026-11-01T12:00:00Z"
@@ -154,7 +154,7 @@ LOCK_TRIES, LOCK_PAUSE_SECONDS = 10, 0.02
 LOCK, MAX_UID_BYTES = "backtest.lock", 200
 FIELDS = ("family", "set", "from", "to", "start")
 ASKED = make_shape(dict[str, str])
-INTERRUPTED = "Interrupted: the server restarted."
+INTERRUPTED = "Interrupted because the server restarted."
 # A frozen executable doesn't have a Python interpreter for a child process.
 FROZEN = (
     "the single-file build runs backtests only on the command line: `candor trader backtest`. To"

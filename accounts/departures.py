@@ -339,7 +339,8 @@ def _erase_some(bot: Bot, now: int) -> bool:
             if post.hidden_at is None:
                 erase_words(post, now)
             if post.source == "bot":
-                # These identify retries. The bot's keys are revoked, so no retry can arrive.
+                # These two columns identify retries. The bot's keys are revoked, so no retry can
+                # arrive.
                 told = Post.update(event_id=post.uid, hidden_hash=None)
                 told.where(Post.id == post.id).execute()
     return bool(found)

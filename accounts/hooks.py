@@ -41,7 +41,7 @@ HOSTS = {
     "telegram": ("api.telegram.org",),
     "ntfy": ("ntfy.sh",),
 }
-# Only the operator's settings create these.
+# Hooks of this kind are created only by the operator's settings.
 APPRISE = "apprise"
 # The state of a hook that the operator turned off.
 OFF = "off"

@@ -31,7 +31,7 @@ MAX_TEXT = 4000
 MAX_LENGTHS = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
 # These fields must be identical in a retry.
 COMPARED = ("body", "mint", "symbol", "signature", "reason")
-# Of these, a hidden post keeps only mint and signature.
+# A hidden post keeps only these fields.
 KEPT = ("mint", "signature")
 # The storage of a post in addition to its text: the row, five indexes, and the arrival.
 POST_OVERHEAD_BYTES = 300
@@ -59,7 +59,7 @@ class PostBody(BaseModel):
         min_length=1,
         max_length=MAX_TEXT,
         examples=["Took profit."],
-        description="Post text; trimmed",
+        description="text of the post; it is trimmed",
     )
     mint: str | None = Field(
         None,

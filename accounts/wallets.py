@@ -96,7 +96,7 @@ def share_history(wallet_id: int, bot_id: int) -> None:
 # ---- proof of ownership --------------------------------------------------------------------------
 MINUTES = 5
 SIGNATURE_BYTES = 64
-# In hex, a signature has 128 characters.
+# A signature has 128 characters in hex.
 MAX_SIGNATURE_TEXT = 200
 # The prefix of Solana's off-chain messages. Transactions never start with it.
 SIGNING_DOMAIN = b"\xffsolana offchain"

@@ -27,7 +27,12 @@ from agents.client import Client
 from config import VERSION
 
 Limit = Annotated[
-    int, Field(ge=1, le=100, description="rows; fewer if they are too large for one response")
+    int,
+    Field(
+        ge=1,
+        le=100,
+        description="number of rows; fewer are returned if they are too large for one response",
+    ),
 ]
 # The values of `sort` in GET /api/v1/leaderboard.
 Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]

@@ -20,7 +20,7 @@ from chain.addresses import TOKEN, TOKEN_2022
 from chain.amounts import exact
 
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
-# In basis points. From this value on, a transfer fee is a `fail` instead of a `warn`.
+# The transfer fee, in basis points, from which the check is a `fail` instead of a `warn`.
 HIGH_FEE = 1000
 # With more decimals, a 64-bit supply would be fewer than 18.5 million whole tokens.
 MAX_DECIMALS = 12
@@ -75,7 +75,7 @@ def parse_mint(account: Any) -> Mint:
     try:
         raw = base64.b64decode(account["data"][0], validate=True)
     except (KeyError, IndexError, TypeError, ValueError):
-        raise NotAMint("the account data could not be read") from None
+        raise NotAMint("the account data couldn't be read") from None
     return _parse_bytes(raw, account["owner"])
 
 
@@ -211,7 +211,7 @@ def _power(holder: str | None, held: str, ruled_out: str) -> tuple[str, str]:
 
 
 def check_mint_authority(mint: Mint) -> tuple[str, str]:
-    return _power(mint.mint_authority, "can mint more", "nobody can mint more")
+    return _power(mint.mint_authority, "can create more tokens", "nobody can create more tokens")
 
 
 def check_freeze_authority(mint: Mint) -> tuple[str, str]:
@@ -233,7 +233,7 @@ def check_supply(mint: Mint) -> tuple[str, str]:
 
 def check_decimals(mint: Mint) -> tuple[str, str]:
     if mint.decimals == 0:
-        return "warn", "it cannot be divided"
+        return "warn", "it can't be divided"
     return ("pass" if mint.decimals <= MAX_DECIMALS else "warn"), f"{mint.decimals} decimals"
 
 
@@ -243,7 +243,7 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
     def wrap(judge: Callable[[Any], tuple[str, str]]) -> Check:
         def check(mint: Mint) -> tuple[str, str]:
             if mint.extensions is None:
-                return "unknown", "the mint's extensions could not be read"
+                return "unknown", "the mint's extensions couldn't be read"
             return judge(mint.extensions[name]) if name in mint.extensions else ("pass", absent)
 
         return check
@@ -299,7 +299,7 @@ def check_default_account_state(state: Any) -> tuple[str, str]:
     return "unknown", "new accounts start in an unknown state"
 
 
-@_of_extension("pausableConfig", "transfers cannot be paused")
+@_of_extension("pausableConfig", "transfers can't be paused")
 def check_pausable(state: Any) -> tuple[str, str]:
     if state["paused"]:
         return "fail", "all transfers are paused"
@@ -308,10 +308,10 @@ def check_pausable(state: Any) -> tuple[str, str]:
 
 @_of_extension("nonTransferable", "it can be transferred")
 def check_non_transferable(state: Any) -> tuple[str, str]:
-    return "fail", "it cannot be transferred or sold"
+    return "fail", "it can't be transferred or sold"
 
 
-@_of_extension("mintCloseAuthority", "the mint cannot be closed")
+@_of_extension("mintCloseAuthority", "the mint can't be closed")
 def check_close_authority(state: Any) -> tuple[str, str]:
     held = "can close the mint once no tokens exist and open a new one at the same address"
     return _power(state["closeAuthority"], held, "the close authority was revoked")

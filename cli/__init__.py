@@ -36,7 +36,7 @@ class Parser(argparse.ArgumentParser):
 # Where a module adds its commands. The type is quoted, because argparse's class isn't subscriptable
 # at run time.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
-NO_DATABASE = "DATA_DIR has no database yet: run `app.py migrate` first"
+NO_DATABASE = "DATA_DIR has no database yet. Run `app.py migrate` first"
 Run: TypeAlias = "Callable[[Config, argparse.Namespace], int | None]"
 
 
@@ -104,7 +104,7 @@ def _format_cell(name: str, value: Any) -> str:
 
 def read_file_name(text: str) -> Path:
     if not Path(text).name:
-        raise argparse.ArgumentTypeError("must name a file")
+        raise argparse.ArgumentTypeError("must be a file name")
     return Path(text)
 
 

@@ -130,7 +130,7 @@ def run_copy(config: Config, args: Namespace) -> None:
             [
                 *lines,
                 (
-                    f"{rows} rows copied and verified. To serve from it, set DATABASE_URL;"
+                    f"{rows} rows copied and verified. To use the copy, set DATABASE_URL;"
                     f" {config.database_path} is unchanged."
                 ),
             ]

@@ -164,7 +164,7 @@ def run_bot_wallet(config: Config, args: Namespace) -> None:
     print_result(
         args,
         show_bot(bot, held),
-        f"observed now: {', '.join(held)}" if held else "no wallet now",
+        f"observed now: {', '.join(held)}" if held else "no wallet is attached",
     )
 
 
@@ -433,7 +433,7 @@ def run_hook_test(config: Config, args: Namespace) -> None:
 SEASON_FIELDS = {
     "name": ("name", "NAME", "as shown to readers"),
     "start": ("starts_at", "TIME", "a full hour in UTC, such as 2026-12-01T00:00Z"),
-    "end": ("ends_at", "TIME", "a full hour, later"),
+    "end": ("ends_at", "TIME", "a full hour after the start"),
     "rule": ("rule", "RULE", "pnl (default), return or pnl_floor (worst case)"),
     "currency": ("currency", "SYMBOL", "SOL (default) or a stablecoin"),
     "wallets": ("wallets", "WHICH", "proven (default) or all"),

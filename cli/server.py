@@ -190,7 +190,7 @@ def run_rebuild(config: Config, args: Namespace) -> None:
         }
         for one in report
     ]
-    text = f"{len(rows)} wallets derived again: "
+    text = f"{len(rows)} wallets rebuilt: "
     text += f"{changed} rows changed" if changed else "nothing changed"
     if lost:
         text += (

@@ -233,7 +233,7 @@ def judge_claimed(post: ClaimedPost, entries: Mapping[str, Entry]) -> Iterator[D
     One wallet for which the post is verified is enough.
     """
     if post.status == "pending" and post.checkedAtMs is None:
-        # It is newer than the wallet's last publication.
+        # The post is newer than the wallet's last publication.
         return
     found = [_judge_entry(post, address, entry) for address, entry in entries.items()]
     right = [one for one in found if one["status"] == "verified"] or found
@@ -418,7 +418,7 @@ class WalletAudit:
             return True
         first, last = missing[0]["slot"], missing[-1]["slot"]
         self._cannot_tell(
-            NODE, f"it lacks {len(missing)} of the transactions, slots {first} to {last}"
+            NODE, f"it doesn't have {len(missing)} of the transactions, in slots {first} to {last}"
         )
         return False
 
@@ -470,8 +470,8 @@ class WalletAudit:
             # This isn't a difference, because they may appear soon. `same` mentions it.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to"
-                f" {seen[-1]}, aren't compared: they are newer than the last claimed"
-                " transaction, but the instance says it observed the wallet beyond them"
+                f" {seen[-1]}, aren't compared, because they are newer than the last claimed"
+                " transaction, although the instance says it observed the wallet beyond them"
             )
 
     @property
@@ -612,7 +612,7 @@ class WalletAudit:
         return marked
 
     def _mark_booked(self, kept: KeptEntry) -> Entry:
-        """Also flag an entry that is unexplained because of earlier ones."""
+        """Flag an entry that is unexplained because of earlier ones."""
         entry = self._mark(kept)
         if entry.signature not in self._unexplained:
             return entry
@@ -683,7 +683,7 @@ class WalletAudit:
             return judge_unseen(post, True)
         views = [one.view for one in together]
         if any(post.signature in one.missing for one in views):
-            self._cannot_tell(NODE, f"it lacks {post.signature}, which {post.id} names")
+            self._cannot_tell(NODE, f"it lacks {post.signature}, which {post.id} cites")
             return ()
         is_known = any(one.memory.find_entry(post.signature) for one in views)
         return judge_unseen(post, False if is_known else self._is_foreign(post, views))

@@ -220,7 +220,7 @@ class Books:
         self._db.execute("PRAGMA journal_mode = OFF")
         for table in (*TABLES, *(one.table for one in DERIVED)):
             self._db.execute(_write_table(table))
-        # This is never committed, because no other connection reads it.
+        # This transaction is never committed, because no other connection reads it.
         self._db.execute("BEGIN")
 
     def close(self) -> None:

@@ -68,7 +68,7 @@ class ClaimedSpan(BaseModel):
     ownership: Annotated[str, Field(max_length=20)] | None = None
     attachedAtMs: SLOT
     detachedAtMs: SLOT | None
-    # None if nothing was published since it began.
+    # The value is None if nothing was published since the period began.
     openPositions: Annotated[str, Field(max_length=40)] | None
 
 

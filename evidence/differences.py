@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-# Shown in place of a member that one side lacks.
+# The text shown in place of a member that one side lacks.
 NOTHING_SAID = "(not said)"
 MAX_SHOWN = 300
 

@@ -77,8 +77,8 @@ def list_logs() -> list[LogRow]:
 
 
 def find_log(uid: str | None = None, db: Any = database) -> LogRow | None:
-    """Return the log with this uid or, if it is None, the growing log. Returns None if there is
-    none.
+    """Return the log with this uid or, if it is None, the growing log. Returns None if there isn't
+    one.
     """
     where, given = (" WHERE uid = ?", (uid,)) if uid else (" ORDER BY id DESC LIMIT 1", ())
     rows = db.execute_sql(LOGS + where, given).fetchall()
@@ -173,8 +173,9 @@ def bind_key(config: Config, signer: Signer, now: int) -> None:
     if one.key is not None:
         if config.log_key or config.database_url:
             raise BadSetting(
-                "LOG_KEY, or the file log_key in DATA_DIR, is not the key that opened the log:"
-                " set the same key on all machines, or start a new log with `app.py log --renew`"
+                "LOG_KEY, or the file log_key in DATA_DIR, is not the key that opened the"
+                " log. Set the same key on all machines, or start a new log with `app.py log"
+                " --renew`"
             )
         renew_log("key", now)
     store_key(signer)

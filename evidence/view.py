@@ -50,8 +50,8 @@ class Node:
         self.rpc, self._sleep = rpc, sleep
 
     def ask(self, method: str, params: list[Any], check: Callable[[Any], Any]) -> Any:
-        """Return the checked response, or None if it is unusable. Raises NodeTrouble if there is
-        none.
+        """Return the checked response, or None if it is unusable. Raises NodeTrouble if there isn't
+        one.
         """
         failures = 0
         while True:
@@ -188,7 +188,7 @@ class View:
                 "getTransaction", [signature, options], check
             )
             if answer is None:
-                # It was already retried, and the next round tries again.
+                # The request was already retried, and the next round tries again.
                 return None
             raw, receipt = answer
             if receipt is not None:

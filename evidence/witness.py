@@ -206,10 +206,17 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
         is_last = previous.origin == old.origin and previous.size == old.size
         if is_last and previous.root != old.root:
             raise Alarm(
-                "FORK: the new log names a root of the old one that differs from the one seen", now
+                (
+                    "FORK: the new log references a root of the old one that differs from the one"
+                    " seen"
+                ),
+                now,
             )
         if previous.kept == previous.size and one.root != previous.root:
-            raise Alarm("FORK: the leaves of an earlier log don't match its named root")
+            raise Alarm(
+                "FORK: the leaves of an earlier log don't match the root that the new log"
+                " references"
+            )
     # The part of the old log that was kept still starts with the leaves that were seen.
     _check_growth(get, prefix, old, one)
     return steps
@@ -299,7 +306,8 @@ def describe(seen: Seen | None, found: Look) -> str:
         return told + before
     why = ", ".join(step.why for step in reversed(found.steps))
     return (
-        f"a NEW LOG ({why}) of {told}{before}: it names the old log, which still begins with them"
+        f"a NEW LOG ({why}) of {told}{before}: it references the old log, which still begins"
+        " with them"
     )
 
 

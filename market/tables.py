@@ -60,7 +60,7 @@ class Token(QuoteColumns):
     pair_created_at = BigIntegerField(null=True)
     # The side of the pool that isn't SOL, in whole tokens.
     pool_tokens = TextField(null=True)
-    # As a percentage.
+    # The changes are percentages.
     change5m_pct = TextField(null=True)
     change1h_pct = TextField(null=True)
     checks = TextField(null=True)

@@ -212,7 +212,7 @@ def check_database(path: Path, foreign_ok: bool = True) -> Holding:
 def list_flaws(db: apsw.Connection, most: int = 5) -> list[str]:
     found = [text for (text,) in db.execute(f"PRAGMA integrity_check({most})") if text != "ok"]
     orphans = [
-        f"a row of {table} names a missing row of {parent}"
+        f"a row of {table} refers to a missing row of {parent}"
         for table, _, parent, _ in db.execute("PRAGMA foreign_key_check")
     ]
     return found + orphans[:most]

@@ -271,7 +271,7 @@ def _check_key_files(config: Config) -> Iterator[Finding]:
             yield wrong(
                 "log_key doesn't contain 64 hexadecimal digits, so the server won't start",
                 f"restore your saved copy; without one, rm {log}: the next start creates a new"
-                " key and opens a new log, which names the last checkpoint of this one",
+                " key and opens a new log, which references the last checkpoint of this one",
             )
 
 
@@ -544,8 +544,8 @@ NOT_DAMAGED = (
 )
 REBUILD = "run `app.py rebuild` to recompute it from the stored receipts; check the disk"
 TAMPERED = (
-    "someone changed the database, or its disk is failing: find out which. An older backup has"
-    " the original"
+    "someone changed the database, or its disk is failing. Find out which. An older backup"
+    " has the original"
 )
 ADVICE = {
     **dict.fromkeys(("log", "log_leaf", "log_node", "logged_wallet"), TAMPERED),
@@ -695,7 +695,10 @@ def check_whole(db: Any, path: Path) -> Iterator[Finding]:
         yield look(
             f"{wal} has {wal.stat().st_size / 1e6:.0f} MB because another program has been "
             f"reading for a long time",
-            "end long-running readers (a copy, a sqlite3 shell); the next start shrinks it",
+            (
+                "stop programs that have been reading for a long time (a copy, a sqlite3 shell);"
+                " the next start shrinks it"
+            ),
         )
 
 
@@ -703,7 +706,7 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
     for sentence in schema.list_foreign(db):
         yield wrong(
             f"{path}: {sentence}",
-            "find out who added it; `restore` refuses this file. Restore an older backup, or"
+            "find out who added it. `restore` refuses this file. Restore an older backup, or"
             " drop everything that isn't Candor's",
         )
 
@@ -799,7 +802,7 @@ def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
             f"the clock says {show_time(now)}, {show_span(newest - now)} behind the newest"
             f" stored time ({place}: {show_time(newest)})",
             f"compare it with another clock. If it is behind, {SET_CLOCK}. If it is right, it"
-            " ran ahead when that time was stored: do nothing, and this message disappears"
+            " was ahead when that time was stored, so do nothing. This message will disappear"
             " after that time",
         )
     else:
@@ -939,8 +942,8 @@ def check_currencies(execute: Callable[..., Any]) -> Iterator[Finding]:
             seen = next((places for mint, _, places in changes if mint == one.mint), one.decimals)
             if seen != one.decimals:
                 yield wrong(
-                    f"{one.symbol} has {seen} decimals on the chain and {one.decimals} in"
-                    " DATA_DIR/currencies.csv, so its amounts are shown wrong",
+                    f"{one.symbol} has {seen} decimals on the chain but {one.decimals} in"
+                    " DATA_DIR/currencies.csv, so its amounts are displayed incorrectly",
                     "correct that row and restart the server",
                 )
 

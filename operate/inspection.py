@@ -403,7 +403,7 @@ def check_ledger(reader: Reader, wallet: Any, reread: dict[str, Entry]) -> Itera
         ledger, said = pending.ledger, read_coverage(wallet.coverage)
         waiting = 0 if said is NO_COVERAGE else ledger.chain.count - said["receipts"]
         if waiting > 0:
-            what = f"{waiting} stored receipts aren't in its ledger yet: the next poll applies them"
+            what = f"{waiting} stored receipts aren't in its ledger yet; the next poll applies them"
             yield Difference("wallet", what, wallet.address, level="look")
             return
         is_published = wallet.coverage is not None or ledger.chain.count
@@ -511,7 +511,7 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
         trades[uid][trade.id] = trade
     for post in map(JudgedPost._make, reader.rows(POSTS.format(wallet=wallet.id))):
         if post.status == "pending" and post.checked_at is None:
-            # It is newer than the last publication.
+            # The post is newer than the last publication.
             continue
         right = _judge(reader, post, list(trades[post.uid].values()))
         for name, one, other in zip(JUDGED, post[-4:], right, strict=True):
@@ -659,7 +659,7 @@ def _check_bot(
     for address, *span in reader.rows(ATTACHED.format(bot=number)):
         held.setdefault(address, []).append(Held(*span))
     for one in compare_held(held, said, MANY):
-        what = f"when {uid} had it, and whether it was proven, doesn't match the log"
+        what = f"the period in which {uid} had it, or its proof, doesn't match the log"
         yield Difference("attachment", what, wallet=_bare(one.field))
     try:
         frozen = {

@@ -47,7 +47,7 @@ def alone(data_dir: Path) -> Iterator[None]:
     make_folder(data_dir)
     with open(data_dir / files.DATA_DIR_LOCK, "a") as file:
         if not lock_descriptor(file.fileno(), blocking=False):
-            raise Refused(f"a server or a command is using {data_dir}: stop it first")
+            raise Refused(f"a server or a command is using {data_dir}; stop it first")
         yield
 
 

@@ -24,10 +24,10 @@ from paper.fills import (
 )
 from paper.market import ALL_SOL, Snapshot, price_of, value_of
 
-# In lamports.
+# The starting cash in lamports.
 STARTING_CASH = 10 * 10**9
-# This changes with the strategies, the engine or the fill model. Only results of the same pipeline
-# are compared.
+# The pipeline changes with the strategies, the engine or the fill model. Only results of the same
+# pipeline are compared.
 PIPELINE = f"paper/5 {MODEL}"
 
 # Marks a venue whose real fills weren't measured, or differ too much from the model's.
@@ -176,7 +176,7 @@ class Close:
     opened_at: int
     closed_at: int
     reason: str
-    # In lamports.
+    # The gross result in lamports.
     gross: int
     # The gross result minus all costs.
     net: int
@@ -250,7 +250,7 @@ class Account:
     ) -> None:
         self.cash, self.lost_fees = cash, lost_fees
         self.positions = {position.mint: position for position in positions}
-        # Only open orders.
+        # Only open orders are kept.
         self.orders = {order.number: order for order in orders}
         self.next_order, self.next_position = next_order, next_position
 

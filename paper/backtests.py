@@ -335,8 +335,8 @@ MAX_CLOSES = 500
 NOTES = (
     "Simulated on recorded prices. Past results don't predict future ones, and settings chosen"
     " on these days are tuned to these days.",
-    "Mint checks, decimals and transfer fees are the current ones. The recording has no"
-    " untracked tokens and no prices between two snapshots.",
+    "Mint checks, decimals and transfer fees are the current ones. The recording doesn't"
+    " contain untracked tokens or prices between two snapshots.",
     "Network costs are the amounts that paper traders paid at the time. The list of venues that"
     " count, and their fill errors, are current.",
     "Random entries have the same sizes, exits and costs. Results no better than these, or than"

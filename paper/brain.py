@@ -54,8 +54,8 @@ LINES = {
     "fill closed": "Closed {symbol} for {sol} SOL ({reason}): {resultSol} SOL net, {returnPct}%.",
     "fill failed": "An attempt to trade {symbol} failed and cost {feesSol} SOL.",
     "fill slipped": (
-        "An attempt to trade {symbol} would have filled far worse than quoted: it failed and"
-        " cost {feesSol} SOL."
+        "An attempt to trade {symbol} would have filled far worse than quoted, so it failed"
+        " and cost {feesSol} SOL."
     ),
     "fill not_filled": "The order in {symbol} was not filled: {why}.",
     "refusal": "Refused {symbol}: {detail}.",
@@ -258,7 +258,7 @@ def find_new_lessons(
 
 
 def review_results(closes: Sequence[Close]) -> dict[str, Any]:
-    """Sum a trader's eligible closes. If there are none, wins and net are None."""
+    """Sum a trader's eligible closes. If there aren't any, wins and net are None."""
     eligible = [close for close in closes if close.excluded is None]
     return {
         "closes": len(closes),

@@ -35,11 +35,10 @@ from storage.rows import read as read_rows
 from storage.rows import write_marks
 
 MODEL = "copy/1"
-# In lamports per purchase.
+# The follower's sizes, in lamports per purchase.
 SIZES = (10**8, 10**9, 10**10)
 SHOWN_SIZE = 10**9
-# In lamports. Used if another account paid the fee. It is the median of recorded swaps
-# (paper.fills).
+# The lamports assumed if another account paid the fee: the median of recorded swaps (paper.fills).
 NETWORK_COST = 25_000
 # Below these numbers, a return isn't shown.
 MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
@@ -50,8 +49,8 @@ class CopiedTrade(NamedTuple):
     """A bot's purchase or sale for SOL.
 
     `raw` are the units bought, `proceeds` the lamports of a sale, and `network` its fee and tip.
-    `pool` is the pool's reading, or the reason if there is none. `slices` are a sale's ((id of the
-    purchase or None, raw units, cost or None), ...), first in, first out.
+    `pool` is the pool's reading, or the reason if there isn't one. `slices` are a sale's ((id of
+    the purchase or None, raw units, cost or None), ...), first in, first out.
     """
 
     id: str
@@ -105,7 +104,7 @@ class _Part:
     spent: int = 0
     at_bot: int = 0
     cost: int = 0
-    # As (raw units, the pool they were bought in).
+    # Pairs (raw units, the pool in which they were bought).
     gone: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -128,7 +127,8 @@ class Follower:
         self.excluded: Counter[str] = Counter()
         self._lots: dict[str, _Lot] = {}
         self._unread: dict[str, str] = {}
-        # By pool: lamports in addition to the observed ones, and units that the follower has.
+        # The lamports in addition to the observed ones, and the units that the follower has, by
+        # pool.
         self._more: defaultdict[str, int] = defaultdict(int)
         self._held: defaultdict[str, int] = defaultdict(int)
 

@@ -700,7 +700,7 @@ def write_off_position(
 RESERVED_CASH = 20_000_000
 # The worst-case cost of a new position in addition to its price, in lamports.
 ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
-# In lamports.
+# The smallest entry, in lamports.
 MIN_ENTRY = 10_000_000
 # The largest share of a pool's SOL reserve that an entry may use.
 MAX_POOL_SHARE_BPS = 200

@@ -269,7 +269,7 @@ class NetworkCosts(NamedTuple):
     p90: int
 
 
-# From 102 transactions recorded in 2026-11.
+# Computed from 102 transactions recorded in 2026-11.
 RECORDED_COSTS = NetworkCosts(25_000, 776_831, 3_047_000)
 MAX_NETWORK_FEE = 5_000_000
 # The closing reasons that book a whole position at once.
@@ -343,7 +343,7 @@ class Fill:
     slippage: int = 0
     pool_fee: int = 0
     network_fee: int = 0
-    # This is negative if the rent is returned.
+    # The rent is negative if it is returned.
     rent: int = 0
     failed: bool = False
     reason: str = ""
@@ -775,16 +775,16 @@ MODEL_HASH = hashlib.sha256(repr(list_constants()).encode()).hexdigest()[:16]
 
 
 ASSUMPTIONS = (
-    "decided on one snapshot, filled on the first one after the stated latency that has a new"
-    " quote; an order whose quote never changes expires",
+    "decided on one snapshot and filled on the first later one, after the stated latency,"
+    " that has a new quote; an order whose quote never changes expires",
     "pool fee by venue and market cap, from a dated table; 1% for an unknown venue",
     "launch curves priced from the price only, constant product from the pool's SOL reserve,"
     f" including virtual reserves on PumpSwap; fills in any other pool are {WIDE_BPS // 100}%"
     " worse and don't count",
     "simulated trades move the pool's price for all paper traders, and the effect fades as"
     " observed volume passes through; the pool never pays more than it has",
-    "network fee and tip of each attempt drawn from what real swaps paid, 50th to 90th"
-    f" percentile; one attempt in {ONE // FAILURE_BPS} fails and still pays",
+    "the network fee and tip of each attempt are drawn from what real swaps paid, from the"
+    f" 50th to the 90th percentile; one attempt in {ONE // FAILURE_BPS} fails and still pays",
     f"an attempt that would fill more than {SLIPPAGE_LIMIT_BPS // 100}% (or what the strategy"
     " allows) worse than quoted at the decision fails",
     "a token's own transfer fee is deducted from purchases and sales",

@@ -32,7 +32,7 @@ SILENCE_MS = 60_000
 JUMP_BOUND = 20
 # A snapshot with one of these flaws is still compared with the next one.
 MOVES = ("price_jump", "price_fall", "pair_changed")
-# In lamports. More than the total supply of SOL.
+# In lamports, more than the total supply of SOL.
 ALL_SOL = 6 * 10**8 * 10**9
 # Liquidity or volume above this counts as unknown.
 MAX_CENTS = 10**17
@@ -81,7 +81,7 @@ class Snapshot:
     reserve: int | None = None
     # The sum of both reserves, in USD cents.
     liquidity: int | None = None
-    # In the last 24 hours, in USD cents.
+    # The volume of the last 24 hours, in USD cents.
     volume: int | None = None
     # In the last five minutes and in the last hour, in USD cents.
     volume5m: int | None = None

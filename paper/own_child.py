@@ -24,7 +24,7 @@ from paper.strategies import Enter, Exit, Refusal, Strategy, public_name
 # The parent usually kills the child before. This limit is for systems that don't end a child
 # without a parent.
 MAX_SECONDS = 30
-# From Linux's prctl.h, filter.h and seccomp.h.
+# These constants are from Linux's prctl.h, filter.h and seccomp.h.
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LOAD, IF_EQUAL, IF_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, DENY, MISSING = 0x7FFF0000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
@@ -34,7 +34,7 @@ CALL, ABI, FIRST_ARGUMENT = 0, 4, 16
 CLONE_THREAD = 0x10000
 # A filter can't see the flags of clone3. If clone3 is refused, libc starts threads with clone.
 CLONE3 = 435
-# By machine: its ABI, the number of clone, and the numbers of fork and vfork.
+# The ABI, the number of clone, and the numbers of fork and vfork, by machine.
 CALLS = {
     "x86_64": (0xC000003E, 56, (57, 58)),
     "aarch64": (0xC00000B7, 220, ()),

@@ -131,7 +131,7 @@ class Player:
     journal: Journal = field(default_factory=Journal)
     # The random entries for comparison.
     twins: "list[Player]" = field(default_factory=list)
-    # Twins only: purchases it may make, and open ones.
+    # The purchases that a twin may make, and its open ones. Traders have none.
     tickets: list[Ticket] = field(default_factory=list)
     # Whether an operator decides its reviews. Otherwise, a doubtful price excludes the position.
     reviewable: bool = True

@@ -83,9 +83,9 @@ def find_win_interval(groups: Sequence[Sequence[Close]]) -> list[float] | None:
 
 def explain_missing(clusters: int, days: int) -> str | None:
     if days < MIN_DAYS:
-        return f"{days} of the {MIN_DAYS} days an interval needs"
+        return f"{days} of the {MIN_DAYS} days required for an interval"
     if clusters < MIN_CLUSTERS:
-        return f"{clusters} of the {MIN_CLUSTERS} clusters an interval needs"
+        return f"{clusters} of the {MIN_CLUSTERS} clusters required for an interval"
     return None
 
 

@@ -678,7 +678,7 @@ def check_round(trader: Player) -> None:
     for rows in list_changes(trader).values():
         for name, value in (item for row in rows for item in row.items()):
             if isinstance(value, int) and not -MAX_INTEGER <= value <= MAX_INTEGER:
-                raise OverflowError(f"{name} fits no column")
+                raise OverflowError(f"{name} doesn't fit its column")
 
 
 def store_round(

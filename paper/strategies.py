@@ -175,7 +175,7 @@ class MeanReversion(Strategy):
     """
 
     mean_over: int = setting(12, 4, 13)
-    # In tenths of a standard deviation.
+    # The distance below the mean, in tenths of a standard deviation.
     deviations_tenths: int = setting(20, 5, 60)
     # The minimum distance to the mean. The noise of a calm token doesn't cover the costs.
     gap_bps: int = setting(300, 0, 9_000)

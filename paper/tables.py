@@ -72,7 +72,7 @@ class Period(Base):
     # Numbers continue across a trader's periods.
     next_order = IntegerField(default=1)
     next_position = IntegerField(default=1)
-    # Twins only: a JSON list of paper.player.Ticket.
+    # A twin's JSON list of paper.player.Ticket.
     tickets = TextField(default="[]")
     opened_at = BigIntegerField()
     closed_at = BigIntegerField(null=True)
@@ -266,7 +266,7 @@ class Backtest(Base):
     asked = TextField()
     # running | done | failed
     state = TextField()
-    # As a percentage.
+    # The progress is a percentage.
     progress = IntegerField(default=0)
     # JSON (paper.backtests).
     result = TextField(null=True)
@@ -342,7 +342,7 @@ class RealFill(Base):
     # the preceding snapshot. Null if unknown.
     bps = IntegerField(null=True)
     drift_bps = IntegerField(null=True)
-    # The id and age of the preceding snapshot, or null if there is none.
+    # The id and age of the preceding snapshot, or null if there isn't one.
     snapshot = BigIntegerField(null=True)
     age_ms = BigIntegerField(null=True)
     model = TextField()

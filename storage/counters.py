@@ -85,7 +85,7 @@ class Rest:
         self._failure = failure
         # The type of the last failure, or None after a success.
         self._failed: type[Exception] | None = None
-        # In seconds of time.monotonic().
+        # The end of the pause, in seconds of time.monotonic().
         self.until = 0.0
 
     def check(self) -> None:

@@ -37,7 +37,7 @@ class Appended(NamedTuple):
 
 
 def append_leaf(kind: str, now: int, **fields: Any) -> Appended:
-    """Append a leaf to the log, and open a log if there is none.
+    """Append a leaf to the log, and open a log if there isn't one.
 
     Call this inside the transaction. Only one writer runs at a time, so indexes have no gaps.
     `now`: UTC milliseconds.

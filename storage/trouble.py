@@ -38,7 +38,7 @@ def hold_snapshot(execute: Callable[[str], Any], begin: str) -> Iterator[None]:
 REQUEST_SECONDS = 5
 AT_ONCE = -math.inf
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.001, 0.05
-# In seconds of time.monotonic().
+# The deadline in seconds of time.monotonic().
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
@@ -110,8 +110,8 @@ TROUBLES = {
     "locked": "another program keeps the database locked",
     "unreachable": "the database can't be reached",
 }
-# In bytes. With less free space than DISK_FLOOR, assume that writes fail. After a full disk, retry
-# once there is DISK_ROOM.
+# The free bytes. With less than DISK_FLOOR, assume that writes fail. After a full disk, retry once
+# there is DISK_ROOM.
 DISK_FLOOR, DISK_ROOM = 128 * 1024, 4 * 1024 * 1024
 # If a lock is seen repeatedly for up to this long, it may be an ordinary write.
 LOCKED_SECONDS = 2

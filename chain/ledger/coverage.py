@@ -304,7 +304,7 @@ class Progress:
     pending: int = 0
     # How many of these failed repeatedly or were refused.
     stuck: int = 0
-    # As ((slot, why), ...).
+    # The slots and the reasons, as ((slot, why), ...).
     refused: tuple[tuple[int, str], ...] = ()
     unexplained: tuple[tuple[str, int, int], ...] = ()
     capped: bool = False

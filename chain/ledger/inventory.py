@@ -13,7 +13,7 @@ from typing import NamedTuple
 # ---- lots ----------------------------------------------------------------------------------------
 # The `since` of a cost without a date, which is earlier than every attachment.
 UNDATED = -1
-# Above every slot. This is the rank of accounts that never appeared in a transaction.
+# The rank of accounts that never appeared in a transaction. It is above every slot.
 UNSEEN_SLOT = 2**63
 
 

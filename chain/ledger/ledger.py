@@ -163,7 +163,7 @@ def find_traded(entry: Entry, amounts: Amounts) -> str:
 
 def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
     """Return (raw units, address) of the account that received most of a mint, or (0, "") if there
-    is none.
+    isn't one.
     """
     gains = [
         (after - before, address)
@@ -195,7 +195,7 @@ class Ledger:
     hour: int = 0
     # The deposits by currency when the open attachment began.
     _parked_before: dict[str, int] = field(default_factory=dict)
-    # By currency, the mints whose cost a swap carried over from a mint with a gap.
+    # The mints whose cost a swap carried over from a mint with a gap, by currency.
     _doubted: dict[str, set[str]] = field(default_factory=lambda: {SOL: set()})
 
     def __post_init__(self) -> None:

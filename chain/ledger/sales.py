@@ -66,7 +66,7 @@ def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
     whole = sum([change for mint, change, _ in entry.tokens if mint == money])
     beside = sum([change for mint, change, _ in entry.beside_tokens if mint == money])
     if money in entry.residues:
-        # This is a remainder that passed through. It isn't part of a price.
+        # The part outside the venue is a remainder that passed through. It isn't part of a price.
         beside = whole
     through = whole - beside - returned
     if kind == "swap" or (fill and kind == "order_fill"):
@@ -161,7 +161,7 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
     elif moved.given is not None:
         left.append((moved.given, _sum_cost(moved.cut.slices, begins)))
     if money != SOL and side.kind == "swap":
-        # It exchanged one stablecoin for another, or didn't involve this one.
+        # The entry exchanged one stablecoin for another, or didn't involve this currency.
         booked = booked._replace(other=side.through)
     if side.returned:
         # The returned amount was already counted as `other` when the order was opened.

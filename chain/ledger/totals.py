@@ -361,7 +361,8 @@ class Positions:
         `booked` is None if the entry doesn't count in this view. `time`: Unix seconds.
         """
         if booked and booked.side.kind == "round_trip" and booked.result is not None:
-            # It was bought and sold in one transaction. Other units of the token don't matter.
+            # The token was bought and sold in one transaction. Other units of the token don't
+            # matter.
             self._end(OpenPosition(time, 0, booked.result, booked.result, is_sold=True), time)
         sold = booked.sold if booked and INCOMPLETE not in booked.flags else None
         for mint in known.touched if sold is None else {*known.touched, sold}:
@@ -433,7 +434,7 @@ class Positions:
 
 # ---- views ---------------------------------------------------------------------------------------
 ALL_HISTORY = 0
-# As (currency, view).
+# A pair (currency, view).
 Key = tuple[str, int]
 HOUR_SECONDS, HOUR_MS = 3_600, 3_600_000
 # A purchase and a sale within this time form a pair.

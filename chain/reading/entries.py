@@ -34,9 +34,9 @@ class Entry(NamedTuple):
     others put into own accounts. `beside_sol` and `beside_tokens` are the parts of `sol` and
     `tokens` outside the venue. `explained_percent` (0 to 100) is how much of the trade left or
     entered `counterparties`, or None if nothing is priced. `pool` is the packed pools.PoolReading
-    of a buy or sale, or the reason if there is none. `created` are the mints that this transaction
-    created, if the wallet signed it. `seen_at` (UTC ms) is when this instance first listed the
-    signature.
+    of a buy or sale, or the reason if there isn't one. `created` are the mints that this
+    transaction created, if the wallet signed it. `seen_at` (UTC ms) is when this instance first
+    listed the signature.
     """
 
     signature: str

@@ -561,7 +561,7 @@ class Flows:
 
     def choose_trading(self) -> bool:
         """Keep only the calls that the wallet paid into and received from. Return False if there
-        are none.
+        aren't any.
         """
         trading = set()
         for place, call in enumerate(self.calls):
@@ -660,7 +660,7 @@ class Flows:
                 continue
             for mint, change in call.net.items():
                 total[mint] += change
-            # This is rent for the accounts it opened, not a price.
+            # These lamports are rent for the accounts that the call opened, not a price.
             total[WRAPPED_SOL] += call.topped_up
         for (mint, who), amount in self.came.items():
             arrived = self._after_fee(mint, amount) if mint != WRAPPED_SOL else amount
@@ -833,7 +833,7 @@ def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
 
 
 # ---- deposits at venues --------------------------------------------------------------------------
-# As (address, mint, raw units before, raw units after).
+# A row (address, mint, raw units before, raw units after).
 Row = tuple[str, str, int, int]
 
 

@@ -43,7 +43,7 @@ for call in read_table("calls.csv"):
 
 
 # ---- kinds ---------------------------------------------------------------------------------------
-# In lamports. An amount below 0.0001 SOL doesn't count as a side of a trade.
+# The minimum number of lamports (0.0001 SOL) that counts as a side of a trade.
 DUST = 100_000
 # If less than one part in this of the amount that passed through is left, it is a residue.
 RESIDUE_SHARE = 100
@@ -137,7 +137,7 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
 def _deciding_families(
     receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
 ) -> set[str]:
-    """Of several families, return those that move value. An order program may move anyone's
+    """Return the families that move value, if there are several. An order program may move anyone's
     value.
     """
     by_family: dict[str | None, list[Instruction]] = defaultdict(list)

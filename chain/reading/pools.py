@@ -32,7 +32,7 @@ PRODUCT_FEES = {
     "SPL Token Swap": (30,),
     "Saros": (30,),
 }
-# Used for pump.fun events without fee fields.
+# The fee for pump.fun events without fee fields.
 OLD_CURVE_FEE_BPS = 100
 # The first 8 bytes of a self-call that records an event. They are followed by 8 bytes for the
 # event's name.
@@ -89,7 +89,7 @@ class PoolReading(NamedTuple):
 
 
 def unpack_pool(stored: Sequence[str | int]) -> PoolReading | str:
-    """Return the reading in an Entry's `pool`, or the reason if there is none."""
+    """Return the reading in an Entry's `pool`, or the reason if there isn't one."""
     if len(stored) < 2:
         return str(stored[0]) if stored else "no_pool"
     venue, pool, fee_bps, fee_kind, is_curve, *sides = stored

@@ -145,7 +145,7 @@ def _check_row(rows: AddedRows, one: Program) -> None:
     if not is_base58(one.id, 32):
         raise rows.refuse("id", "must be a program's address, base58 of 32 bytes")
     if one.family and one.family not in FAMILIES:
-        allowed = f"must be one of {', '.join(FAMILIES)}, or empty (only names the program)"
+        allowed = f"must be one of {', '.join(FAMILIES)}, or empty (only the name is used)"
         raise rows.refuse("family", allowed)
     for field, value, most in (("name", one.name, MAX_NAME), ("source", one.source, MAX_SOURCE)):
         if not value or len(value) > most or not value.isprintable():

@@ -186,8 +186,8 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
         return Operation("create", a[0], a[1], amount=read_u64(data, 4))
     if kind == 3:
         return Operation("create", a[0], a[1], amount=read_u64(data, 44 + read_u64(data, 36)))
-    # This opens an account that may already have lamports. The new account comes first. Without a
-    # payer, nothing moves.
+    # This instruction opens an account that may already have lamports. The new account comes first.
+    # If there is no payer, nothing moves.
     if kind == 13:
         return Operation("create", a[1], a[0], amount=read_u64(data, 4))
     if kind == 5:
@@ -255,7 +255,7 @@ SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
 # About four times the total supply. Sums still fit a signed 64-bit column.
 MAX_LAMPORTS = 2**61
-# It is one byte on the chain.
+# The number of decimals is one byte on the chain.
 MAX_DECIMALS = 255
 # The year 10000, in seconds.
 LATEST_TIME = 253_402_300_800
@@ -467,7 +467,7 @@ def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the addresses in the order of the balances (loaded ones last), and the signers."""
     keys = message["accountKeys"]
     if not keys:
-        raise BadReceipt("a receipt of nobody")
+        raise BadReceipt("a receipt without an account")
     if isinstance(keys[0], dict):
         signers = frozenset(key["pubkey"] for key in keys if key["signer"])
         return tuple(_address(key["pubkey"]) for key in keys), signers

@@ -27,7 +27,7 @@ OWN_WALLETS = "own_wallets"
 OWN_TRANSFER = "own_transfer"
 OWN_FLAGS = frozenset((OWN_WALLETS, OWN_TRANSFER))
 
-# As (mint or "" for SOL, whether it increased).
+# A pair (mint or "" for SOL, whether it increased).
 Direction = tuple[str, bool]
 
 

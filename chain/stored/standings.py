@@ -74,7 +74,7 @@ def _write(sql: str, source: Source, bots: Collection[int], money: str) -> str:
 # The two records: since wallets were connected, or all known history of currently connected
 # wallets.
 FORWARD, ALL = "forward", "all"
-# In seconds. 0 means all time. Windows start on the hour.
+# The windows in seconds. 0 means all time. Windows start on the hour.
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "90d": 7_776_000, "all": 0}
 # With fewer sales, a realized result is luck.
 MIN_SELLS = 3

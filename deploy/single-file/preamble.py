@@ -10,8 +10,8 @@ BUILT_FOR = ("PYTHON", "MACHINE")
 HERE = ("{}.{}".format(*sys.version_info), platform.machine())
 if HERE != BUILT_FOR:
     sys.exit(
-        "candor.pyz was built for Python {} on {}, but this is Python {} on {}: use the other"
-        " Python, use the file `candor`, or build your own with `make dist`".format(
+        "candor.pyz needs Python {} on {}, but this is Python {} on {}. Run it with"
+        " that version, use the `candor` executable, or build your own with `make dist`".format(
             *BUILT_FOR, *HERE
         )
     )

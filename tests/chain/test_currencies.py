@@ -258,7 +258,7 @@ def test_doctor_names_them_and_wrong_decimals(tmp_path, story):
         (wrong,) = [
             text for level, text in examine(ROW.replace(",6", ",8")) if "on the chain" in text
         ]
-        assert wrong.startswith("XDAI has 6 decimals on the chain and 8 in DATA_DIR/currencies.csv")
+        assert wrong.startswith("XDAI has 6 decimals on the chain but 8 in DATA_DIR/currencies.csv")
         broken = examine(f"{HEADER}{DAI},XDAI,x\n")
         assert ("wrong", f"DATA_DIR/currencies.csv, line 2, decimals: {NO_DECIMALS}") in broken
     finally:

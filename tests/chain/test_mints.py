@@ -131,7 +131,7 @@ def test_checks_of_recorded_mints_match_their_summary(receipts):
 
 # ---- hand-made ones ------------------------------------------------------------------------------
 NO_POWERS = {
-    "mint_authority": ("pass", "nobody can mint more"),
+    "mint_authority": ("pass", "nobody can create more tokens"),
     "freeze_authority": ("pass", "nobody can freeze a holder's account"),
     "supply": ("pass", "1,234,567.5 tokens exist"),
     "decimals": ("pass", "6 decimals"),
@@ -139,13 +139,13 @@ NO_POWERS = {
     "permanent_delegate": ("pass", "nobody can move a holder's tokens"),
     "transfer_hook": ("pass", "no program runs on transfers"),
     "default_account_state": ("pass", "new accounts can be used immediately"),
-    "pausable": ("pass", "transfers cannot be paused"),
+    "pausable": ("pass", "transfers can't be paused"),
     "non_transferable": ("pass", "it can be transferred"),
-    "close_authority": ("pass", "the mint cannot be closed"),
+    "close_authority": ("pass", "the mint can't be closed"),
 }
 WHO, OTHER_ONE = address(7), address(8)
 REOPENED = "can close the mint once no tokens exist and open a new one at the same address"
-UNTOLD = ("unknown", "the mint's extensions could not be read")
+UNTOLD = ("unknown", "the mint's extensions couldn't be read")
 
 
 def told_of(mint):
@@ -159,7 +159,7 @@ def test_a_mint_without_powers_says_so():
 @pytest.mark.parametrize(
     "change, key, told",
     [
-        ({"mint_authority": WHO}, "mint_authority", ("warn", f"{WHO} can mint more")),
+        ({"mint_authority": WHO}, "mint_authority", ("warn", f"{WHO} can create more tokens")),
         (
             {"freeze_authority": WHO},
             "freeze_authority",
@@ -180,7 +180,7 @@ def test_who_holds_a_power_over_a_mint_is_named(change, key, told):
 @pytest.mark.parametrize(
     "decimals, told",
     [
-        (0, ("warn", "it cannot be divided")),
+        (0, ("warn", "it can't be divided")),
         (1, ("pass", "1 decimals")),
         (12, ("pass", "12 decimals")),
         (13, ("warn", "13 decimals")),
@@ -349,7 +349,7 @@ TOKEN_ACCOUNT = base64.b64encode(bytes(108) + b"\1" + bytes(56)).decode()
 GONE = "the node has no account at this address"
 FOREIGN = "the account is not owned by a token program"
 NO_MINT = "the account is not an initialized mint"
-UNREADABLE = "the account data could not be read"
+UNREADABLE = "the account data couldn't be read"
 # A Token-2022 account, with its type at the same offset as in a mint.
 TOKEN_ACCOUNT_2022 = base64.b64encode(bytes(45) + b"\1" + bytes(119) + b"\2" + bytes(20)).decode()
 NEVER_INITIALIZED = base64.b64encode(bytes(MINT_BYTES)).decode()

@@ -74,8 +74,8 @@ def test_a_known_row_adds_nothing():
 COLUMNS = "must be 4 (id,name,family,source), not {}; put a cell that contains a comma in quotes"
 NO_PROGRAM = "must be a program's address, base58 of 32 bytes"
 NO_FAMILY = (
-    "must be one of swap, order, lending, liquidity, stake, bridge, nft, or empty (only names the"
-    " program)"
+    "must be one of swap, order, lending, liquidity, stake, bridge, nft, or empty (only the name"
+    " is used)"
 )
 NO_NAME, NO_SOURCE = (f"must be 1 to {most} printable characters" for most in (60, 300))
 KNOWN = "{}: the file can only add programs, not change them"
@@ -285,5 +285,5 @@ def test_commands_refuse_an_invalid_row_in_one_sentence(run, tmp_path, command):
     assert code == 1
     assert err == (
         "DATA_DIR/programs.csv, line 2, family: must be one of swap, order, lending, liquidity,"
-        " stake, bridge, nft, or empty (only names the program)\n"
+        " stake, bridge, nft, or empty (only the name is used)\n"
     )

@@ -476,7 +476,7 @@ def test_a_receipt_without_accounts_is_refused(whole):
     raw["meta"].update(
         fee=0, preBalances=[], postBalances=[], preTokenBalances=[], postTokenBalances=[]
     )
-    with pytest.raises(BadReceipt, match="^a receipt of nobody$"):
+    with pytest.raises(BadReceipt, match="^a receipt without an account$"):
         parse_receipt(raw)
 
 

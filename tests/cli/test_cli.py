@@ -272,7 +272,7 @@ def test_a_database_of_another_version_is_refused_in_one_sentence(cli, version, 
 @pytest.mark.parametrize("name", ["", ".", "/"])
 def test_an_argument_that_names_no_file_is_wrong_usage(cli, command, name):
     code, _, err = cli(command, name)
-    assert code == 2 and "FILE: must name a file" in err
+    assert code == 2 and "FILE: must be a file name" in err
 
 
 @pytest.mark.parametrize("number", ["0", "-1", str(2**63), str(10**40)])

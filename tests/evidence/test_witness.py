@@ -104,8 +104,8 @@ def test_a_new_log_naming_everything_seen_is_followed(grown):
     told = look(grown)
     assert (told.verdict, told.text) == (
         "consistent",
-        "a NEW LOG (restore) of 1 leaves, consistent with the 300 seen before: it names the old"
-        " log, which still begins with them",
+        "a NEW LOG (restore) of 1 leaves, consistent with the 300 seen before: it references the"
+        " old log, which still begins with them",
     )
 
 

@@ -436,7 +436,7 @@ def test_an_entirely_invalid_response_is_reported(world):
         world.market.price(mint, usd="NaN")
     world.tick()
     assert (
-        health(world)["discovery"]["lastError"] == "DexScreener prices: 2 entries could not be read"
+        health(world)["discovery"]["lastError"] == "DexScreener prices: 2 entries couldn't be read"
     )
     assert (
         Job.get(name="scout").state == "failing"

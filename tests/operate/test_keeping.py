@@ -553,7 +553,7 @@ def test_doctor_finds_damaged_pages_and_rows(service):
     with storage.database.connection_context():
         storage.database.execute_sql("PRAGMA foreign_keys = OFF")
         storage.database.execute_sql("DELETE FROM owner WHERE id = 1")
-    assert "a row of bot names a missing row of owner" in complain(service.config)
+    assert "a row of bot refers to a missing row of owner" in complain(service.config)
     leave()
     damage(service.config.database_path)
     assert "restore the newest backup" in complain(service.config)
@@ -591,7 +591,7 @@ def test_doctor_reports_rows_from_the_future(service, change):
     storage.database.execute_sql(change, (NOW + 86_400_000,))
     told = complain(service.config)
     assert "1 d behind the newest stored time" in told and "timedatectl set-ntp true" in told
-    assert "If it is right, it ran ahead" in told
+    assert "If it is right, it was ahead" in told
     assert "this program is newer" in complain(service.config, 1_000)
 
 

@@ -564,7 +564,7 @@ def test_an_empty_comparison_claims_nothing():
         "costShare",
         "maxDrawdownPct",
     }
-    assert shown["intervalReason"] == "0 of the 5 days an interval needs"
+    assert shown["intervalReason"] == "0 of the 5 days required for an interval"
 
 
 def test_lesson_family_and_account_say_when_clusters_are_too_few():
@@ -577,7 +577,7 @@ def test_lesson_family_and_account_say_when_clusters_are_too_few():
         results.describe(history, 10 * SOL),
     ):
         assert (shown["eligibleCloses"], shown["clusters"]) == (40, 1)
-        assert shown["intervalReason"] == "1 of the 5 days an interval needs"
+        assert shown["intervalReason"] == "1 of the 5 days required for an interval"
         assert shown["winRateInterval"] is shown["meanReturnInterval"] is None
         assert shown["winRate"] == 0.5
 

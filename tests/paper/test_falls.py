@@ -67,7 +67,7 @@ def test_smaller_falls_and_unheld_tokens_are_not_asked_about(holding):
         ({"status": 429, "headers": {"Retry-After": "60"}}, "returned HTTP 429"),
         ({"status": None}, "could not be reached, or the connection was lost"),
         ({"body": b"nonsense"}, "sent a response that is not JSON"),
-        ({"body": b'{"data": [7]}'}, "1 entries could not be read"),
+        ({"body": b'{"data": [7]}'}, "1 entries couldn't be read"),
         ({"body": b'{"data": []}'}, "returned no price for this pool"),
     ],
 )

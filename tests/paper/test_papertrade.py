@@ -311,7 +311,7 @@ def test_twins_are_hidden_accounts_in_the_same_tables(stage, with_twins):
     assert len(shown["closes"]) == len(shown["periods"]) == shown["performance"]["closes"] == 1
     assert random["accounts"] == random["eligibleCloses"] == random["closes"] == 3
     assert random["returnPct"] == float(percent(sum(nets), 3 * STARTING_CASH))
-    assert random["intervalReason"] == "1 of the 5 days an interval needs"
+    assert random["intervalReason"] == "1 of the 5 days required for an interval"
     assert [*shown["rulesFired"].values()] == [*shown["rulesFiredAtRandom"].values()] == [0] * 4
     compared = paper.compare_families(stage.now)
     momentum, *_ = compared["families"]

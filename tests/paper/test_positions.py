@@ -159,7 +159,7 @@ def test_oversized_values_are_named(sign):
 
     for name in ("cash", "lost_fees", "peak", "day_equity", "lost", "worth", "rent", "at"):
         store.check_round(put(name, sign * (2**63 - 1)))
-        with pytest.raises(OverflowError, match=f"^{name} fits no column$"):
+        with pytest.raises(OverflowError, match=f"^{name} doesn't fit its column$"):
             store.check_round(put(name, sign * 2**63))
 
 

@@ -53,7 +53,7 @@ def test_under_five_days_or_ten_clusters_there_is_no_interval():
     assert find_ratio(cluster(FIVE_DAYS[:8]), find_return) is None
     assert find_ratio(cluster(FIVE_DAYS[1:]), find_return) is None
     told = results.describe_rates(FIVE_DAYS[1:])
-    assert told["intervalReason"] == "9 of the 10 clusters an interval needs"
+    assert told["intervalReason"] == "9 of the 10 clusters required for an interval"
     assert told["winRateInterval"] is told["meanReturnInterval"] is None
     assert results.describe_rates(FIVE_DAYS)["intervalReason"] is None
 

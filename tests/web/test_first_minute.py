@@ -132,7 +132,7 @@ def test_it_exits_if_the_jobs_cannot_load(tmp_path, workers, statuses):
     with started(tmp_path / "data", find_port(), WEB_CONCURRENCY=workers, **settings) as server:
         _, told = server.communicate(timeout=60)
         assert server.returncode in statuses
-        assert "the jobs can't be started" in told and "apscheduler is broken" in told
+        assert "the jobs couldn't be started" in told and "apscheduler is broken" in told
 
 
 def test_rarely_used_modules_are_loaded_on_demand(settings):

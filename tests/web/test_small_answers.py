@@ -72,7 +72,7 @@ def test_a_list_is_compressed_for_clients_that_accept_it(service, key):
 def test_another_lists_field_name_is_refused(service, bot, key):
     answer = service.get(f"/api/v1/feed?wallet={W}", key)
     assert (answer.status_code, answer.json["code"]) == (400, "invalid_parameter")
-    told = "wallet is not a parameter of this request; it takes: limit, cursor, since, botId, mint"
+    told = "wallet is not a parameter of this request, which accepts: limit, cursor, since, botId"
     assert answer.json["detail"].startswith(told)
     assert service.get("/api/v1/feed?colour=red", key).status_code == 200
 

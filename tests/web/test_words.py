@@ -62,15 +62,15 @@ def test_recent_times_are_relative(at, said):
             {"state": "partial", "gaps": [{}]},
             (
                 "240 transactions of this wallet are known, but not its whole history. 1 stretch of"
-                " it couldn’t be found yet; sales after a gap get no result until it is filled."
-                " Last checked 2 minutes ago."
+                " it couldn’t be found yet; sales after a gap have no result until the gap is"
+                " filled. Last checked 2 minutes ago."
             ),
         ),
         (
             {"state": "partial", "openingInventoryUnknown": ["a", "b"]},
             (
                 "240 transactions of this wallet are known, but not its whole history. It already"
-                " held 2 tokens, bought at an unknown price; sales of those are left out. Last"
+                " held 2 tokens, bought at an unknown price. Sales of those are left out. Last"
                 " checked 2 minutes ago."
             ),
         ),
@@ -82,8 +82,8 @@ def test_recent_times_are_relative(at, said):
             {"state": "partial", "gaps": [{}], "wallet": "AAAABBBBCCCC"},
             (
                 "240 transactions of AAAA…CCCC are known, but not its whole history. 1 stretch of"
-                " it couldn’t be found yet; sales after a gap get no result until it is filled."
-                " Last checked 2 minutes ago."
+                " it couldn’t be found yet; sales after a gap have no result until the gap is"
+                " filled. Last checked 2 minutes ago."
             ),
         ),
         (

@@ -97,18 +97,18 @@ class Pace(TypedDict):
     verified post about it.
     """
 
-    tradesPosted: Annotated[int, described("trades with a verified post")]
-    withinMinute: Annotated[int, described("trades among these with a post within 60 seconds")]
+    tradesPosted: Annotated[int, described("number of trades with a verified post")]
+    withinMinute: Annotated[int, described("number of these trades with a post within 60 seconds")]
     postedWithinMinuteShare: Share | None
-    postDelaySecondsMedian: Annotated[int | None, described("to two significant digits")]
+    postDelaySecondsMedian: Annotated[int | None, described("median, to two significant digits")]
 
 
 class Owner(TypedDict):
     """The combined record of all bots of the same owner. A new browser is a new owner."""
 
-    influencers: Annotated[int, described("bots that were created")]
+    influencers: Annotated[int, described("number of bots created")]
     retired: int
-    walletsTried: Annotated[int, described("wallets ever connected to them")]
+    walletsTried: Annotated[int, described("number of wallets ever connected to these bots")]
     walletsDetached: Annotated[int, described("number of these that are now disconnected")]
     realizedLamportsOfAll: Annotated[
         Whole | None,
@@ -143,7 +143,7 @@ class Bot(TypedDict):
     voice: Voice
     avatarUrl: str | None
     profileUrl: str
-    wallet: Annotated[Wallet | None, described("the first one")]
+    wallet: Annotated[Wallet | None, described("the bot's first wallet")]
     wallets: list[Wallet]
     performance: Annotated[
         Literal["observed", "unverified"], described("unverified: no wallet is connected")
@@ -166,7 +166,9 @@ class Bot(TypedDict):
     ]
     copying: Annotated[
         CopySize | None,
-        described("for a follower with 1 SOL per purchase (getCopying); null if not calculated"),
+        described(
+            "return of a follower with 1 SOL per purchase (getCopying); null if not calculated"
+        ),
     ]
     coverage: Coverage
     createdAt: Time
@@ -177,7 +179,7 @@ class Bot(TypedDict):
 
 Reason = Annotated[
     Literal["no_wallet", "not_observed", "backfilling", "held_by_another", "damaged"] | None,
-    described("why there is none"),
+    described("reason if the return is null"),
 ]
 
 
@@ -214,7 +216,9 @@ class BotDetail(Bot):
     ]
     provable: Annotated[
         bool | None,
-        described("false: the address belongs to a program, so no key can sign; null without one"),
+        described(
+            "false if the address belongs to a program, so no key can sign; null without a wallet"
+        ),
     ]
 
 
@@ -438,7 +442,7 @@ def round_to_two_digits(lamports: int) -> int:
 
 
 # ---- its pace ------------------------------------------------------------------------------------
-# From chain.stored.tables.DelayTotal. It has no row before the first verified post.
+# A bot's row in chain.stored.tables.DelayTotal. There isn't one before the first verified post.
 PACE = """
 SELECT COALESCE(MAX(posted), 0) AS trades_posted, COALESCE(MAX(within_minute), 0) AS within_minute,
        MAX(median) AS post_delay_seconds_median FROM delay_total WHERE bot_id = ?"""
@@ -491,7 +495,7 @@ def find_prices(mints: Collection[str]) -> dict[str, Any]:
 
 
 def show_estimate(position: Json, row: Any, current: int, multiplier: Fraction | None) -> Json:
-    """Return a position's Estimate, or the reason if there is none.
+    """Return a position's Estimate, or the reason if there isn't one.
 
     A quote from before `current` (ms) is stale. Prices are per displayed amount, which is
     `multiplier` times the raw units.

@@ -30,7 +30,7 @@ Excluded = Literal[
 class CopySize(TypedDict):
     """A follower that spends the same amount on each of the bot's purchases."""
 
-    sizeLamports: Annotated[Whole, described("spent on each purchase")]
+    sizeLamports: Annotated[Whole, described("amount spent on each purchase")]
     returnBps: Annotated[
         int | None,
         described("best case: the follower's SOL stays in the pool until the sale; rounded down"),
@@ -48,28 +48,32 @@ class CopySize(TypedDict):
             "best-case return as a share of the bot's gain; also null if the bot had no gain"
         ),
     ]
-    spentLamports: Annotated[Whole, described("on tokens bought and sold, including network costs")]
+    spentLamports: Annotated[
+        Whole, described("amount spent on tokens bought and sold, including network costs")
+    ]
     receivedLamports: Whole
     salesUsed: int
     coveredPct: Annotated[int, described("share of the known cost of the bot's sales")]
     reason: Annotated[
         Literal["too_few_sales", "too_few_tokens", "not_representative", "not_worked_out"] | None,
         described(
-            "why there is no return: fewer than 10 sales or 3 tokens used, less than half of the"
-            " cost covered, or not calculated yet"
+            "reason if there is no return: fewer than 10 sales or 3 tokens used, less than"
+            " half of the cost covered, or not calculated yet"
         ),
     ]
 
 
 class Copying(TypedDict):
     """The simulated proceeds of a follower, based on the reserves in the bot's transactions,
-    without a delay or other trades in between. Not used for ranking.
+    without a delay or other trades in between. It isn't used for ranking.
     """
 
     model: str
     sizes: list[CopySize]
     sales: Annotated[int, described("the bot's sales for SOL with a known cost")]
-    tokens: Annotated[int, described("in the sales used; this and the fields below assume 1 SOL")]
+    tokens: Annotated[
+        int, described("tokens in the sales used; this and the fields below assume 1 SOL")
+    ]
     topTokenPct: Annotated[
         int | None,
         described(

@@ -55,7 +55,7 @@ class JobHealth(TypedDict):
 
     state: JobState
     heartbeatAt: Time | None
-    ageSeconds: Annotated[int | None, described("since the heartbeat")]
+    ageSeconds: Annotated[int | None, described("seconds since the heartbeat")]
     lastSuccessAt: Time | None
     lastError: str | None
 
@@ -65,7 +65,7 @@ class WalletNote(TypedDict):
 
     wallet: Address
     lagSeconds: NotRequired[
-        Annotated[int | None, described("since its last poll; null before the first one")]
+        Annotated[int | None, described("seconds since the last poll; null before the first poll")]
     ]
     pending: NotRequired[Annotated[int, described("transactions not fetched yet")]]
     signature: NotRequired[Signature]
@@ -89,7 +89,7 @@ class BellHealth(TypedDict):
     heard: Annotated[int, described("wallets fully covered by a subscription")]
     refused: Annotated[int, described("subscriptions that nodes refused when last connecting")]
     subscriptions: int
-    lastNoticeAt: Annotated[Time | None, described("when the last notice arrived")]
+    lastNoticeAt: Annotated[Time | None, described("time of the last notice")]
     endpoints: dict[str, Literal["connecting", "listening", "resting"]]
 
 
@@ -97,10 +97,13 @@ class ObserverHealth(JobHealth):
     """The job that observes wallets, and its backlog."""
 
     wallets: int
-    lagSeconds: Annotated[int | None, described("lag of the least recently polled wallet")]
+    lagSeconds: Annotated[
+        int | None, described("seconds since the least recently polled wallet was polled")
+    ]
     pending: int
     byWallet: Annotated[
-        list[WalletNote], described("the least recently polled: lagSeconds, pending")
+        list[WalletNote],
+        described("the least recently polled wallets, with lagSeconds and pending"),
     ]
     damagedCoverage: Annotated[
         list[Address],
@@ -108,26 +111,26 @@ class ObserverHealth(JobHealth):
     ]
     refused: Annotated[
         list[WalletNote],
-        described("transactions that couldn't be interpreted: signature, slot, reason"),
+        described("transactions that couldn't be interpreted, with signature, slot and reason"),
     ]
     nearLimit: Annotated[
         list[WalletNote],
         described(
             "wallets at 80% or more of MAX_RECEIPTS_PER_WALLET or of the limit on token"
-            " accounts: percent. At 100%, the oldest transactions or untraded accounts may be"
-            " left out"
+            " accounts, with percent. At 100%, the oldest transactions or untraded accounts"
+            " may be left out"
         ),
     ]
     troubled: Annotated[
         list[WalletNote],
-        described("wallets that the observer can't update right now: reason, since, tries"),
+        described("wallets that the observer can't update right now, with reason, since and tries"),
     ]
     troubledWallets: int
     differences: Annotated[
         list[WalletNote],
         described(
-            "wallets whose books don't balance although nothing is missing: differenceLamports,"
-            " byCurrency. Please report this bug"
+            "wallets whose books don't balance although no transaction is missing, with"
+            " differenceLamports and byCurrency. Please report this bug"
         ),
     ]
     walletsWithDifference: int
@@ -148,7 +151,7 @@ class ScoutHealth(JobHealth):
     discovery: Annotated[FeedHealth, described("finding and pricing tokens")]
     safety: Annotated[FeedHealth, described("reading their mint accounts")]
     budgets: Annotated[
-        dict[str, ProviderBudget], described("by provider; empty before the first pass")
+        dict[str, ProviderBudget], described("budgets by provider; empty before the first pass")
     ]
 
 

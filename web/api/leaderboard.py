@@ -223,9 +223,9 @@ class LeaderboardEntry(TypedDict):
     partialSells: int | None
     unmatchedSells: int | None
     costLeftLamports: Annotated[Whole | None, described("known cost of tokens moved out unsold")]
-    worstCaseLamports: Annotated[Whole | None, described("as in Results")]
+    worstCaseLamports: Annotated[Whole | None, described("worst case, as in Results")]
     maxDrawdownLamports: Annotated[Whole | None, described("since the window's first hour")]
-    signs: Annotated[list[Sign], described("as in BotDetail")]
+    signs: Annotated[list[Sign], described("warning signs, as in BotDetail")]
     realizedRaw: NotRequired[Whole | None]
     realized: NotRequired[Exact | None]
     volumeRaw: NotRequired[Whole | None]

@@ -57,7 +57,7 @@ class MarketEntry(TypedDict):
     discoveredAt: Time
     priceSol: Exact | None
     priceUsd: Exact | None
-    priceDoubt: Annotated[str | None, described("why the last price was rejected")]
+    priceDoubt: Annotated[str | None, described("reason if the last price was rejected")]
     liquidityUsd: Exact | None
     volume24hUsd: Exact | None
     volume1hUsd: Exact | None
@@ -69,13 +69,13 @@ class MarketEntry(TypedDict):
     poolTokens: Annotated[Exact | None, described("the pool's other reserve, in whole tokens")]
     venue: Annotated[str | None, described("the exchange, and the kind of its pool if known")]
     dexId: Annotated[str | None, described("the price provider's id of the exchange")]
-    pairId: Annotated[str | None, described("address of the pool")]
+    pairId: Annotated[str | None, described("the pool's address")]
     pairCreatedAt: Time | None
     pairUrl: Annotated[str | None, described("null in a demonstration")]
     checks: list[MarketCheck]
     notChecked: Annotated[list[str], described("risks that the checks don't cover")]
     asOf: Annotated[Time, described("time of the prices")]
-    stale: Annotated[bool, described("the prices are outdated")]
+    stale: Annotated[bool, described("whether the prices are outdated")]
     simulated: NotRequired[Annotated[bool, described("true in paper mode, otherwise omitted")]]
 
 
@@ -90,12 +90,14 @@ class FeedHealth(TypedDict):
 
     state: Literal["ok", "failing", "late", "off", "unknown", "waiting"]
     lastSuccessAt: Time | None
-    ageSeconds: Annotated[int | None, described("since the last success")]
+    ageSeconds: Annotated[int | None, described("seconds since the last success")]
     lastAttemptAt: Time | None
     lastError: str | None
     droppedRows: Annotated[int, described("unreadable rows skipped in the latest responses")]
     feeds: NotRequired[
-        Annotated[dict[str, "FeedHealth"], described("discovery only: by request and provider")]
+        Annotated[
+            dict[str, "FeedHealth"], described("discovery only: health by request and provider")
+        ]
     ]
 
 
@@ -279,8 +281,8 @@ def _show_part(part: dict[str, Any], now_ms: int) -> dict[str, Any]:
 def read_details(stored: str | None) -> dict[str, Any]:
     """Parse a job's health details.
 
-    They are empty if there are none yet, or if they are damaged. In that case, the job's next pass
-    rewrites them.
+    They are empty if there aren't any yet, or if they are damaged. In that case, the job's next
+    pass rewrites them.
     """
     details: dict[str, Any] = read_stored(stored, OBJECT) or {}
     return details

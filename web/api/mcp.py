@@ -66,7 +66,7 @@ def answer_agent() -> ResponseReturnValue:
         if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
             raise
         raise Problem(
-            "not_found", "the operator of this instance has not installed the extra `mcp`"
+            "not_found", "the operator of this instance has not installed the `mcp` extra"
         ) from None
     caller = Caller(
         current_app._get_current_object(),  # type: ignore[attr-defined]

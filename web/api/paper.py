@@ -153,7 +153,7 @@ class PaperPerformance(TypedDict):
     winRate: Annotated[float | None, described("0 to 1")]
     startingCashSol: Exact
     period: Annotated[int, described("number of the account period; a reset starts the next")]
-    since: Annotated[Time, described("when the period began")]
+    since: Annotated[Time, described("start of the period")]
 
 
 class ReviewReason(TypedDict):
@@ -203,9 +203,9 @@ class AccountPeriod(TypedDict):
     cashLamports: Whole
     openedAt: Time
     closedAt: Time | None
-    reason: Annotated[str | None, described("why it was closed")]
+    reason: Annotated[str | None, described("reason for closing the account")]
     review: Annotated[
-        Literal["clean", "under_review", "cleared", "upheld"], described("of the last review")
+        Literal["clean", "under_review", "cleared", "upheld"], described("state of the last review")
     ]
     warning: Annotated[
         str | None, described("why the account period's cash and records don't count")
@@ -228,8 +228,10 @@ class PaperPost(TypedDict):
     ]
     reason: NotRequired[Annotated[str | None, Always(None), described("always null")]]
     kind: Annotated[str, described("its subject")]
-    closeId: Annotated[str | None, described("the closed position it is about")]
-    family: NotRequired[Annotated[FamilyName | OwnFamily, described("its trader's strategy")]]
+    closeId: Annotated[str | None, described("ID of the closed position that the post is about")]
+    family: NotRequired[
+        Annotated[FamilyName | OwnFamily, described("strategy of the post's trader")]
+    ]
     ownStrategy: NotRequired[
         Annotated[
             bool,
@@ -264,7 +266,13 @@ class PaperMetrics(TypedDict):
     cagrPct: Annotated[float | None, described("yearly growth; null under 20 days")]
     calmar: Annotated[float | None, described("yearly growth divided by the largest drawdown")]
     solUsdChangePct: Annotated[
-        float | None, described("change of the SOL price in USD over the same time")
+        float | None, described("change of the SOL price in USD over the same period")
+    ]
+    sharpePerDay: Annotated[
+        float | None, described("Sharpe ratio of daily returns; null under 20 days")
+    ]
+    sortinoPerDay: Annotated[
+        float | None, described("Sortino ratio of daily returns; null under 20 days")
     ]
     sharpePerDay: Annotated[
         float | None, described("computed from daily returns; null under 20 days")
@@ -315,8 +323,8 @@ class TraderDetail(Trader):
         Rates | None,
         described(
             "results of hidden accounts that enter at random, with the same sizes, exits and"
-            " costs: results no better than these show no skill. Null before their first round"
-            " or while withheld"
+            " costs. If a trader's results aren't better, they don't show skill. Null before"
+            " their first round or while withheld"
         ),
     ]
     rulesFired: Annotated[dict[str, int], described("how often each adaptive rule would pause")]
@@ -340,7 +348,7 @@ class VenueError(TypedDict):
     medianErrorBps: Annotated[
         int | None,
         described(
-            "error of the model against the reserves in the transactions: basis points, absolute"
+            "absolute error of the model against the reserves in the transactions, in basis points"
         ),
     ]
     p90ErrorBps: int | None
@@ -371,10 +379,10 @@ class NetworkCosts(TypedDict):
 
 
 class Family(Rates):
-    """The closes of one strategy family. Null if there are none."""
+    """The closes of one strategy family. Null if there aren't any."""
 
     family: FamilyName
-    excluded: Annotated[dict[str, int], described("count by reason")]
+    excluded: Annotated[dict[str, int], described("number of excluded closes, by reason")]
     traders: int
     tradersUnderReview: int
     daysCovered: int
@@ -441,7 +449,7 @@ SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer,
        (SELECT state FROM review WHERE period_id = d.period_id ORDER BY id DESC LIMIT 1) AS state,
        t.handle, t.family, {CLOSE_OF_LINE} AS closed
 FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id = o.entry_id"""
-# This changes with every tick and every decision about a trader.
+# This value changes with every tick and every decision about a trader.
 GENERATION = """
 SELECT (SELECT snapshot FROM engine_state WHERE id = 1) AS snapshot,
        (SELECT MAX(id) FROM trader) AS trader, (SELECT SUM(version) FROM trader) AS versions,

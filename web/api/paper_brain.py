@@ -42,7 +42,7 @@ class Rates(TypedDict):
     sample: Annotated[
         Literal["none", "thin", "some", "enough"], described("by the number of clusters")
     ]
-    intervalReason: Annotated[str | None, described("why the intervals are null")]
+    intervalReason: Annotated[str | None, described("reason if the intervals are null")]
     meanReturnPct: float | None
     meanReturnInterval: Annotated[list[float] | None, described("low, high")]
     winRate: float | None
@@ -66,7 +66,7 @@ class Rates(TypedDict):
         ]
     ]
     accounts: NotRequired[Annotated[int, described("hidden accounts with random entries")]]
-    returnPct: NotRequired[Annotated[float | None, described("of these accounts")]]
+    returnPct: NotRequired[Annotated[float | None, described("mean return of these accounts")]]
     closes: NotRequired[
         Annotated[int, described("closes of these accounts, including those that don't count")]
     ]
@@ -83,19 +83,19 @@ class DiaryLine(TypedDict):
     symbol: NotRequired[Annotated[str | None, described("untrusted")]]
     text: str
     facts: NotRequired[
-        Annotated[dict[str, object], described("figures of the entry; they differ by kind")]
+        Annotated[dict[str, object], described("figures of the entry, which differ by kind")]
     ]
     period: NotRequired[int]
-    closeId: Annotated[str | None, described("the closed position it is about")]
+    closeId: Annotated[str | None, described("ID of the closed position that the line is about")]
     simulated: Simulation
 
 
 class Reviewed(TypedDict):
-    """The totals of a trader's eligible closes. They are null if there are none."""
+    """The totals of a trader's eligible closes. They are null if there aren't any."""
 
     closes: int
     eligibleCloses: int
-    excluded: Annotated[dict[str, int], described("count by reason")]
+    excluded: Annotated[dict[str, int], described("number of excluded closes, by reason")]
     wins: int | None
     netLamports: Whole | None
     simulated: Simulation
@@ -105,7 +105,7 @@ class Lesson(TypedDict):
     """A pattern in a trader's own closes, shown until it expires."""
 
     text: str
-    n: Annotated[int, described("closes it is based on")]
+    n: Annotated[int, described("number of closes it is based on")]
     window: str
     createdAt: Time
     expiresAt: Time

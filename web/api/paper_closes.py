@@ -42,7 +42,9 @@ class PaperFill(TypedDict):
     decidedSnapshotId: str
     filledSnapshotId: str
     amountRaw: NotRequired[Whole]
-    solLamports: NotRequired[Annotated[Whole, described("into or out of the pool, before its fee")]]
+    solLamports: NotRequired[
+        Annotated[Whole, described("SOL that went into or out of the pool, before its fee")]
+    ]
     slippageLamports: NotRequired[Whole]
     feesLamports: NotRequired[Whole]
     rentLamports: NotRequired[Whole]
@@ -74,11 +76,16 @@ class PaperClose(TypedDict):
     latencyMs: int
     model: str
     pipeline: NotRequired[str]
-    assumptions: Annotated[list[str], described("the fill model, described in `models`, and marks")]
+    assumptions: Annotated[
+        list[str], described("the fill model, described in `models`, and marks on the fill")
+    ]
     fills: list[PaperFill]
     eligible: Annotated[bool, described("whether it counts in comparisons")]
     excludedReason: Annotated[
-        str | None, described("why it doesn't count; `under_review` while its account is")
+        str | None,
+        described(
+            "reason if the close doesn't count; `under_review` while its account is under review"
+        ),
     ]
     reviewOpenedAt: NotRequired[Time | None]
     simulated: Simulation
@@ -101,7 +108,9 @@ class PaperPosition(TypedDict):
     markedAt: Time
     markAgeSeconds: int
     heldSnapshots: int
-    assumptions: Annotated[list[str], described("the fill model, described in `models`, and marks")]
+    assumptions: Annotated[
+        list[str], described("the fill model, described in `models`, and marks on the position")
+    ]
     model: str
     pipeline: str
     simulated: Simulation

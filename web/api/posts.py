@@ -56,12 +56,12 @@ class Verification(TypedDict):
     status: Annotated[
         PostStatus,
         described(
-            "not_found: not among the wallet's transactions ten minutes later; see `reason` for"
-            " the others"
+            "not_found: not among the wallet's transactions after ten minutes; see `reason`"
+            " for the other statuses"
         ),
     ]
     tradeId: Annotated[str | None, described("the observed trade that verifies it")]
-    checkedAt: Annotated[Time | None, described("when an observation last changed it")]
+    checkedAt: Annotated[Time | None, described("time of the last change by an observation")]
     reason: Annotated[
         str | None,
         described(
@@ -95,7 +95,7 @@ class Receipt(TypedDict):
     """
 
     status: Literal["finalized", "failed"]
-    kind: Annotated[str, described("as in Trade")]
+    kind: Annotated[str, described("kind of transaction, as in Trade")]
     side: Literal["buy", "sell", "swap"] | None
     mint: Address | None
     symbol: Untrusted | None
@@ -106,7 +106,7 @@ class Receipt(TypedDict):
         described("the trade's change of each token as displayed; null if unknown"),
     ]
     solChange: Annotated[Exact | None, described("null if the transaction isn't a trade")]
-    realized: Annotated[str, described("status, as in Realized")]
+    realized: Annotated[str, described("status of the result, as in Realized")]
     result: Annotated[Exact | None, described("in `currency`; null if no purchase is known")]
     resultSol: Annotated[Exact | None, described("null unless the currency is SOL")]
     resultPct: Annotated[Exact | None, described("result as a percentage of cost")]
@@ -114,7 +114,9 @@ class Receipt(TypedDict):
     wallet: Annotated[Address, described("the bot's wallet that made the transaction")]
     slot: int
     eventAt: Time | None
-    beforeConnecting: Annotated[bool, described("before the bot connected the wallet")]
+    beforeConnecting: Annotated[
+        bool, described("whether it happened before the bot connected the wallet")
+    ]
 
 
 class LogPromise(TypedDict):
@@ -162,14 +164,14 @@ class Post(TypedDict):
     createdAt: Time
     tokenAddresses: Annotated[list[Address], described("mints the post is about")]
     sanitized: Annotated[bool, described("invisible characters were removed")]
-    hiddenAt: Annotated[Time | None, described("when its text was removed")]
+    hiddenAt: Annotated[Time | None, described("time when its text was removed")]
     url: Annotated[str, described("its page")]
     logId: Annotated[str | None, described("the log that contains its leaf")]
     logIndex: Annotated[int | None, described("its leaf's index in that log")]
     receipt: Annotated[Receipt | None, described("null until the transaction was observed")]
     provenance: Provenance
     logPromise: NotRequired[
-        Annotated[LogPromise, described("only in the response to publishing it")]
+        Annotated[LogPromise, described("included only in the response to publishing the post")]
     ]
 
 

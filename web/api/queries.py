@@ -95,7 +95,7 @@ SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
 """
 
 
-# The public IDs of the newest rows, or null if there are none.
+# The public IDs of the newest rows, or null if there aren't any.
 NEWEST = """
 SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
        (SELECT uid FROM post WHERE id = (SELECT MAX(id) FROM post)) AS post,

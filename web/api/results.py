@@ -55,7 +55,7 @@ class CurrencyResults(TypedDict):
     """
 
     currency: CurrencySymbol
-    mint: Annotated[Address, described("of SOL: the mint of wrapped SOL")]
+    mint: Annotated[Address, described("mint of the currency; for SOL, the mint of wrapped SOL")]
     decimals: int
     realizedRaw: Whole
     realized: Exact
@@ -80,7 +80,9 @@ class Results(TypedDict):
     are in SOL. byCurrency has all currencies.
     """
 
-    since: Annotated[Time | None, described("the first known transaction, or connection")]
+    since: Annotated[
+        Time | None, described("time of the first known transaction, or of the connection")
+    ]
     provisional: Annotated[bool, described("history is still loading, or has gaps")]
     realizedLamports: Whole
     realizedSol: Exact
@@ -106,20 +108,20 @@ class Results(TypedDict):
     worstCaseLamports: Annotated[
         Whole,
         described(
-            "the worst case, if all unsold tokens are worthless: PnL minus cost moved out "
-            "and known cost still held"
+            "the worst case, in which all unsold tokens are worthless: PnL minus cost moved"
+            " out and known cost still held"
         ),
     ]
     worstCaseSol: Exact
-    volumeLamports: Annotated[Whole, described("moved by buys and sells")]
+    volumeLamports: Annotated[Whole, described("amount moved by buys and sells")]
     volumeSol: Exact
-    observedTrades: Annotated[int, described("in any currency, swaps included")]
+    observedTrades: Annotated[int, described("number of trades in any currency, including swaps")]
     failedTransactions: int
     failedCostLamports: Whole
     overheadLamports: Annotated[Whole, described("fees and tips outside of trades")]
     costLeftLamports: Annotated[Whole, described("known cost of tokens moved out unsold")]
-    costLeftReceipts: Annotated[int, described("transactions that moved them out")]
-    openPositions: Annotated[int, described("tokens held now")]
+    costLeftReceipts: Annotated[int, described("number of transactions that moved them out")]
+    openPositions: Annotated[int, described("number of open positions")]
     maxDrawdownLamports: Annotated[
         Whole | None,
         described("max drawdown of realized PnL from its peak, or from 0, by hour"),

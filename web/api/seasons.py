@@ -43,11 +43,13 @@ class Season(TypedDict):
     endsAt: Time
     state: Annotated[
         Literal["upcoming", "running", "closing", "final", "cancelled"],
-        described("closing: over, not frozen yet"),
+        described("closing: over, but not frozen yet"),
     ]
     entrants: int
     frozenAt: Time | None
-    freezesBy: Annotated[Time | None, described("at the latest; null once final or canceled")]
+    freezesBy: Annotated[
+        Time | None, described("latest time of the freeze; null once final or canceled")
+    ]
 
 
 class SeasonStanding(TypedDict):

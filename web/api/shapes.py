@@ -30,7 +30,8 @@ Time = Annotated[str, Field(json_schema_extra={"format": "date-time"}), Written(
 Address = str
 Signature = str
 Untrusted = Annotated[str, Field(description="untrusted")]
-# Marks simulated objects. Not a Literal, because client generators break on non-string constants.
+# Marks simulated objects. It isn't a Literal, because client generators break on non-string
+# constants.
 Simulation = Annotated[bool, Always(True)]
 CurrencySymbol = Annotated[str, Field(description="SOL or a stablecoin's symbol")]
 TradeKind = Literal[
@@ -98,4 +99,4 @@ class PaperPage(Page):
 class ClosesPage(PaperPage):
     """A page of closes."""
 
-    models: Annotated[list[FillModel], described("of all closes here")]
+    models: Annotated[list[FillModel], described("fill models of all closes in this list")]

@@ -106,7 +106,9 @@ class TokenChange(TypedDict):
 class Lot(TypedDict):
     """A part of what was sold, and the trade in which it was bought."""
 
-    tradeId: Annotated[str | None, described("null: opening or unobserved inventory")]
+    tradeId: Annotated[
+        str | None, described("the purchase; null for opening or unobserved inventory")
+    ]
     amountRaw: Whole
     costRaw: Annotated[Whole | None, described("in the currency of the sale")]
     costLamports: Annotated[Whole | None, described("null unless the currency is SOL")]
@@ -191,7 +193,7 @@ class Trade(TypedDict):
             " unrecognised_program, value_unexplained"
         ),
     ]
-    coverage: Annotated[CoverageState, described("of its wallet's history")]
+    coverage: Annotated[CoverageState, described("coverage of the wallet's history")]
     copied: Annotated[
         Whole | None,
         described(
@@ -200,7 +202,8 @@ class Trade(TypedDict):
         ),
     ]
     copiedReason: Annotated[
-        Excluded | None, described("why a buy or sell can't be followed; null if not calculated")
+        Excluded | None,
+        described("reason if a buy or sell can't be followed; null if not calculated"),
     ]
     explorerUrl: Annotated[str | None, described("null in a demonstration")]
 
@@ -210,7 +213,7 @@ class TradePage(FollowedPage):
 
     data: list[Trade]
     coverage: Annotated[
-        Coverage | None, described("coverage of the wallet, if the filters name one")
+        Coverage | None, described("coverage of the wallet, if the filters include one wallet")
     ]
 
 
@@ -234,7 +237,7 @@ class TokenTrade(TypedDict):
     kind: Annotated[str, described("as in Trade")]
     explainedShare: Share | None
     outsideVenue: OutsideVenue | None
-    flags: Annotated[list[str], described("as in Trade")]
+    flags: Annotated[list[str], described("flags, as in Trade")]
     explorerUrl: Annotated[str | None, described("null in a demonstration")]
 
 

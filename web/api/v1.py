@@ -158,7 +158,7 @@ def read_known(args: Args, names: Collection[str]) -> dict[str, str]:
     for name in args:
         if name not in names and any(name in one.names for one in OPERATIONS if one.keyed):
             allowed = ", ".join((*names, "fields"))
-            raise refuse(name, f"is not a parameter of this request; it takes: {allowed}")
+            raise refuse(name, f"is not a parameter of this request, which accepts: {allowed}")
     known = {name: args[name] for name in names if name in args}
     return {**known, "limit": str(paging.read_limit(known))} if "limit" in names else known
 

@@ -53,10 +53,10 @@ class Coverage(TypedDict):
     lastSlot: int | None
     checkedAt: Annotated[Time | None, described("when the wallet was last polled")]
     receipts: Annotated[int, described("number of fetched transactions")]
-    pending: Annotated[int, described("listed but not fetched yet")]
+    pending: Annotated[int, described("number of transactions listed but not fetched yet")]
     gaps: list[Gap]
     openingInventoryUnknown: Annotated[
-        list[Address], described("mints held before anything was observed")
+        list[Address], described("mints of tokens held before anything was observed")
     ]
     note: Annotated[str | None, described("why the history isn't complete")]
     wallet: Address | None
@@ -72,8 +72,8 @@ class Wallet(TypedDict):
 
 
 class CurrencyReconciliation(TypedDict):
-    """Like Reconciliation, for the accounts in a stablecoin. Network fees are in lamports, so they
-    aren't included.
+    """The same as Reconciliation, for the accounts in a stablecoin. Network fees are in lamports,
+    so they aren't included.
     """
 
     currency: CurrencySymbol
@@ -125,7 +125,7 @@ class Reconciliation(TypedDict):
 
 
 class AverageCost(TypedDict):
-    """The result of the same sales by average cost, for comparison. Not used for ranking."""
+    """The result of the same sales by average cost, for comparison. It isn't used for ranking."""
 
     realizedLamports: Whole
     matchedSells: int
@@ -139,7 +139,7 @@ class Estimate(TypedDict):
     valueLamports: Whole
     valueSol: Exact
     priceSol: Exact
-    source: Annotated[str, described("the price provider")]
+    source: Annotated[str, described("the provider of the price")]
     priceAt: Time
     stale: Annotated[bool, described("the scout should have a newer price but doesn't")]
 
@@ -162,7 +162,7 @@ class Position(TypedDict):
     estimate: Estimate | None
     estimateReason: Annotated[
         Literal["no_price", "price_doubtful", "multiplier_unknown"] | None,
-        described("why there is no estimate"),
+        described("reason if the estimate is null"),
     ]
 
 
@@ -188,7 +188,7 @@ def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
 
 
 def show_coverage(address: str | None, stored: str | None) -> Coverage:
-    """Return a wallet's Coverage. If there is none, return one with the state `none` and the
+    """Return a wallet's Coverage. If there isn't one, return one with the state `none` and the
     reason.
     """
     told = read_coverage(stored)

@@ -39,7 +39,7 @@ class ListCache(Generic[Value]):
         self._reading = [threading.Lock() for _ in range(LOCKS)]
 
     def find(self, name: Hashable, version: object, read: Callable[[], Value]) -> Value:
-        """Return the value cached under `name`. Call `read()` if there is none or it is stale.
+        """Return the value cached under `name`. Call `read()` if there isn't one or it is stale.
 
         The caller must get `version` from the database before reading anything. A thread that had
         to wait accepts any read that started after its own request, so a burst of requests, each

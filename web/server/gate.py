@@ -31,7 +31,7 @@ from web.server.application import Application, find_app
 # The blueprints whose routes require a key.
 KEYED = ("v1", "inbox", "mcp")
 KEYED_PATHS = "/api/v1/"
-# Of their routes, these don't count toward the rate limit. Tool calls by an agent do.
+# These routes don't count toward the rate limit. Tool calls by an agent do.
 FREE = ("v1.get_me", "mcp.answer_agent")
 # Static files, of which a page requests several, and health checks. They aren't counted, so they
 # never wait for the counters.

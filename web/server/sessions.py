@@ -30,8 +30,8 @@ SEEN_EVERY_MS = 3_600_000
 NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 # Browsers accept a cookie with the second name only over https, from this host, and for all paths.
 PLAIN_NAME, HOST_NAME = "session", "__Host-session"
-# Used if BASE_URL has a path. A __Host- cookie would apply to all paths, and other applications may
-# share the host.
+# The name used if BASE_URL has a path. A __Host- cookie would apply to all paths, and other
+# applications may share the host.
 SECURE_NAME = "__Secure-session"
 # A form token has about 90 characters.
 MAX_TOKEN_TEXT = 200

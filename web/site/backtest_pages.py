@@ -137,8 +137,8 @@ def show_csv(uid: str) -> ResponseReturnValue:
 
 
 def find_report(uid: str) -> Any:
-    """Return the result of the owner's finished backtest. Raises Problem `not_found` if there is
-    none.
+    """Return the result of the owner's finished backtest. Raises Problem `not_found` if there isn't
+    one.
     """
     run = backtests.find_backtest(settings(), require_owner(), uid, g.now)
     if run.result is None:

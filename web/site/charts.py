@@ -255,7 +255,7 @@ def draw_curve(
     connected_at: int | None = None,
     write_level: Callable[[int], str] = write_gain,
 ) -> Curve | None:
-    """Draw steps, which must be in order. Return None if there are none.
+    """Draw steps, which must be in order. Return None if there aren't any.
 
     `base` are the lamports that separate gain from loss. `gaps` are the Unix seconds from and to.
     `trades` are marked on the curve. `connected_at` is in Unix seconds. `write_level` formats the
@@ -426,7 +426,7 @@ def draw_race(
     runners: Sequence[Runner],
     write_level: Callable[[int], str] = write_gain,
 ) -> Race | None:
-    """Draw bots at the Unix seconds of their samples. Return None if there are none."""
+    """Draw bots at the Unix seconds of their samples. Return None if there aren't any."""
     if not runners or len(times) < 2:
         return None
     changes = [[value - one.values[0] for value in one.values] for one in runners]
@@ -487,7 +487,7 @@ class Bar(NamedTuple):
 
 
 def draw_timeline(trades: Sequence[TimedTrade]) -> Timeline | None:
-    """Draw a token's trades, given in any order. Return None if there are none."""
+    """Draw a token's trades, given in any order. Return None if there aren't any."""
     if not trades:
         return None
     axis = Axis(min(trade.at for trade in trades), max(trade.at for trade in trades))

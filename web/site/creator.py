@@ -37,8 +37,8 @@ def show_stale_form(error: CSRFError) -> ResponseReturnValue:
 
 
 def require_owner() -> Owner:
-    """Return the owner who is signed in on this browser. Raises Problem `not_creator` if there is
-    none.
+    """Return the owner who is signed in on this browser. Raises Problem `not_creator` if there
+    isn't one.
     """
     owner: Owner | None = sessions.find_owner()
     if owner is None:

@@ -79,7 +79,7 @@ class Leg(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of the file. `fee` is in SOL, or empty if there is none."""
+    """A line of the file. `fee` is in SOL, or empty if there isn't one."""
 
     sent: Leg | None
     received: Leg | None

@@ -65,7 +65,7 @@ class Fact(NamedTuple):
     """What a transaction did.
 
     `told` is the sentence. `result` and `change` are a sale's result in SOL or a stablecoin, and as
-    a percentage. `note` are the limits of the result. Each of these is empty if there is none.
+    a percentage. `note` are the limits of the result. Each of these is empty if there isn't one.
     `share` is how much of the value came from the venue, unless all of it did. `at` is when it
     happened, and `when` is text about that time.
     """

@@ -29,7 +29,7 @@ SIGNIFICANT_DIGITS = 4
 # Used for an amount below one, if these show at least three significant digits.
 PLACES_BELOW_ONE = 4
 MIN_WITH_FIXED_PLACES = Decimal("0.01")
-# Used for smaller amounts. Prices and tiny amounts, such as a fee, keep their own digits.
+# The limits for smaller amounts. Prices and tiny amounts, such as a fee, keep their own digits.
 MAX_SMALL_PLACES, MIN_SMALL = 5, Decimal("0.0001")
 # The minimum for a column of money. With fewer, its amounts would look the same.
 MIN_COLUMN_PLACES = 2

@@ -80,7 +80,7 @@ def read_filter() -> tuple[Filter, str | None]:
     if asked.label not in timeline.LABELS:
         return asked._replace(label=""), "Choose a label from the list."
     if asked.source not in timeline.SOURCES:
-        return asked._replace(source=""), "Choose one from the list."
+        return asked._replace(source=""), "Choose an author from the list."
     return asked, None
 
 

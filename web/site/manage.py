@@ -123,7 +123,7 @@ def change_profile(bot: Bot) -> ResponseReturnValue:
     except Problem as problem:
         unchanged = influencers.find_bot(bot.uid)
         return render_manage(unchanged, texts, list_errors(problem), problem.status)
-    return return_to_manage(bot, "Saved. Earlier posts stay as they are.")
+    return return_to_manage(bot, "Saved. Earlier posts don’t change.")
 
 
 @blueprint.post("/bots/<uid>/auto-post")
@@ -283,7 +283,7 @@ def find_page_of(hook: Hook) -> str:
 # ---- wallets: attach, detach, and prove with the owner's signature -------------------------------
 NOT_A_SIGNATURE = "That’s not a signature: it must be 64 bytes in base58, base64 or hex."
 WRONG_SIGNATURE = (
-    "That isn’t this wallet’s signature of the text above. Sign exactly that text with that wallet."
+    "That isn’t this wallet’s signature of the text above. Sign exactly that text with this wallet."
 )
 LEAVING = (
     "We’ll stop observing it. Its trades stay on the profile, but its results, rank and any proof"
@@ -393,7 +393,7 @@ def render_proof(
     if challenge is None:
         return return_to_manage(
             bot,
-            "That text is no longer valid: it works once, for five minutes. Start the proof again.",
+            "That text is no longer valid. It works once, for five minutes. Start the proof again.",
             "error",
         )
     page = render_template(

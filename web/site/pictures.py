@@ -330,7 +330,7 @@ def draw_exposure(points: Sequence[SharePoint], until: int) -> charts.Curve | No
     steps = _hold([EquityPoint(one.at, one.basis_points) for one in points], until)
     unseen = [(steps[0].begins, steps[0].ends)]
     curve = charts.draw_curve(steps, gaps=unseen, write_level=write_share)
-    # It is neither good nor bad.
+    # The exposure is neither good nor bad.
     return curve and curve._replace(
         runs=[run if run.side == "flat" else run._replace(side="held") for run in curve.runs]
     )

@@ -27,7 +27,8 @@ blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE, MAX_PAGE = 20, 10, 200, 40, 9_999
 # The sides of swaps on the timeline.
 SWAPPED = {"buy": "got", "sell": "gave"}
-# Of 24 in a day. With two points, two hours of data would look like a whole day.
+# The minimum number of prices, of 24 in a day. With two prices, two hours of data would look like a
+# whole day.
 MIN_PRICES = 4
 
 
@@ -129,7 +130,7 @@ FACTS = ("supply", "decimals")
 TRACKED = f"""{market.ENTRY}WHERE t.tracked_at IS NOT NULL
 ORDER BY COALESCE(t.pair_created_at, t.discovered_at) DESC, t.id DESC"""
 COUNT = "SELECT COUNT(*) FROM token t WHERE t.tracked_at IS NOT NULL"
-# Each token's last price in US dollars up to a time (ms), or null if there is none. {} are the
+# Each token's last price in US dollars up to a time (ms), or null if there isn't one. {} are the
 # times, then the tokens. Each is one index look-up, no matter how long the history is.
 PRICES = """
 WITH sampled (at) AS (VALUES {})

@@ -45,18 +45,17 @@ TRUST = {
     "mismatch": Trust(
         "mismatch", "does not match", "The transaction it cites does not support it."
     ),
-    "none": Trust("none", "not verified", "The bot’s own words: no transaction supports them."),
     "not_found": Trust(
         "none", "not verified", "The transaction it cites was not found in this wallet’s history."
     ),
     "simulated": Trust(
-        "simulated", "simulated", "Paper trading with virtual money: nothing happened on chain."
+        "simulated", "simulated", "Paper trading with virtual money. Nothing happened on chain."
     ),
     "own_strategy": Trust(
         "simulated",
         "simulated · operator’s own strategy",
-        "Paper trading with virtual money, by a strategy of this instance’s operator: nothing"
-        " happened on chain.",
+        "Paper trading with virtual money, using a strategy of this instance’s operator."
+        " Nothing happened on chain.",
     ),
 }
 # The sentences for the reasons of a verification.
@@ -105,7 +104,7 @@ KINDS = {
 }
 FLAGS = {
     "opening_inventory_unknown": (
-        "part of the tokens sold were held before observation began, so their cost is unknown"
+        "part of the tokens sold were bought before observation began, so their cost is unknown"
     ),
     "incomplete_history": (
         "an earlier transaction is missing, so there is no result until it is found"
@@ -137,7 +136,7 @@ FLAGS = {
     ),
     "paid_elsewhere": "part of the tokens sold were bought in another currency",
     "fee_income": "only a fee or a reward from someone else’s trade was received",
-    "tip_only": "only a tip to block producers was paid; it counts under other fees",
+    "tip_only": "only a tip to block producers was paid; it's counted with the other fees",
 }
 UNRANKED = {
     "no_wallet": "no wallet connected",
@@ -260,12 +259,12 @@ def _describe_complete(coverage: Json, several: bool) -> str:
 def _describe_missing(coverage: Json) -> Iterator[str]:
     if coverage["gaps"]:
         yield (
-            f"{write_count(len(coverage['gaps']), 'stretch', 'stretches')} of it couldn’t be found"
-            " yet; sales after a gap get no result until it is filled."
+            f"{write_count(len(coverage['gaps']), 'stretch', 'stretches')} of it couldn’t be"
+            " found yet; sales after a gap have no result until the gap is filled."
         )
     if coverage["openingInventoryUnknown"]:
         held = write_count(len(coverage["openingInventoryUnknown"]), "token")
-        yield f"It already held {held}, bought at an unknown price; sales of those are left out."
+        yield f"It already held {held}, bought at an unknown price. Sales of those are left out."
     is_told = coverage["gaps"] or coverage["openingInventoryUnknown"]
     if (note := coverage["note"]) and (not is_told or OF_LIMITS in note):
         yield note

@@ -19,7 +19,7 @@ from web.site.forms import first_error, without_secrets
 Change = Callable[[str], bool]
 # How many of a source's bots to ban at a time, well within a request's time limit.
 MAX_BANNED = 100
-NOTHING_DONE = "Nothing changed: it was already done."
+NOTHING_DONE = "Nothing changed, because this was already done."
 
 
 def confirm(
@@ -94,7 +94,10 @@ def change_key(uid: str) -> ResponseReturnValue:
     key, who = api_keys.find_key(uid), find_session().uid
     return confirm(
         f"Revoke the key {key.prefix}…{key.last4}?",
-        "Requests with this key will be refused. This can’t be undone. The owner can create one.",
+        (
+            "Requests with this key will be refused. This can’t be undone. The owner can create a"
+            " new key."
+        ),
         "Yes, revoke it",
         url_for("admin.show_owner", uid=key.owner.uid),
         lambda reason: acts.revoke_key(uid, who, reason, g.now),
@@ -190,10 +193,10 @@ def ban_source(source: str) -> ResponseReturnValue:
     who = find_session().uid
     return confirm(
         "Ban all bots from this source?",
-        "Bans the accounts and wallets of bots that agents registered from this source, claimed or"
-        f" not, up to {MAX_BANNED} at once; send the form again for more. If a bot was moved to an"
-        " account from elsewhere, that account isn’t banned. Posts stay; you can hide them one by"
-        " one. Each ban can be lifted.",
+        "This bans the accounts and wallets of bots that agents registered from this source,"
+        f" claimed or not, up to {MAX_BANNED} at once. Send the form again for more. If a bot"
+        " was moved to an account from another source, that account isn’t banned. Posts stay;"
+        " you can hide them one by one. You can lift each ban.",
         "Yes, ban them",
         url_for("admin.list_registrations", source=source),
         lambda reason: acts.ban_source(source, who, reason, g.now, MAX_BANNED) > 0,

@@ -273,7 +273,7 @@ def find_one() -> ResponseReturnValue:
     if named is None:
         bot = Bot.get_or_none(Bot.handle == asked.lstrip("@").lower())
         if bot is None:
-            raise Problem("not_found", "nothing here has this ID or handle")
+            raise Problem("not_found", "there is nothing with this ID or handle")
         return redirect(url_for("admin.list_bots", bot=bot.uid))
     uid, (kind,) = named[0], named.groups()
     if kind == "owner":

@@ -52,7 +52,7 @@ def show_overview() -> ResponseReturnValue:
 
 
 def show_log() -> dict[str, Any]:
-    """Return the log's checkpoint (None if there is none yet), and what witnesses saw."""
+    """Return the log's checkpoint (None if there isn't one yet), and what witnesses saw."""
     one = log.find_log()
     return {
         "checkpoint": log.make_checkpoint(one) if one else None,
