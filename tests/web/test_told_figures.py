@@ -26,7 +26,7 @@ TOLD = {
         f" {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (
-        f"An owner can have {stream.MAX_STREAMS_EACH} open streams, and so can an IP address",
+        f"At most {stream.MAX_STREAMS_EACH} streams can be open per owner, and {stream.MAX_STREAMS_EACH} per IP",
         f"One process serves {stream.MAX_STREAMS} streams;",
         f"a comment is sent every {stream.COMMENT_SECONDS} seconds",
         f"Responses are limited to {answers.MAX_ANSWER_BYTES:,} bytes.",
@@ -38,7 +38,7 @@ TOLD = {
     ),
     "leaving.md": (
         f"one IP address can request {NUMBERS[gate.EXPORTS_PER_MINUTE]} a minute",
-        f"which were cut (`cut`) at {departures.MAX_ROWS:,}",
+        f"the files cut at {departures.MAX_ROWS:,} rows (`cut`)",
     ),
     "operate.md": (
         f"once and within {NUMBERS[admin.LOGIN_MS // 60_000]} minutes",
