@@ -1,4 +1,4 @@
-"""Tables of the append-only log, which storage.arrivals writes."""
+"""Tables of the append-only log, which storage.log writes."""
 
 from peewee import (
     BigIntegerField,

@@ -12,7 +12,7 @@ from lookout import BEGIN
 from node import Chain, FakeNode
 
 from accounts import posts
-from chain.ledger.views import ALL_HISTORY
+from chain.ledger.totals import ALL_HISTORY
 from models import Attachment, Post, Trade, Wallet
 
 FOLDER = Path(__file__).parent

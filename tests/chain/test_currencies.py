@@ -9,7 +9,6 @@ from service import Service
 from story import ADA, Story, address
 
 from app import create_app
-from chain.reading.added import BadTable
 from chain.reading.added_currencies import read_currencies
 from chain.reading.currencies import (
     STABLECOINS,
@@ -19,7 +18,7 @@ from chain.reading.currencies import (
     use_currencies,
     using_currencies,
 )
-from chain.reading.programs import table
+from chain.reading.programs import BadTable, table
 from chain.stored.store import name_rules
 from chain.symbols import find_imitated, show_symbol
 from cli.parser import main
@@ -194,7 +193,9 @@ def test_its_symbol_is_reserved():
 # ---- when the file changes -----------------------------------------------------------------------
 @pytest.mark.parametrize("before, after", [("", ROW), (ROW, ""), (ROW, ROW.replace(",6", ",5"))])
 def test_transactions_are_reread(tmp_path, story, before, after):
-    """The observer does it in its first poll; then everything is as if the row had always existed."""
+    """The observer does it in its first poll; then everything is as if the row had always
+    existed.
+    """
     service, lookout = observe(tmp_path / "data", story, added_currencies=before)
     try:
         found = list(restart(lookout, added_currencies=after).ledger())

@@ -6,8 +6,8 @@ import pytest
 from scene import FEE, Scene
 from story import RENT, account_of, address
 
-from chain.reading.effects import Balance, read_effect
-from chain.reading.instructions import WRAPPED_SOL
+from chain.addresses import WRAPPED_SOL
+from chain.reading.flows import Balance, read_effect
 from chain.reading.receipts import parse_receipt
 
 SOL = 10**9
@@ -206,7 +206,9 @@ def opened_for_another(scene):
 
 
 def opened_with_wrapped(scene):
-    """The relayer gives 100 more than the rent, which become ada's wrapped SOL: a gift, not rent."""
+    """The relayer gives 100 more than the rent, which become ada's wrapped SOL: a gift, not
+    rent.
+    """
     scene.create("relayer", "spot", RENT + 100)
     scene.tokens["spot"] = ["SOL", "ada", 100]
 
