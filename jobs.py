@@ -36,7 +36,7 @@ from observing.subscriptions import Subscriptions
 from paper import copying
 from papertrade import PaperJob
 from scout import HELD_SECONDS, Scout
-from storage.key_files import log_key
+from storage.files import log_key
 
 TAKEOVER_SECONDS = 0.5
 # After this long without a response from any node, health reports it, even while the pass is still

@@ -428,8 +428,8 @@ class Post(Base):
 
 
 class Arrival(Base):
-    """An event for followers, in the order of their commits. storage.arrivals writes it in the same
-    database transaction.
+    """An event for followers, in the order it took effect, that storage.store_arrival writes in the
+    transaction it reports.
 
     Rows are never deleted, so ids aren't reused. A follower's cursor is an id. With one writer at a
     time, ids become visible in order. `kind`: post | trade | verification (of a post) | coverage

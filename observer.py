@@ -19,8 +19,8 @@ import storage
 from chain.ledger.coverage import find_overtaken
 from chain.rpc import THROTTLED_SECONDS, Rpc, Unavailable
 from chain.stored.attachments import HELD
+from chain.stored.derived import read_coverage, show_time
 from chain.stored.standings import forget_standings_of, refresh_standings
-from chain.stored.summary import read_coverage, show_time
 from chain.stored.trades import to_json
 from config import Config
 from models import IS_PROGRAM, Post, Wallet, WalletSignature

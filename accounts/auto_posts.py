@@ -11,10 +11,9 @@ from accounts.posts import store_post
 from accounts.verification import MAX_AT_ONCE, verify_posts
 from chain.amounts import ONE, exact, load_scale, show_amount, sol
 from chain.reading.currencies import CURRENCIES
+from chain.reading.flows import list_venue_changes
 from chain.reading.kinds import TRADES
-from chain.reading.value import list_venue_changes
-from chain.stored.trades import LISTED_TRADE
-from chain.stored.verify import judge
+from chain.stored.trades import LISTED_TRADE, judge
 from chain.symbols import find_imitated, show_symbol
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet

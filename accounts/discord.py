@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from accounts.problem import invalid
-from chain.base58 import is_base58
+from chain.addresses import is_base58
 
 MAX_EMBEDS, MAX_FIELDS = 10, 25
 # The maximum length of a post. Longer text is truncated.

@@ -20,8 +20,9 @@ from pydantic import BaseModel, ValidationError
 
 from accounts.keys import is_well_formed
 from accounts.problem import Problem, invalid
-from chain import base58
-from chain.addresses import is_address, is_nobodys, is_on_curve
+from chain import addresses
+from chain.addresses import is_address, is_on_curve
+from chain.reading.programs import is_nobodys
 from chain.symbols import DIGIT_LIKE, LEET, clean_text, find_bare, fold, join_pairs
 
 # ---- strict JSON ---------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ API_KEY, RECOVERY_CODE = (
 SECRET_KEY_FORMS = (
     (
         re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"),
-        base58.b58decode,
+        addresses.b58decode,
     ),
     (re.compile(r"[0-9a-fA-F]{128}"), bytes.fromhex),
     (re.compile(r"[A-Za-z0-9+/]{86}=="), base64.b64decode),
@@ -158,7 +159,7 @@ def looks_secret(text: str) -> bool:
         or text.startswith("[")
         or re.fullmatch(r"(\d{1,3}[\s,]+){31,}\d{1,3}", text) is not None
         or re.fullmatch(r"(0x)?([0-9a-fA-F]{64}|[0-9a-fA-F]{128})", text) is not None
-        or base58.is_base58(text, 64)
+        or addresses.is_base58(text, 64)
     )
 
 
@@ -257,7 +258,7 @@ def check_wallet(text: str, field: str = "wallet") -> str:
 @functools.lru_cache(4096)
 def is_provable(address: str) -> bool:
     """Return whether a key could sign for this address. Vaults and multisigs don't have a key."""
-    return is_on_curve(base58.b58decode(address))
+    return is_on_curve(addresses.b58decode(address))
 
 
 def has_control(text: str) -> bool:

@@ -23,7 +23,7 @@ from accounts.owners import check_present
 from accounts.problem import invalid, refuse_full, refuse_unknown
 from accounts.tables import Ban, Hook
 from chain.stored.tables import NAMES
-from chain.stored.verify import judge
+from chain.stored.trades import judge
 from config import Config
 from models import Arrival, Bot, Owner
 from storage import in_parts, new_uid, writing

@@ -28,7 +28,7 @@ from config import Config
 from models import Bot, Key, Owner
 from paper.tables import Trader
 from storage import new_uid, writing
-from storage.arrivals import append_leaf, hash_words, mark_owner, new_salt
+from storage.log import append_leaf, hash_words, mark_owner, new_salt
 from storage.rows import make_shape, read_stored
 
 VOICE: dict[str, Any] = {

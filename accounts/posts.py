@@ -17,15 +17,14 @@ from accounts import quotas
 from accounts.fields import HOLDS_SECRET, has_control, holds_secret, parse_body
 from accounts.problem import Problem, invalid, refuse_full
 from accounts.verification import CitedTrade, judge_trades, time_posts
-from chain.base58 import is_base58
+from chain.addresses import is_base58
 from chain.stored.attachments import LEAD
-from chain.stored.trades import LISTED_TRADE
-from chain.stored.verify import OTHER_WALLET
+from chain.stored.trades import LISTED_TRADE, OTHER_WALLET
 from chain.symbols import clean_text
 from config import Config
 from models import Bot, Post
-from storage import database, new_uid, store_row, writing
-from storage.arrivals import Appended, append_leaf, hash_words, new_salt, store_arrival
+from storage import database, new_uid, store_arrival, store_row, writing
+from storage.log import Appended, append_leaf, hash_words, new_salt
 from storage.rows import select
 
 MAX_TEXT = 4000

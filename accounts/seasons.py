@@ -19,14 +19,13 @@ from accounts.fields import check_choice, check_line, parse_moment
 from accounts.problem import Problem, invalid, refuse_unknown
 from accounts.tables import Season, SeasonEntry
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import NOTHING, Sums
-from chain.ledger.views import HOUR_MS
+from chain.ledger.totals import HOUR_MS, NOTHING, Sums
 from chain.reading.currencies import CURRENCIES, map_currencies
 from chain.stored.attachments import OF_RECORD, read_totals
-from chain.stored.summary import read_coverage
+from chain.stored.derived import read_coverage
 from models import Bot
 from storage import Rows, new_uid, read_rows, writing
-from storage.arrivals import append_leaf
+from storage.log import append_leaf
 
 MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 # How far ahead a season may start, and how long it may last, in days.

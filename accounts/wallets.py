@@ -17,15 +17,14 @@ from accounts import conduct, quotas
 from accounts.fields import NOBODYS, check_wallet, is_provable
 from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from accounts.verification import verify_posts
-from chain import base58
-from chain.addresses import is_nobodys
-from chain.reading.programs import table
+from chain import addresses
+from chain.reading.programs import is_nobodys, table
 from chain.stored.attachments import HOLDERS, Holder, find_past
 from chain.stored.standings import forget_standings, forget_standings_of
 from config import Config
 from models import IS_PROGRAM, Address, Attachment, Bot, Wallet
 from storage import database, writing
-from storage.arrivals import append_leaf
+from storage.log import append_leaf
 
 
 # ---- attachments ---------------------------------------------------------------------------------
@@ -121,8 +120,8 @@ def parse_signature(text: str) -> bytes | None:
     text = text.strip()
     if len(text) > MAX_SIGNATURE_TEXT:
         return None
-    if base58.is_base58(text, SIGNATURE_BYTES):
-        return base58.b58decode(text)
+    if addresses.is_base58(text, SIGNATURE_BYTES):
+        return addresses.b58decode(text)
     for decode in (bytes.fromhex, _from_base64):
         try:
             raw = decode(text)
@@ -138,10 +137,10 @@ def _from_base64(text: str) -> bytes:
 
 
 def is_signed(address: str, signature: bytes, text: str) -> bool:
-    key = VerifyKey(base58.b58decode(address))
+    key = VerifyKey(addresses.b58decode(address))
     return any(
         _verifies(key, signature, message)
-        for message in list_forms(base58.b58decode(address), text.encode())
+        for message in list_forms(addresses.b58decode(address), text.encode())
     )
 
 

@@ -20,7 +20,7 @@ EQUIVALENTS = {
             'digits[len(digits) - decimals :].rstrip("XX0XX")',
         ): "digits end in no X",
     },
-    "chain/reading/answers.py": {
+    "chain/rpc.py": {
         **_unchecked(
             "for pair, account in zip(owned, accounts, strict=False)",
             "an answer of another length was refused",
@@ -30,8 +30,17 @@ EQUIVALENTS = {
             " not None",
             "an answer of another length was refused",
         ),
+        (
+            "while chunk := raw.read(65536, decode_content=True):",
+            "while chunk := raw.read(65536, ):",
+        ): "what a request asks for by default",
+        (
+            "while chunk := raw.read(65536, decode_content=True):",
+            "while chunk := raw.read(65537, decode_content=True):",
+        ): "a part is joined to the next",
+        ("assert_same_host=False,", "assert_same_host=None,"): "is asked whether it is true",
     },
-    "chain/base58.py": {
+    "chain/addresses.py": {
         (
             "if not isinstance(text, str) or not size <= len(text) <= size * 11 // 8:",
             "if not isinstance(text, str) or not size <= len(text) <= size * 12 // 8:",
@@ -74,9 +83,6 @@ EQUIVALENTS = {
             "both are pairs",
         ),
     },
-    "chain/reading/effects.py": _unchecked(
-        "return zip(sides, mine, strict=True)", "both are pairs"
-    ),
     "chain/reading/programs.py": {
         **{
             (
@@ -91,6 +97,7 @@ EQUIVALENTS = {
         ): "shown are known ones, and no other is an order book",
     },
     "chain/reading/flows.py": {
+        **_unchecked("return zip(sides, mine, strict=True)", "both are pairs"),
         (
             "lost = {a: -change for a, change in self.unshown.items() if change < 0}",
             "lost = {a: -change for a, change in self.unshown.items() if change < 1}",
@@ -103,40 +110,20 @@ EQUIVALENTS = {
             "return [placed for top in receipt.instructions for placed in walk(top, None, False)]",
             "return [placed for top in receipt.instructions for placed in walk(top, None, None)]",
         ): "is asked whether it is true",
+        (
+            'return split_trade(flows, risen, "", explain_feeding=False)',
+            "return split_trade(flows, risen, None, explain_feeding=False)",
+        ): "is asked whether it is something",
+        (
+            "risen = [row for row in venue_tokens(flows) if row[1] > 0]",
+            "risen = [row for row in venue_tokens(flows) if row[1] >= 0]",
+        ): "no row is of nothing",
     },
-    "chain/ledger/views.py": {
+    "chain/ledger/totals.py": {
         (
             "if happened_at is None or happened_at <= self.now_ms:",
             "if happened_at is None or happened_at < self.now_ms:",
         ): "at the same moment no span begins or ends again",
-    },
-    "chain/reading/kinds.py": {
-        (
-            "gave = any(change < 0 for _, change, _ in effect.tokens) or (",
-            "gave = any(change <= 0 for _, change, _ in effect.tokens) or (",
-        ): "no change is of nothing",
-    },
-    "chain/ledger/sales.py": {
-        **_unchecked(
-            "for quantity, spent, part in zip(amounts, costs, shares, strict=True):",
-            "there is a cost and a share of each slice",
-        ),
-        **_unchecked(
-            "for one, cost in zip(slices, costs, strict=True)]", "there is a cost of each slice"
-        ),
-    },
-    "chain/rpc.py": {
-        (
-            "while chunk := raw.read(65536, decode_content=True):",
-            "while chunk := raw.read(65536, ):",
-        ): "what a request asks for by default",
-        (
-            "while chunk := raw.read(65536, decode_content=True):",
-            "while chunk := raw.read(65537, decode_content=True):",
-        ): "a part is joined to the next",
-        ("assert_same_host=False,", "assert_same_host=None,"): "is asked whether it is true",
-    },
-    "chain/ledger/sums.py": {
         (
             "if realized > high:",
             "if realized >= high:",
@@ -152,6 +139,21 @@ EQUIVALENTS = {
         **_unchecked(
             "return Sums(*map(sum, zip(*listed, strict=True))) if listed else NOTHING",
             "all are Sums",
+        ),
+    },
+    "chain/reading/kinds.py": {
+        (
+            "gave = any(change < 0 for _, change, _ in effect.tokens) or (",
+            "gave = any(change <= 0 for _, change, _ in effect.tokens) or (",
+        ): "no change is of nothing",
+    },
+    "chain/ledger/sales.py": {
+        **_unchecked(
+            "for quantity, spent, part in zip(amounts, costs, shares, strict=True):",
+            "there is a cost and a share of each slice",
+        ),
+        **_unchecked(
+            "for one, cost in zip(slices, costs, strict=True)]", "there is a cost of each slice"
         ),
     },
     "chain/stored/store.py": {
@@ -171,16 +173,6 @@ EQUIVALENTS = {
     "chain/stored/trades.py": _unchecked(
         "row = dict(zip(DIGESTED, values, strict=True))", "the columns are what was asked for"
     ),
-    "chain/reading/value.py": {
-        (
-            'return split_trade(flows, risen, "", explain_feeding=False)',
-            "return split_trade(flows, risen, None, explain_feeding=False)",
-        ): "is asked whether it is something",
-        (
-            "risen = [row for row in venue_tokens(flows) if row[1] > 0]",
-            "risen = [row for row in venue_tokens(flows) if row[1] >= 0]",
-        ): "no row is of nothing",
-    },
     "accounts/api_keys.py": {
         (".switch(Key)", ".switch(None)"): "the query is of keys",
     },

@@ -16,17 +16,17 @@ import models
 import storage
 from accounts import influencers
 from accounts.posts import log_post
-from chain import base58
+from chain import addresses
 from chain.ledger.coverage import Progress
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.flows import Balance
 from chain.stored.standings import refresh_standings
 from chain.stored.store import LedgerStore
-from chain.stored.verify import judge
+from chain.stored.trades import judge
 from market.tables import Token
 from models import Address, Bot, Key, Receipt, Trade, Wallet, WalletSignature
 from observer import Observer
-from storage.arrivals import new_salt
+from storage.log import new_salt
 
 DAYS, FIRST_SLOT, SLOT_MS = 90, 300_000_000, 400
 MINTS, POPULAR_SHARE, HELD_AT_ONCE = 200, 0.1, 4
@@ -64,7 +64,7 @@ def fill(settings, trades, posts, wallet_count=WALLETS):
 
 
 def make_address(name):
-    return base58.b58encode(hashlib.sha256(name.encode()).digest())
+    return addresses.b58encode(hashlib.sha256(name.encode()).digest())
 
 
 def make_bot(settings, number, now):
@@ -209,7 +209,7 @@ class Story:
 
 def make_signatures(chance):
     """Make 64-byte signatures in base58: 87 digits, of which the first isn't among the lowest."""
-    alphabet = base58.ALPHABET
+    alphabet = addresses.ALPHABET
     begin = "5" + "".join(chance.choices(alphabet, k=79))
     number = 0
     while True:

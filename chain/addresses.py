@@ -1,9 +1,54 @@
-"""Find which addresses can be wallets, and which of them can have a private key. Pure."""
+"""Addresses: base58 (strict, Bitcoin's alphabet), well-known ones, and which can have a private
+key. Pure.
+"""
 
-from chain.base58 import is_base58
-from chain.reading.instructions import WRAPPED_SOL
-from chain.reading.programs import Programs, table
+# ---- base58 --------------------------------------------------------------------------------------
+ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+DIGITS = {letter: digit for digit, letter in enumerate(ALPHABET)}
 
+
+def b58encode(raw: bytes) -> str:
+    """Encode bytes. Each leading zero byte becomes a leading `1`."""
+    number, letters = int.from_bytes(raw, "big"), []
+    while number:
+        number, digit = divmod(number, 58)
+        letters.append(ALPHABET[digit])
+    zeros = len(raw) - len(raw.lstrip(b"\0"))
+    return "1" * zeros + "".join(reversed(letters))
+
+
+def b58decode(text: str) -> bytes:
+    """Decode base58. Raises ValueError for other characters."""
+    number = 0
+    try:
+        for letter in text:
+            number = number * 58 + DIGITS[letter]
+    except KeyError:
+        raise ValueError("not a base58 character") from None
+    zeros = len(text) - len(text.lstrip("1"))
+    return bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
+
+
+def is_base58(text: object, size: int) -> bool:
+    # A byte needs between 1 letter (a leading zero) and 1.366 letters. Don't decode anything
+    # longer.
+    if not isinstance(text, str) or not size <= len(text) <= size * 11 // 8:
+        return False
+    try:
+        return len(b58decode(text)) == size
+    except ValueError:
+        return False
+
+
+# ---- addresses -----------------------------------------------------------------------------------
+SYSTEM = "11111111111111111111111111111111"
+TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
+TOKEN_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
+ASSOCIATED = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"
+STAKE = "Stake11111111111111111111111111111111111111"
+VOTE = "Vote111111111111111111111111111111111111111"
+WRAPPED_SOL = "So11111111111111111111111111111111111111112"
+TOKEN_PROGRAMS = (TOKEN, TOKEN_2022)
 # The addresses of the runtime itself: native programs, loaders and the incinerator
 # (docs.anza.xyz/runtime/programs and the crate solana-sdk-ids).
 NATIVE = frozenset(
@@ -54,18 +99,6 @@ D = -121665 * pow(121666, -1, PRIME) % PRIME
 
 def is_address(text: object) -> bool:
     return is_base58(text, 32)
-
-
-def is_nobodys(address: str, programs: Programs | None = None) -> bool:
-    """Return whether this is a program, a sysvar or wrapped SOL. `programs` is this instance's
-    table.
-    """
-    return (
-        address in NATIVE
-        or address in SYSVARS
-        or address == WRAPPED_SOL
-        or address in (programs or table()).names
-    )
 
 
 def is_on_curve(raw: bytes) -> bool:

@@ -80,11 +80,8 @@ def read_scale(extensions: dict[str, Any] | None) -> Scale | None:
     state = extensions.get("scaledUiAmountConfig")
     if state is None:
         return None
-    try:
-        changes_at = int(state["newMultiplierEffectiveTimestamp"])
-        return Scale(_read(state["multiplier"]), changes_at, _read(state["newMultiplier"]))
-    except (KeyError, TypeError, ValueError):
-        return UNKNOWN
+    changes_at = state["newMultiplierEffectiveTimestamp"]
+    return Scale(_read(state["multiplier"]), changes_at, _read(state["newMultiplier"]))
 
 
 def _read(told: Any) -> str | None:

@@ -1,7 +1,7 @@
-"""Parse a mint account (bytes or jsonParsed) and check what it allows. Pure.
+"""Parse a mint account and check what it allows. Pure.
 
-The layouts are SPL Token's `state::Mint` (82 bytes) and Token-2022's `extension` (type-length-value
-entries from byte 166). Extensions have the names and structure of the node's jsonParsed encoding.
+Layouts: SPL Token `state::Mint` (82 bytes) and Token-2022 `extension` (type-length-value entries
+from byte 166). Extensions have the names and shape of a node's jsonParsed encoding.
 
 A check is `fail` if the mint can stop holders from selling or lets someone take their tokens,
 `warn` if someone has a power they could use or there is a fee, `pass` if the account rules it out,
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from chain import base58
+from chain import addresses
+from chain.addresses import TOKEN, TOKEN_2022
 from chain.amounts import exact
-from chain.reading.instructions import TOKEN, TOKEN_2022
 
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
 # In basis points. From this value on, a transfer fee is a `fail` instead of a `warn`.
@@ -62,9 +62,8 @@ class Mint:
         """
         if self.extensions is None:
             return None
-        state = self.extensions.get("transferFeeConfig") or {}
-        fees = [state.get(name) or {} for name in ("olderTransferFee", "newerTransferFee")]
-        return max(int(fee.get("transferFeeBasisPoints") or 0) for fee in fees)
+        state = self.extensions.get("transferFeeConfig")
+        return max(_list_fees(state)) if state else 0
 
 
 def parse_mint(account: Any) -> Mint:
@@ -74,28 +73,10 @@ def parse_mint(account: Any) -> Mint:
     if account.get("owner") not in (TOKEN, TOKEN_2022):
         raise NotAMint("the account is not owned by a token program")
     try:
-        encoded = account["data"]
-        if isinstance(encoded, dict):
-            return _parse_json(encoded["parsed"])
-        return _parse_bytes(base64.b64decode(encoded[0], validate=True), account["owner"])
-    except NotAMint:
-        raise
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+        raw = base64.b64decode(account["data"][0], validate=True)
+    except (KeyError, IndexError, TypeError, ValueError):
         raise NotAMint("the account data could not be read") from None
-
-
-def _parse_json(parsed: Any) -> Mint:
-    if parsed["type"] != "mint" or not parsed["info"]["isInitialized"]:
-        raise NotAMint("the account is not an initialized mint")
-    info = parsed["info"]
-    extensions = {one["extension"]: one.get("state") or {} for one in info.get("extensions") or []}
-    return Mint(
-        int(info["supply"]),
-        int(info["decimals"]),
-        info.get("mintAuthority"),
-        info.get("freezeAuthority"),
-        None if "unparseableExtension" in extensions else extensions,
-    )
+    return _parse_bytes(raw, account["owner"])
 
 
 def _parse_bytes(raw: bytes, owner: str) -> Mint:
@@ -109,7 +90,7 @@ def _parse_bytes(raw: bytes, owner: str) -> Mint:
 
 def _option(raw: bytes, at: int) -> str | None:
     """Return the key in a COption<Pubkey>: a four-byte flag, then the key."""
-    return base58.b58encode(raw[at + 4 : at + 36]) if any(raw[at : at + 4]) else None
+    return addresses.b58encode(raw[at + 4 : at + 36]) if any(raw[at : at + 4]) else None
 
 
 def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
@@ -139,7 +120,7 @@ def _no_state(state: bytes) -> dict[str, Any]:
 def _key(state: bytes, at: int = 0) -> str | None:
     """Return a key, or None if it is all zeros."""
     (key,) = struct.unpack_from("32s", state, at)
-    return base58.b58encode(key) if any(key) else None
+    return addresses.b58encode(key) if any(key) else None
 
 
 def _fee(state: bytes, at: int) -> dict[str, int]:
@@ -263,23 +244,23 @@ def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str
         def check(mint: Mint) -> tuple[str, str]:
             if mint.extensions is None:
                 return "unknown", "the mint's extensions could not be read"
-            try:
-                return judge(mint.extensions[name]) if name in mint.extensions else ("pass", absent)
-            # The node's JSON differs from the documentation.
-            except (KeyError, TypeError, AttributeError):
-                return "unknown", "the extension's state couldn't be read"
+            return judge(mint.extensions[name]) if name in mint.extensions else ("pass", absent)
 
         return check
 
     return wrap
 
 
+def _list_fees(state: Any) -> list[int]:
+    names = ("olderTransferFee", "newerTransferFee")
+    return [state[name]["transferFeeBasisPoints"] for name in names]
+
+
 @_of_extension("transferFeeConfig", "the token charges no transfer fee")
 def check_transfer_fee(state: Any) -> tuple[str, str]:
     """Judge the higher of the two fees, because the change is at most two epochs away."""
-    names = ("olderTransferFee", "newerTransferFee")
-    older, newer = (state[name]["transferFeeBasisPoints"] for name in names)
-    authority = state.get("transferFeeConfigAuthority")
+    older, newer = _list_fees(state)
+    authority = state["transferFeeConfigAuthority"]
     change = f"; {authority} can change it" if authority else ""
     if max(older, newer) == 0:
         return ("warn" if authority else "pass"), f"a fee of 0%{change}"
@@ -292,7 +273,7 @@ def check_transfer_fee(state: Any) -> tuple[str, str]:
 
 @_of_extension("permanentDelegate", "nobody can move a holder's tokens")
 def check_permanent_delegate(state: Any) -> tuple[str, str]:
-    delegate = state.get("delegate")
+    delegate = state["delegate"]
     if delegate:
         return "fail", f"{delegate} can take or burn any holder's tokens"
     return "pass", "there is no delegate"
@@ -300,10 +281,10 @@ def check_permanent_delegate(state: Any) -> tuple[str, str]:
 
 @_of_extension("transferHook", "no program runs on transfers")
 def check_transfer_hook(state: Any) -> tuple[str, str]:
-    if state.get("programId"):
+    if state["programId"]:
         return "warn", f"program {state['programId']} runs on every transfer and can refuse it"
     return _power(
-        state.get("authority"),
+        state["authority"],
         "can add a program that may block transfers",
         "no program runs on transfers, and none can be added",
     )
@@ -320,11 +301,9 @@ def check_default_account_state(state: Any) -> tuple[str, str]:
 
 @_of_extension("pausableConfig", "transfers cannot be paused")
 def check_pausable(state: Any) -> tuple[str, str]:
-    if state.get("paused"):
+    if state["paused"]:
         return "fail", "all transfers are paused"
-    return _power(
-        state.get("authority"), "can pause all transfers", "the pause authority was revoked"
-    )
+    return _power(state["authority"], "can pause all transfers", "the pause authority was revoked")
 
 
 @_of_extension("nonTransferable", "it can be transferred")
@@ -335,7 +314,7 @@ def check_non_transferable(state: Any) -> tuple[str, str]:
 @_of_extension("mintCloseAuthority", "the mint cannot be closed")
 def check_close_authority(state: Any) -> tuple[str, str]:
     held = "can close the mint once no tokens exist and open a new one at the same address"
-    return _power(state.get("closeAuthority"), held, "the close authority was revoked")
+    return _power(state["closeAuthority"], held, "the close authority was revoked")
 
 
 CHECKS = {

@@ -8,7 +8,8 @@ import unicodedata
 from functools import lru_cache
 from string import ascii_lowercase
 
-from chain.reading.currencies import CURRENCIES, STABLECOINS, Currency, list_added
+from chain.reading.currencies import CURRENCIES, Currency, list_added
+from chain.reading.programs import read_table
 
 # ---- letters -------------------------------------------------------------------------------------
 # Unicode's Default_Ignorable_Code_Point, bidi controls and interlinear marks. Readers can't see
@@ -148,48 +149,13 @@ def join_pairs(letters: str) -> str:
 
 
 # ---- symbols -------------------------------------------------------------------------------------
-# The owned symbols by mint: first the other currencies, then well-known tokens.
-SYMBOLS = {one.mint: one.symbol for one in STABLECOINS} | {
-    "So11111111111111111111111111111111111111112": "SOL",
-    "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB": "USD1",
-    "USDSwr9ApdHk5bvJKMjzff41FfuX8bSxdKcR81vTwcA": "USDS",
-    "DEkqHyPN7GMRJ5cArtQFAWefqbZb33Hyf6s5iCwjEonT": "USDe",
-    "2u1tszSeqZ3qBWF3uNGPFc8TzMk2tdiwknnRMWGWjGWH": "USDG",
-    "9zNQRsGLjNKwCUU5Gq5LR8beUCPzQMVMqKAi3SSZh54u": "FDUSD",
-    "HzwqbKZw8HxMN6bF2yFZNrht3c2iXXzpKcFu7uBEDKtr": "EURC",
-    "J1toso1uCk3RLmjorhTtrVwY9HJ7X8V9yYac6Y7kGCPn": "JitoSOL",
-    "mSoLzYCxHdYgdzU16g5QSh3i5K3z3KZK7ytfqcJm7So": "mSOL",
-    "bSo13r4TkiE4KumL71LsHTPpL2euBYLFx6h9HP3piy1": "bSOL",
-    "jupSoLaHXQiZZTSfEWMTRRgpnyFm8f6sZdosWBjx93v": "JupSOL",
-    "27G8MtK7VtTcCHkpASjSDdkWWYfoqT6ggEuKidVJidD4": "JLP",
-    "3NZ9JMVBmGAqocybic2c7LQCJScmgsAZ6vQqTDzcqmJh": "WBTC",
-    "cbbtcf3aa214zXHbiAZQwf4122FBYbraNdFqgw4iMij": "cbBTC",
-    "JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN": "JUP",
-    "jtojtomepa8beP8AuQc6eXt5FriJwfFMwQx2v2f9mCL": "JTO",
-    "HZ1JovNiVvGrGNiiYvEozEVgZ58xaU3RKwX8eACQBCt3": "PYTH",
-    "4k3Dyjzvzp8eMZWUXbBCjEvwSkkk59S5iCNLY3QrkX6R": "RAY",
-    "orcaEKTdK7LKz57vaAYr9QeNsVEPfiu6QeMU1kektZE": "ORCA",
-    "hntyVP6YFm1Hg25TN9WGLqM12b8TQmcknKrdu1oxWux": "HNT",
-    "rndrizKT3MK1iimdxRdWabcF7Zg7AR5T4nud4EkHBof": "RENDER",
-    "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263": "BONK",
-    "EKpQGSJtjMFqKZ9KQanSqYXRcF8fBopzLHYxdM65zcjm": "WIF",
-    "7GCihgDB8fe6KNjn2MYtkzZcRjQy3t9GHdC8uHYmW2hr": "POPCAT",
-    "6p6xgHyF7AeE6TZkSmFsko444wqoP15icUSqi2jfGiPN": "TRUMP",
-    "2zMMhcVQEXDtdE6vsFS7S7D5oUodfJHE8vd1gnBouauv": "PENGU",
-    "9BB6NFEcjBCtnNLFko2FqVQBq8HHM13kCyYcdQbgpump": "FARTCOIN",
-}
-# Other names for these tokens.
-OTHER_NAMES = {
-    "WSOL": "SOL",
-    "Solana": "SOL",
-    "Wrapped SOL": "SOL",
-    "USD Coin": "USDC",
-    "Tether": "USDT",
-    "Tether USD": "USDT",
-    "PayPal USD": "PYUSD",
-}
-OWNED = {find_bare(name): symbol for name, symbol in OTHER_NAMES.items()} | {
-    find_bare(symbol): symbol for symbol in SYMBOLS.values()
+# Well-known tokens and built-in currencies: {mint: symbol}, and who owns a bare name.
+KNOWN = read_table("symbols.csv")
+SYMBOLS = {row["mint"]: row["symbol"] for row in KNOWN}
+OWNED = {
+    find_bare(name): row["symbol"]
+    for row in KNOWN
+    for name in (row["symbol"], *filter(None, row["other_names"].split("; ")))
 }
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cli import Commands, add_command, now_ms, open_database, print_result
 from config import Config
-from storage.key_files import log_key
+from storage.files import log_key
 
 if TYPE_CHECKING:
     from evidence.audit import Auditor

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import config as settings
 from accounts.problem import Problem
-from chain.reading.added import BadTable
 from chain.reading.added_currencies import use_added
+from chain.reading.programs import BadTable
 from cli import Parser
 from operate.instance import Refused
 from storage.files import give_to_owner

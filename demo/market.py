@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from chain.base58 import b58encode
-from chain.reading.instructions import WRAPPED_SOL
+from chain.addresses import WRAPPED_SOL, b58encode
 
 SOL_USD = 160.0
 DAY = 86_400

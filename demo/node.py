@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from chain.base58 import b58decode
+from chain.addresses import b58decode
 
 RECORDING = Path(__file__).parent / "chain.json.gz"
 # The number of the wallet whose history loads slowly, in 15 minutes, and its node's seconds for

@@ -27,17 +27,23 @@ from chain.ledger.coverage import (
 )
 from chain.ledger.inventory import SOL, Opening
 from chain.ledger.ledger import WHOLE, Ledger
-from chain.ledger.own import OWN_FLAGS, OWN_WALLETS, mark_own
 from chain.ledger.sales import UNEXPLAINED, Booked, see_side
-from chain.ledger.sums import round_down
-from chain.ledger.views import HOUR_SECONDS, Span, Spans
-from chain.reading.added import BadTable
+from chain.ledger.totals import HOUR_SECONDS, Span, Spans, round_down
 from chain.reading.added_currencies import COLUMNS, read_currencies
 from chain.reading.currencies import Currency, list_added, using_currencies
-from chain.reading.effects import touches
 from chain.reading.entries import READING, Entry
-from chain.reading.programs import ADDED_COLUMNS, Programs, table
-from chain.stored.attachments import Holder, Sibling, find_past, is_own_trade
+from chain.reading.flows import touches
+from chain.reading.programs import ADDED_COLUMNS, BadTable, Programs, table
+from chain.stored.attachments import (
+    OWN_FLAGS,
+    OWN_WALLETS,
+    Holder,
+    Sibling,
+    find_past,
+    is_own_trade,
+    mark_own,
+)
+from chain.stored.derived import show_time
 from chain.stored.store import (
     BookedEntry,
     PendingLedger,
@@ -45,11 +51,10 @@ from chain.stored.store import (
     rebuild_ledger,
     show_extent,
 )
-from chain.stored.summary import show_time
-from chain.stored.trades import make_trade_row, trade_uid
-from chain.stored.verify import OTHER_WALLET, judge, list_moved_mints
+from chain.stored.trades import OTHER_WALLET, judge, list_moved_mints, make_trade_row, trade_uid
 from config import VERSION
 from evidence import claimed
+from evidence.audited_log import LogAudit
 from evidence.claimed import Books
 from evidence.claims import (
     MAX_READINGS,
@@ -82,7 +87,6 @@ from evidence.leaves import (
     list_held,
 )
 from evidence.lines import ClaimedPost, Line, make_line
-from evidence.log_audit import LogAudit
 from evidence.memory import KeptEntry, Memory
 from evidence.notes import Checkpoint
 from evidence.seasons import compare_seasons, name_reading, recompute_season

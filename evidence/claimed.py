@@ -12,13 +12,12 @@ from typing import Any
 import orjson
 
 from accounts.seasons import SeasonRow, Terms, show_terms
-from chain.ledger.sums import Sums
-from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Holdings
+from chain.ledger.totals import ALL_HISTORY, HOUR_SECONDS, Holdings, Sums
 from chain.stored.attachments import write_last
 from chain.stored.derived import DERIVED, Derived
-from chain.stored.standings import Board, StandingRow, list_boards, work_out
+from chain.stored.standings import Board, list_boards, work_out
 from chain.stored.store import LAST_TRADE, PendingLedger, list_summary, show_summary
-from chain.stored.tables import DelayTotal, Mint, StandingTotal, TokenTrader, TradeMint
+from chain.stored.tables import DelayTotal, Mint, StandingRow, StandingTotal, TradeMint
 from chain.stored.trades import Row, list_moved
 from evidence.lines import Json, name_member, show_json
 from models import Attachment, Bot, Trade, Wallet
@@ -50,8 +49,6 @@ LISTED = {
            CASE WHEN m.wallet_id = t.wallet_id AND m.place = t.place THEN 1 ELSE 0 END
     FROM trade_mint m JOIN trade t ON t.id = m.trade_id LEFT JOIN mint n ON n.id = m.mint_id
     WHERE t.wallet_id = {wallet} ORDER BY t.slot, t.signature, n.address""",
-    "token_trader": """
-    SELECT mint, side FROM token_trader WHERE wallet_id = {wallet} ORDER BY mint, side""",
 }
 PACE = tuple(name for name in DelayTotal._meta.sorted_field_names if name != "bot")
 DELAYS = f"SELECT {', '.join(PACE)} FROM delay_total WHERE bot_id = {{bot}}"
@@ -208,11 +205,10 @@ def show_seasons(rows: Rows, bot_id: int) -> Json:
 
 
 # ---- rebuilt tables ------------------------------------------------------------------------------
-TABLES = (Bot, Wallet, Attachment, Trade, Mint, TradeMint, TokenTrader, StandingTotal)
+TABLES = (Bot, Wallet, Attachment, Trade, Mint, TradeMint, StandingTotal)
 ADD_MOVED = """
 INSERT INTO trade_mint (trade_id, wallet_id, mint_id, side, slot, place)
 VALUES (?, ?, (SELECT id FROM mint WHERE address = ?), ?, ?, ?)"""
-ADD_TRADER = "INSERT OR IGNORE INTO token_trader (mint, side, wallet_id) VALUES (?, ?, ?)"
 
 
 class Books:
@@ -256,11 +252,9 @@ class Books:
         for mint, side, slot, place in list_moved(row):
             self._db.execute("INSERT OR IGNORE INTO mint (address) VALUES (?)", (mint,))
             self._db.execute(ADD_MOVED, (number, wallet_id, mint, side, slot, place))
-            if side:
-                self._db.execute(ADD_TRADER, (mint, side, wallet_id))
 
     def drop_trades(self, wallet_id: int) -> None:
-        for table in ("trade", "trade_mint", "token_trader"):
+        for table in ("trade", "trade_mint"):
             self._db.execute(f"DELETE FROM {table} WHERE wallet_id = ?", (wallet_id,))
 
     def add_ledger(

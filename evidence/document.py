@@ -22,7 +22,7 @@ from evidence import claimed
 from evidence.lines import POSTS, RECEIPTS, Json, name_pages, show_json
 from evidence.tables import LoggedWallet
 from storage import Rows, database, read_rows, snapshot, write_rows, writing
-from storage.arrivals import append_leaf, mark_owner
+from storage.log import append_leaf, mark_owner
 from storage.rows import make_object, make_shape, read_stored
 
 FORMAT = "candor-evidence/1"

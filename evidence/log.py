@@ -11,7 +11,7 @@ from config import BadSetting, Config
 from evidence.notes import COSIGNATURE, Checkpoint, Signer, encode, name_origin
 from evidence.tables import Witnessed
 from storage import database, tree, writing
-from storage.arrivals import open_log
+from storage.log import open_log
 from storage.rows import make_object, make_shape, read_stored
 
 LOGS = """

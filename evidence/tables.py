@@ -1,4 +1,4 @@
-"""The append-only log's tables, which storage.arrivals writes."""
+"""Tables of the append-only log, which storage.log writes."""
 
 from peewee import (
     BigIntegerField,

@@ -5,21 +5,24 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from chain.reading.answers import (
-    Holding,
+from chain.addresses import TOKEN_PROGRAMS
+from chain.reading.entries import read_entry
+from chain.reading.flows import Holding, touches
+from chain.reading.programs import Programs
+from chain.reading.receipts import Receipt, digest_receipt
+from chain.rpc import (
+    BadAnswer,
     ListedSignature,
+    Refused,
+    Resting,
+    Rpc,
+    Unavailable,
     check_accounts,
     check_block,
     check_holdings,
     check_page,
     check_receipt,
 )
-from chain.reading.effects import touches
-from chain.reading.entries import read_entry
-from chain.reading.instructions import TOKEN_PROGRAMS
-from chain.reading.programs import Programs
-from chain.reading.receipts import Receipt, digest_receipt
-from chain.rpc import BadAnswer, Refused, Resting, Rpc, Unavailable
 from evidence.memory import Memory
 
 FINALIZED = {"commitment": "finalized"}

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, TypeVar
 
-from chain.addresses import is_address
-from chain.reading.instructions import WRAPPED_SOL
+from chain.addresses import WRAPPED_SOL, is_address
 from market.failures import FetchError
 from market.rules import DAY_MS
 

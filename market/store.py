@@ -12,9 +12,9 @@ import orjson
 from peewee import fn
 
 import storage
+from chain.addresses import WRAPPED_SOL
 from chain.amounts import read_scale
 from chain.mints import NotAMint, check_mint, parse_mint
-from chain.reading.instructions import WRAPPED_SOL
 from chain.stored.tables import Mint, TradeMint
 from market.providers import (
     ADDRESSES_PER_CALL,

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from peewee import SQL
 
 import storage
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.coverage import Progress
-from chain.reading.answers import Holding, check_decimals, check_holdings, check_time
-from chain.reading.instructions import WRAPPED_SOL
-from chain.rpc import Resting, RpcError
+from chain.reading.flows import Holding
+from chain.rpc import Resting, RpcError, check_decimals, check_holdings, check_time
 from chain.stored.attachments import HELD
 from chain.stored.store import read_untouched
 from models import Wallet, WalletSignature

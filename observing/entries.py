@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 from peewee import JOIN, chunked, fn
 
 import storage
-from chain.reading.answers import Holding
 from chain.reading.entries import Entry, read_entry
+from chain.reading.flows import Holding
 from chain.reading.programs import Programs
 from chain.reading.receipts import parse_stored, unpack_text
 from models import Address, Receipt, Wallet, WalletSignature

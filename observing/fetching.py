@@ -13,17 +13,19 @@ from typing import Any, NamedTuple
 from peewee import PeeweeException
 
 import storage
-from chain.reading.answers import (
+from chain.reading.entries import Entry, read_entry
+from chain.reading.flows import touches
+from chain.reading.receipts import Receipt as ParsedReceipt
+from chain.reading.receipts import digest_receipt, pack, read_stored
+from chain.rpc import (
+    BadAnswer,
     ListedSignature,
+    Refused,
+    RpcError,
     check_block,
     check_receipt,
     check_transactions,
 )
-from chain.reading.effects import touches
-from chain.reading.entries import Entry, read_entry
-from chain.reading.receipts import Receipt as ParsedReceipt
-from chain.reading.receipts import digest_receipt, pack, read_stored
-from chain.rpc import BadAnswer, Refused, RpcError
 from models import Address, Receipt, Wallet, WalletSignature
 from observing.entries import drop_receipts, reread_entries
 from observing.listing import Listing

@@ -10,14 +10,13 @@ import orjson
 
 import storage
 from accounts.verification import MOVABLE
+from chain.addresses import TOKEN_PROGRAMS
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT, Progress
 from chain.ledger.inventory import SOL
-from chain.reading.answers import ListedSignature, check_accounts, check_page
 from chain.reading.entries import Entry
-from chain.reading.instructions import TOKEN_PROGRAMS
-from chain.rpc import BadAnswer, Refused
+from chain.rpc import BadAnswer, ListedSignature, Refused, check_accounts, check_page
+from chain.stored.derived import list_damaged
 from chain.stored.store import list_entries
-from chain.stored.summary import list_damaged
 from chain.stored.tables import WALLET_PARTS
 from models import Address, Wallet, WalletSignature
 from observing.entries import reread_entries

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import storage
 from accounts.verification import count_delays
 from chain.stored.attachments import read_siblings
-from chain.stored.summary import UNREADABLE, read_coverage
-from chain.stored.trades import mark_differing_trades, renew_traders
+from chain.stored.derived import UNREADABLE, read_coverage
+from chain.stored.trades import mark_differing_trades
 from models import Post, Trade, Wallet
 from observing.entries import reread_entries
 from observing.listing import read_progress
@@ -64,7 +64,6 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
     for wallet in kin:
         entries[wallet.id] = reread_entries(wallet, state.programs)
         mark_differing_trades(wallet.id)
-        renew_traders(wallet.id)
         before[wallet.id] = _read_derived(wallet)
         state.ledger_store.forget(wallet.id)
     if any(one.changed or one.lost for one in entries.values()):

@@ -19,13 +19,13 @@ import storage
 from accounts.auto_posts import update_posts
 from chain.ledger.coverage import Progress, add_trouble, is_explained
 from chain.ledger.ledger import Ledger
-from chain.reading.answers import Holding
 from chain.reading.currencies import list_added
 from chain.reading.entries import Entry
+from chain.reading.flows import Holding
 from chain.reading.programs import table
 from chain.rpc import Resting, Rpc, RpcError, Unavailable
+from chain.stored.derived import read_coverage
 from chain.stored.store import LedgerStore, PendingLedger, name_rules, show_coverage
-from chain.stored.summary import read_coverage
 from config import Config
 from models import IS_PROGRAM, Wallet
 

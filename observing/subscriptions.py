@@ -20,7 +20,7 @@ from peewee import OperationalError
 from websockets.exceptions import WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
-from chain.reading.answers import is_number
+from chain.rpc import is_number
 from chain.stored.attachments import HELD
 from config import Config
 from models import IS_PROGRAM, Wallet

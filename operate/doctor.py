@@ -25,20 +25,19 @@ from peewee import OperationalError
 import storage
 from accounts import quotas
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
-from chain.reading.added import BadTable
 from chain.reading.added_currencies import use_added
 from chain.reading.currencies import list_added
-from chain.reading.programs import table
+from chain.reading.programs import BadTable, table
 from chain.rpc import Rpc, RpcError
-from chain.stored.summary import list_damaged
+from chain.stored.derived import list_damaged
 from chain.stored.tables import CHANGES, OBJECT, WALLET_PARTS
 from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
-from operate import backups, foreign_schema, inspection, instance
+from operate import backups, inspection, instance, schema
 from operate.backups import LEAST_FREE
 from operate.instance import SIDE_FILES
-from storage import counters, files, key_files
+from storage import counters, files
 from storage.rows import read_stored
 
 # The newest final block may be this old, because nodes lag and finality takes time.
@@ -261,14 +260,14 @@ def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
 def _check_key_files(config: Config) -> Iterator[Finding]:
     secret, log = config.data_dir / "secret_key", config.data_dir / "log_key"
     is_read = not config.secret_key and _may_read(secret)
-    if is_read and len(key_files.read_secret(secret)) < key_files.MIN_SECRET:
+    if is_read and len(files.read_secret(secret)) < files.MIN_SECRET:
         yield wrong(
             "secret_key is too short: sessions and cursors could be forged",
             f"rm {secret}: the next start creates a new one, and everyone must sign in again",
         )
     if not config.log_key and _may_read(log):
-        kept = key_files.read_secret(log)
-        if kept and not key_files.is_log_key(kept):
+        kept = files.read_secret(log)
+        if kept and not files.is_log_key(kept):
             yield wrong(
                 "log_key doesn't contain 64 hexadecimal digits, so the server won't start",
                 f"restore your saved copy; without one, rm {log}: the next start creates a new"
@@ -581,7 +580,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
         ]
     try:
         with contextlib.closing(backups.open_reading(path)) as db:
-            applied = foreign_schema.list_applied(db)
+            applied = schema.list_applied(db)
             return [
                 *check_foreign(db, path),
                 *check_whole(db, path),
@@ -657,7 +656,7 @@ def _lacks_migrations(config: Config) -> bool:
         finally:
             database.close_all()
     with contextlib.closing(backups.open_reading(config.database_path)) as db:
-        return foreign_schema.list_applied(db) != storage.list_migrations()
+        return schema.list_applied(db) != storage.list_migrations()
 
 
 def check_server(config: Config, now: int) -> list[Finding]:
@@ -701,7 +700,7 @@ def check_whole(db: Any, path: Path) -> Iterator[Finding]:
 
 
 def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
-    for sentence in foreign_schema.list_foreign(db):
+    for sentence in schema.list_foreign(db):
         yield wrong(
             f"{path}: {sentence}",
             "find out who added it; `restore` refuses this file. Restore an older backup, or"

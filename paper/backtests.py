@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import storage
 from chain.amounts import sol
-from chain.stored.summary import show_time
+from chain.stored.derived import show_time
 from paper import engine, measured, results, store
 from paper.account import PIPELINE, STARTING_CASH, Account, Close, read_close
 from paper.brain import format_line

@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 import orjson
 
 import storage
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.inventory import share
 from chain.ledger.sales import UNEXPLAINED
-from chain.ledger.views import ALL_HISTORY
+from chain.ledger.totals import ALL_HISTORY
 from chain.reading.currencies import MINTS
 from chain.reading.entries import Entry
-from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.pools import ONE, PoolReading, State, unpack_pool
 from chain.stored.attachments import HELD, UNREADABLE, write_last
 from paper.fills import add_raw, buy, sell, shift

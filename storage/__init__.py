@@ -6,11 +6,10 @@
 import contextlib
 import functools
 import itertools
-import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from peewee import DatabaseProxy
 from playhouse.migrations import Runner
@@ -26,9 +25,6 @@ MAX_STATEMENTS = 100
 Names = tuple[str, ...]
 # A function that runs a read-only statement and returns its rows.
 Rows = Callable[[str], Iterable[tuple[Any, ...]]]
-Key = TypeVar("Key")
-Row = TypeVar("Row")
-Keyed = TypeVar("Keyed", bound=tuple[Any, ...])
 database = DatabaseProxy()
 
 
@@ -177,41 +173,6 @@ def mark(values: Sized) -> str:
     return ", ".join("?" * len(values))
 
 
-def leave_changes(made: dict[Key, Row | None], stored: Iterable[tuple[Key, Row]]) -> None:
-    """Reduce `made` to the rows to write, by key.
-
-    These are the rows that differ from the stored ones, and None for stored rows that aren't in
-    `made`. `stored` is read one row at a time.
-    """
-    for key, row in stored:
-        if made.get(key) == row:
-            del made[key]
-        else:
-            made.setdefault(key, None)
-
-
-class InOrder(Generic[Keyed]):
-    """Rows sorted by their first column, an integer, consumed in increasing ranges.
-
-    On SQLite, a long table is never in memory as a whole. PostgreSQL sends all rows in one
-    response.
-    """
-
-    def __init__(self, rows: Iterable[Keyed]) -> None:
-        self._rows = iter(rows)
-        # a row read ahead, beyond the requested range
-        self._next: Keyed | None = None
-
-    def take(self, last: float = math.inf) -> Iterator[Keyed]:
-        """Yield the remaining rows up to this value."""
-        while row := self._next or next(self._rows, None):
-            if row[0] > last:
-                self._next = row
-                return
-            self._next = None
-            yield row
-
-
 def write_rows(
     model: Any, rows: Iterable[Mapping[str, Any]], key: Names = (), returned: Names = ()
 ) -> list[Any]:
@@ -243,6 +204,23 @@ def store_row(model: Any, columns: dict[str, Any]) -> int:
         [fields[name].db_value(value) for name, value in values.items()],
     ).fetchall()
     return int(row_id)
+
+
+def store_arrival(kind: str, **what: Any) -> None:
+    """Insert an arrival of kind `post`, `trade`, `verification` or `coverage`.
+
+    `what` is the row it refers to: `post=`, `trade=` or `wallet=`, as a model or an id.
+    """
+    columns = ["kind", *(f"{name}_id" for name in what)]
+    values = [kind, *(getattr(row, "id", row) for row in what.values())]
+    marks = ", ".join("?" * len(columns))
+    database.execute_sql(f"INSERT INTO arrival ({', '.join(columns)}) VALUES ({marks})", values)
+
+
+def store_trade_arrivals(ids: Iterable[int]) -> None:
+    for part in in_parts(ids):
+        marks = ", ".join(["('trade', ?)"] * len(part))
+        database.execute_sql(f"INSERT INTO arrival (kind, trade_id) VALUES {marks}", part)
 
 
 @functools.lru_cache(MAX_STATEMENTS)

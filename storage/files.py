@@ -1,15 +1,16 @@
-"""Create files and folders that survive a power cut, and locks between processes that share a
-folder.
-"""
+"""Files and folders that survive a power cut, and locks between processes that share a folder."""
 
 import contextlib
 import fcntl
+import logging
 import os
+import re
 import stat
 from pathlib import Path
 
 from filelock import Timeout, UnixFileLock, lock_descriptor
 
+from config import BadSetting, Config
 from storage.trouble import Unusable
 
 # ---- locks ---------------------------------------------------------------------------------------
@@ -22,13 +23,12 @@ class FileLock:
     """A lock between processes. The kernel releases it when its process dies."""
 
     def __init__(self, path: Path) -> None:
-        # The lock may be released by another thread.
+        # Another thread may release it.
         self._path, self._lock = path, UnixFileLock(path, thread_local=False)
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock, and return whether this process has it now.
-
-        Raises Unusable if its folder is missing, because the library would create it.
+        """Acquire the lock. Return whether this process has it now. Raises Unusable if its folder
+        is gone, which the library would otherwise create.
         """
         if not self._path.parent.is_dir():
             raise Unusable("gone")
@@ -46,7 +46,7 @@ class FileLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Return whether a process has this file locked, exclusively or shared."""
+    """Whether any process has an exclusive or shared lock on this file."""
     try:
         with open(path) as file:
             return not lock_descriptor(file.fileno(), blocking=False)
@@ -57,7 +57,7 @@ def is_locked(path: Path) -> bool:
 def lock_data_dir(data_dir: Path) -> None:
     """Hold a shared lock on DATA_DIR until this process ends or connects elsewhere.
 
-    Waits while `restore` or `copy` has an exclusive lock.
+    Waits while `restore` or `copy` has it exclusively.
     """
     global _held
     taken = os.open(data_dir / DATA_DIR_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -67,7 +67,7 @@ def lock_data_dir(data_dir: Path) -> None:
 
 
 def unlock_data_dir() -> None:
-    """Release the lock on DATA_DIR. The database must be closed first."""
+    """Release the lock on DATA_DIR. The database must be closed."""
     global _held
     if _held is not None:
         os.close(_held)
@@ -86,19 +86,19 @@ def sync(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder (mode 0700) and its missing parents.
+    """Create a folder (mode 0700) and missing parents.
 
-    Each parent is synced, because otherwise a power cut could lose the folder and its contents.
+    Each parent is synced, because a power cut could otherwise lose the folder with its contents.
     """
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     for one in missing:
-        # A user may have permission to add entries to a folder without being able to read it.
+        # A user may be able to add entries to a folder without being able to read it.
         with contextlib.suppress(PermissionError):
             sync(one.parent)
 
 
-# Files that commands create in DATA_DIR. All others belong to the operator.
+# Files that commands create in DATA_DIR. Other files belong to the operator.
 MADE = (
     *("app.db*", "*.lock", "ratelimit.db*", "secret_key", "log_key"),
     *("backups", "backups/*"),
@@ -106,18 +106,94 @@ MADE = (
 
 
 def give_to_owner(folder: Path) -> None:
-    """Change the owner of files that root created in another user's DATA_DIR.
-
-    Otherwise that user's server couldn't use them. SQLite does the same for its journal files.
+    """As root, hand files that root created in another user's DATA_DIR to that user, because the
+    server couldn't use them. SQLite does this for its journal files.
     """
     if os.geteuid() != 0 or not folder.is_dir() or folder.stat().st_uid == 0:
         return
     owner = folder.stat()
     for path in (path for pattern in MADE for path in folder.glob(pattern)):
-        # A file may be deleted at any time. Skip hard links and symlinks, because they may lead to
-        # files outside.
+        # A file may vanish in the meantime. Hard links and symlinks are skipped, because they may
+        # lead to files outside.
         with contextlib.suppress(FileNotFoundError):
             found = path.lstat()
             is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
             if found.st_uid == 0 and (is_plain or stat.S_ISDIR(found.st_mode)):
                 os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+
+
+# ---- secrets -------------------------------------------------------------------------------------
+# The minimum length of the file secret_key. The files we create have 64 characters.
+MIN_SECRET = 32
+log = logging.getLogger("candor")
+
+
+def secret_key(config: Config) -> str:
+    """Return the signing secret, from the setting or from the file in DATA_DIR.
+
+    The file (mode 0600) is created on first use, and again if it is empty, for example after a
+    power cut. Raises BadSetting if the secret is too short.
+    """
+    return config.secret_key or _keep_secret(
+        config.data_dir / "secret_key", MIN_SECRET, "signs everyone out"
+    )
+
+
+def log_key(config: Config) -> bytes:
+    """Return the 32 secret bytes for the log's keys, from the setting or from the file in DATA_DIR.
+
+    The file is created as in `secret_key`.
+    """
+    path = config.data_dir / "log_key"
+    kept = config.log_key or _keep_secret(path, 64, "starts a new log")
+    if not is_log_key(kept):
+        raise BadSetting(f"{path} must contain 64 hexadecimal digits; restore the saved file")
+    return bytes.fromhex(kept)
+
+
+def is_log_key(text: str) -> bool:
+    return re.fullmatch("[0-9a-f]{64}", text) is not None
+
+
+def _keep_secret(path: Path, least: int, effect: str) -> str:
+    secret = read_secret(path) or _make_secret(path)
+    if len(secret) < least:
+        raise BadSetting(
+            f"{path} must contain at least {least} characters; delete it and the next start"
+            f" creates a new one, which {effect}"
+        )
+    return secret
+
+
+def read_secret(path: Path) -> str:
+    """Return the file's content, or "" if the file is missing or has only blanks or NUL bytes."""
+    try:
+        return path.read_text(errors="replace").strip("\0 \r\n\t")
+    except FileNotFoundError:
+        return ""
+
+
+def _make_secret(path: Path) -> str:
+    """Create the secret unless another process just created it. Return the stored secret."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        lock_descriptor(folder)
+        if not read_secret(path):
+            if path.exists():
+                log.warning("%s was empty; creating a new one", path.name)
+            _write_whole(path, os.urandom(32).hex())
+            os.fsync(folder)
+        return read_secret(path)
+    finally:
+        # This releases the lock, too.
+        os.close(folder)
+
+
+def _write_whole(path: Path, secret: str) -> None:
+    """Write the file atomically. Only its owner can read it."""
+    draft = path.with_name(f"{path.name}.partial")
+    with open(os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "w") as file:
+        file.write(secret)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(draft, path)

@@ -10,7 +10,7 @@ import re
 import select
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -251,13 +251,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         """
         recent = time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS
         return self.writes.trouble if recent else None
-
-    def fetch_at_once(
-        self, sql: str, columns: Sequence[str], values: Sequence[Any]
-    ) -> list[tuple[Any, ...]]:
-        """Return a query's rows. psycopg always fetches all rows at once."""
-        rows: list[tuple[Any, ...]] = self.execute_sql(sql, values).fetchall()
-        return rows
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
         """Run a statement. A write outside a transaction gets its own transaction."""

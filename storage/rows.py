@@ -107,26 +107,12 @@ def select(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> lis
     return make_rows(row, database.execute_sql(sql, values).fetchall())
 
 
-def select_many(row: Any, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    """Return a statement's rows as `row`, like `select`, but fetch them in one step.
-
-    Use it for hundreds of rows of integers, text and NULLs, so that a CPU-bound job in another
-    thread doesn't slow them down.
-    """
-    return make_rows(row, database.fetch_at_once(sql, row._fields, values))
-
-
 def read(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
     """Return a statement's rows as named tuples of its columns.
 
     Use it for rows that are only written as JSON. `columns` are those with stored JSON.
     """
     return select(make_row_type(sql, **columns), sql, values)
-
-
-def read_many(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
-    """Return a statement's rows, like `read`, but fetch them in one step, like `select_many`."""
-    return select_many(make_row_type(sql, **columns), sql, values)
 
 
 def read_one(sql: str, values: Sequence[Any] = (), **columns: Column) -> Any:

@@ -6,16 +6,13 @@ import logging
 import math
 import os
 import re
-import sys
 import threading
 import time
-import weakref
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
 import apsw
-import orjson
 from peewee import OperationalError, __exception_wrapper__  # type: ignore[attr-defined]
 from playhouse.apsw_ext import APSWDatabase
 from playhouse.pool import PooledDatabase
@@ -104,10 +101,6 @@ class SQLite(PooledDatabase, APSWDatabase):
     """
 
     engine = "sqlite"
-    # A debug mode for tests, which rejects a write while a query's rows are still unread. In WAL
-    # mode such a query pins an old snapshot, and after anyone else's commit the write fails
-    # immediately, regardless of busy_timeout.
-    watchful = sys.flags.dev_mode
     field_types: ClassVar[dict[str, str]] = {
         **APSWDatabase.field_types,
         "BIGINT": "INTEGER",
@@ -207,7 +200,6 @@ class SQLite(PooledDatabase, APSWDatabase):
         This process's writers queue here. If they waited in SQLite, it would sleep and poll while
         the disk is idle.
         """
-        self.check_queries("a transaction")
         self._check_files()
         # One timeout covers waiting for both this process's writers and other processes.
         with within(self.busy_ms / 1000):
@@ -255,35 +247,11 @@ class SQLite(PooledDatabase, APSWDatabase):
             self._mine.turn = False
             self._turn.release()
 
-    def cursor(self, named_cursor: Any = None) -> Any:
-        """Return a cursor. If `watchful` is set, later writes check it for unread rows."""
-        cursor = super().cursor(named_cursor)
-        if self.watchful:
-            self._list_cursors().add(cursor)
-        return cursor
-
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        if WRITES.match(sql):
-            self.check_queries(sql)
-            if not self.connection().in_transaction:
-                self._check_files()
+        if WRITES.match(sql) and not self.connection().in_transaction:
+            self._check_files()
         with self._noting():
             return super().execute_sql(sql, params)
-
-    def fetch_at_once(
-        self, sql: str, columns: Sequence[str], values: Sequence[Any]
-    ) -> list[list[Any]]:
-        """Return a query's rows in one step, as lists.
-
-        Its `columns` may contain only integers, text or NULL. Python may release the GIL between
-        rows, so while a CPU-bound job runs, fetching a thousand rows one by one would mean a
-        thousand waits.
-        """
-        row = f"json_array({', '.join(columns)})"
-        found = self.execute_sql(f"SELECT json_group_array({row}) FROM ({sql})", values)
-        ((text,),) = found.fetchall()
-        rows: list[list[Any]] = orjson.loads(text)
-        return rows
 
     def find_trouble(self) -> str | None:
         """Return why the database isn't writable now (a key of TROUBLES), or None if it is.
@@ -322,24 +290,6 @@ class SQLite(PooledDatabase, APSWDatabase):
         except apsw.Error as error:
             return name_trouble(error, Path(self.database).parent)
         return None
-
-    def check_queries(self, what: str) -> None:
-        """In debug mode, raise OpenQuery if this thread has a query open.
-
-        `what` is what it is about to do.
-        """
-        for cursor in self._list_cursors() if self.watchful else ():
-            with contextlib.suppress(
-                apsw.ExecutionCompleteError, apsw.CursorClosedError, apsw.ConnectionClosedError
-            ):
-                cursor.get_description()
-                raise OpenQuery(f"{what[:80]} while a query is open: {cursor.sql}")
-
-    def _list_cursors(self) -> weakref.WeakSet[Any]:
-        if not hasattr(self._mine, "cursors"):
-            self._mine.cursors = weakref.WeakSet()
-        cursors: weakref.WeakSet[Any] = self._mine.cursors
-        return cursors
 
     def data_version(self) -> Hashable:
         """Return a value that changes with every commit by anyone.
@@ -427,10 +377,6 @@ class SQLite(PooledDatabase, APSWDatabase):
     def list_sizes(self) -> list[tuple[str, int]]:
         paths = [Path(self.database).with_name(name) for name in ("app.db", "app.db-wal")]
         return [(path.name, path.stat().st_size) for path in paths if path.exists()]
-
-
-class OpenQuery(RuntimeError):
-    """A bug: a query was left open before a write or a slow operation."""
 
 
 def _bind(cursor: Any, number: int, value: Any) -> str:

@@ -11,8 +11,7 @@ import threading
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import serve
 
-from chain.base58 import b58decode
-from chain.reading.instructions import TOKEN
+from chain.addresses import TOKEN, b58decode
 
 # It would log its own address. Not from getLogger: another test's configuration would enable it.
 SILENT = logging.Logger("bellnode", logging.CRITICAL + 1)

@@ -15,6 +15,7 @@ import engines
 import ground
 import hypothesis
 import jinja2
+import open_queries
 import pytest
 import requests
 import sampling
@@ -26,7 +27,7 @@ import storage
 from chain.rpc import Rpc
 from web.server.application import Application
 
-storage.SQLite.watchful = True
+open_queries.watch()
 # Regardless of the environment, so that some 300 child processes don't recompile modules.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -33,8 +33,8 @@ from evidence import log
 from evidence.notes import Signer
 from models import Attachment, Bot, Key, Post
 from notify import client, outbox
-from operate import backups, copy, doctor, schema
-from storage import files, key_files, tree
+from operate import backups, doctor, schema
+from storage import files, tree
 from web.site import facts
 
 # Memory instead of a disk, if available.
@@ -138,7 +138,7 @@ class Scenario:
         """Additional initial data."""
 
     def keep_keys(self, settings):
-        key_files.secret_key(settings), key_files.log_key(settings)
+        files.secret_key(settings), files.log_key(settings)
 
     def version(self):
         """Make this process the running version inside."""
@@ -371,8 +371,8 @@ class Starting(Scenario):
 
     def read(self, settings):
         one = log.find_log()
-        signer = Signer(key_files.log_key(settings))
-        return one.uid, one.key, str(signer.verifier(one.origin)), key_files.secret_key(settings)
+        signer = Signer(files.log_key(settings))
+        return one.uid, one.key, str(signer.verifier(one.origin)), files.secret_key(settings)
 
     def check(self, folder, told):
         said = [one[1:] for one in told if one[0] == "started"]
@@ -540,13 +540,13 @@ class Copying(Posting):
 
     def run(self, folder, tell):
         server = mock.patch.object(storage, "open_postgresql", mock.MagicMock())
-        with server, mock.patch.object(copy, "_move", self.read):
-            copy.move(settings_of(folder), "postgresql://h/d")
+        with server, mock.patch.object(backups, "_move", self.read):
+            backups.move(settings_of(folder), "postgresql://h/d")
         for one in self.posts:
             tell(one)
 
     def read(self, source, target):
-        return [list(copy._list_rows(source, table)) for table in schema.TABLES]
+        return [list(backups._list_rows(source, table)) for table in schema.TABLES]
 
 
 SCENARIOS = {

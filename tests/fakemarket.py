@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from chain import base58
+from chain import addresses
 
 SOL = "So11111111111111111111111111111111111111112"
 PROFILES, BOOSTS, POOLS, PRICES, SECOND = (
@@ -23,7 +23,7 @@ PROFILES, BOOSTS, POOLS, PRICES, SECOND = (
 
 def address(number):
     """The address whose 32 bytes are this number, starting at 1."""
-    return base58.b58encode(number.to_bytes(32, "big"))
+    return addresses.b58encode(number.to_bytes(32, "big"))
 
 
 class FakeMarket:

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 import sampling
+from open_queries import OpenQuery, check_queries
 
 import config
 import storage
 from operate import schema
-from storage.sqlite import OpenQuery
 
 SERVER = os.environ.get("TEST_DATABASE_URL", "")
 REDIS = os.environ.get("TEST_REDIS_URL", "")
@@ -56,8 +56,8 @@ def examples(count):
 
 def check_idle(database, what):
     """Raise OpenQuery if this thread has a query or a transaction open."""
-    if storage.SQLite.watchful and database.engine == "sqlite":
-        database.check_queries(what)
+    if database.engine == "sqlite":
+        check_queries(database, what)
         if database.in_transaction():
             raise OpenQuery(f"{what} inside a transaction")
 

@@ -15,7 +15,7 @@ from models import Attachment, Bot, Owner, Trade, Wallet
 from observer import Observer
 from operate import schema
 from storage import new_uid
-from storage.arrivals import append_leaf
+from storage.log import append_leaf
 
 # Time in ms at which the fake clock is 0.
 BEGIN = 1_793_880_000_000
@@ -39,7 +39,6 @@ MINTS = """
 SELECT t.signature, n.address, m.side, m.slot, m.place FROM trade_mint m
 JOIN trade t ON t.id = m.trade_id JOIN mint n ON n.id = m.mint_id WHERE t.wallet_id = ?
 ORDER BY t.signature, n.address"""
-TRADED = "SELECT mint, side FROM token_trader WHERE wallet_id = ? ORDER BY mint, side"
 SPANS = "SELECT id FROM attachment WHERE wallet_id = ? ORDER BY attached_at, id"
 
 
@@ -140,7 +139,7 @@ def ledger_of(addresses):
     rows = []
     for address in addresses:
         wallet = Wallet.get(Wallet.address == address)
-        own = [read(text, wallet) for text in (TRADES, MINTS, TRADED)]
+        own = [read(text, wallet) for text in (TRADES, MINTS)]
         told = [getattr(wallet, name) for name in SUMMARY]
         rows.append([address, *own, read_derived(wallet), *told])
     return orjson.dumps(rows)

@@ -18,8 +18,7 @@ from pathlib import Path
 from corpus import HISTORY, REPLAY
 
 from chain import rpc
-from chain.base58 import b58decode
-from chain.reading.instructions import TOKEN
+from chain.addresses import TOKEN, b58decode
 
 
 class FakeClock:

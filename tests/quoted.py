@@ -3,7 +3,7 @@
 import orjson
 from service import NOW, add_total
 
-from chain.ledger.sums import Sums
+from chain.ledger.totals import Sums
 from chain.reading.currencies import find_stablecoin
 from models import Attachment, Bot, Trade, Wallet
 

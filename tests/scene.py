@@ -16,8 +16,7 @@ from contextlib import contextmanager
 
 from story import DECIMALS, RENT, account_of, address
 
-from chain.base58 import b58encode
-from chain.reading.instructions import (
+from chain.addresses import (
     ASSOCIATED,
     STAKE,
     SYSTEM,
@@ -25,6 +24,7 @@ from chain.reading.instructions import (
     TOKEN_2022,
     VOTE,
     WRAPPED_SOL,
+    b58encode,
 )
 
 FEE = 5_000

@@ -11,13 +11,12 @@ import orjson
 import storage
 from accounts import api_keys, conduct, influencers, seasons
 from app import create_app
-from chain import base58
+from chain import addresses
 from chain.amounts import sol
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import Fall, Sums
-from chain.ledger.views import ALL_HISTORY
-from chain.stored.summary import NOT_POLLED
-from chain.stored.tables import RiskTotal, RunningTotal, TokenTrader, TradeMint
+from chain.ledger.totals import ALL_HISTORY, Fall, Sums
+from chain.stored.derived import NOT_POLLED
+from chain.stored.tables import RiskTotal, RunningTotal, TradeMint
 from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
 
@@ -40,11 +39,11 @@ def hide_post(uid, now):
 
 def address(name):
     """A well-formed address that belongs to nobody."""
-    return base58.b58encode(hashlib.sha256(name.encode()).digest())
+    return addresses.b58encode(hashlib.sha256(name.encode()).digest())
 
 
 def signature(name):
-    return base58.b58encode(hashlib.sha512(name.encode()).digest())
+    return addresses.b58encode(hashlib.sha512(name.encode()).digest())
 
 
 class Service:
@@ -175,8 +174,6 @@ class Service:
         side = kind if kind in ("buy", "sell") else None
         moved = number_mints({mint})[mint]
         TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=slot, place=place)
-        if side:
-            TokenTrader.insert(mint=mint, side=side, wallet=wallet).on_conflict_ignore().execute()
         return trade, wallet
 
     def observe_results(self, wallet, realized, matched=3, gaps=(), **more):

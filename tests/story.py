@@ -15,8 +15,7 @@ from collections import defaultdict
 
 from node import Chain, Row
 
-from chain.base58 import b58encode
-from chain.reading.instructions import SYSTEM, TOKEN
+from chain.addresses import SYSTEM, TOKEN, b58encode
 
 # A program of the swap family.
 VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"

@@ -9,13 +9,13 @@ from collections import Counter
 
 from hypothesis import strategies as st
 
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.coverage import BalanceChain
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.reading.currencies import find_stablecoin
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
-from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.flows import Balance
 
 FEE, RENT = 5, 2_000
 UNEXPLAINED = ("value_unexplained",)

@@ -10,7 +10,7 @@ import pytest
 
 import config
 from cli import server
-from storage import key_files
+from storage import files
 
 DOCS = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 REFUSED = {
@@ -147,10 +147,10 @@ def test_secrets_are_not_in_the_repr():
 
 def test_secret_key_is_created_once_and_private(tmp_path):
     c = load(DATA_DIR=str(tmp_path))
-    first = key_files.secret_key(c)
-    assert len(first) == 64 and key_files.secret_key(c) == first
+    first = files.secret_key(c)
+    assert len(first) == 64 and files.secret_key(c) == first
     assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
-    assert key_files.secret_key(load(DATA_DIR=str(tmp_path), SECRET_KEY="given")) == "given"
+    assert files.secret_key(load(DATA_DIR=str(tmp_path), SECRET_KEY="given")) == "given"
 
 
 @pytest.mark.parametrize("left", [b"", b"\n", b"\0" * 64])
@@ -158,8 +158,8 @@ def test_an_empty_secret_key_is_replaced_with_a_message(tmp_path, caplog, left):
     """After a power cut, an unsynced file has no bytes, or NULs."""
     (tmp_path / "secret_key").write_bytes(left)
     c = load(DATA_DIR=str(tmp_path))
-    made = key_files.secret_key(c)
-    assert re.fullmatch("[0-9a-f]{64}", made) and key_files.secret_key(c) == made
+    made = files.secret_key(c)
+    assert re.fullmatch("[0-9a-f]{64}", made) and files.secret_key(c) == made
     assert (tmp_path / "secret_key").stat().st_mode & 0o777 == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["secret_key"]
     assert "secret_key was empty" in caplog.text and made not in caplog.text
@@ -169,7 +169,7 @@ def test_an_empty_secret_key_is_replaced_with_a_message(tmp_path, caplog, left):
 def test_a_short_secret_key_is_refused_in_one_sentence(tmp_path, left):
     (tmp_path / "secret_key").write_bytes(left)
     with pytest.raises(config.BadSetting, match="secret_key must contain at least 32 characters"):
-        key_files.secret_key(load(DATA_DIR=str(tmp_path)))
+        files.secret_key(load(DATA_DIR=str(tmp_path)))
     assert (tmp_path / "secret_key").read_bytes() == left
 
 
@@ -178,7 +178,7 @@ def test_concurrent_starts_get_the_same_secret_key(tmp_path):
 
     def make(_):
         begin.wait(60)
-        return key_files.secret_key(c)
+        return files.secret_key(c)
 
     for left in (None, b""):
         if left is not None:

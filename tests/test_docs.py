@@ -14,8 +14,8 @@ from accounts import departures
 from accounts.problem import CODES
 from chain.amounts import exact, show_fixed
 from chain.ledger.ledger import WHOLE, Ledger
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.flows import Balance
 from chain.reading.kinds import TRADES
 from web.site import words
 

@@ -20,8 +20,10 @@ from accounts.acts import store_act
 from bench._seed import fill
 from models import Post
 from paper.tables import Period
-from storage import arrivals, database, writing
-from web.api import queries, spreadsheet, trades
+from storage import database, writing
+from storage.log import append_leaf
+from web.api import queries, trades
+from web.site import exports
 
 BOTS, ROWS, LISTED, LEAVES = 2, 1_500, 120, 300
 # Steps of SQLite's virtual machine are counted in hundreds.
@@ -67,7 +69,7 @@ class Growing:
             for table, changes in COPIED.items():
                 self._copy(table, changes, copies)
             for number in range(LEAVES * copies):
-                arrivals.append_leaf("digest", number)
+                append_leaf("digest", number)
         self.copies += copies
 
     def _copy(self, table, changes, copies):
@@ -127,7 +129,7 @@ def reader(tmp_path, monkeypatch):
     # So that a little data reaches the limits.
     monkeypatch.setattr(trades, "MAX_LOOK_BACK", 60)
     monkeypatch.setattr(queries, "MAX_RECENT", 20)
-    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 100)
+    monkeypatch.setattr(exports, "PAGE_SIZE", 100)
     yield Reader(service.app)
     service.close()
 

@@ -9,12 +9,11 @@ from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.inventory import Opening
-from chain.reading.answers import Holding
 from chain.reading.currencies import MINTS
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
-from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.flows import Balance, Holding
 
 
 # ---- the chain of balances -----------------------------------------------------------------------

@@ -8,8 +8,9 @@ the move (chain.ledger.sales).
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.coverage import BalanceChain, Seen
 from chain.ledger.inventory import (
     SOL,
@@ -33,12 +34,18 @@ from chain.ledger.sales import (
     mark_paid_elsewhere,
     see_side,
 )
-from chain.ledger.sums import Reconciliation, Totals
-from chain.ledger.views import ALL_HISTORY, HOUR_SECONDS, Account, Holdings, Key, Spans
+from chain.ledger.totals import (
+    ALL_HISTORY,
+    HOUR_SECONDS,
+    Account,
+    Holdings,
+    Key,
+    Spans,
+    Totals,
+)
 from chain.reading.currencies import MINTS, MONEY
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
-from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.flows import Balance
 from chain.reading.kinds import TRADES
 
 
@@ -210,9 +217,10 @@ class Ledger:
     def list_positions(self, money: str = SOL) -> list[Position]:
         return self.inventories[money].list_positions(self.decimals)
 
-    def reconcile(self, money: str = SOL) -> Reconciliation:
+    def reconcile(self, money: str = SOL) -> Totals:
+        """Return the totals over all history, reconciled with the cost of current holdings."""
         totals = self.accounts[money, ALL_HISTORY].totals
-        return totals.reconcile(self.inventories[money].known_costs[0].cost)
+        return replace(totals, open_cost=self.inventories[money].known_costs[0].cost)
 
     def find_imbalances(self) -> dict[str, int]:
         """Return, by mint, the raw units that don't add up in the stablecoin books. Any such unit

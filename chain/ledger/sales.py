@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.inventory import NOTHING, SOL, Carried, Cut, Slice, is_dust, share
 from chain.reading.currencies import MINTS
 from chain.reading.entries import Entry
-from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.kinds import TRADES
 
 # Flags a trade whose value may not come from the venue, so it has no price.

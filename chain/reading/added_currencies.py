@@ -2,10 +2,9 @@
 
 import re
 
-from chain.base58 import is_base58
-from chain.reading.added import AddedRows
+from chain.addresses import WRAPPED_SOL, is_base58
 from chain.reading.currencies import STABLECOINS, Currency, use_currencies
-from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.programs import AddedRows
 from chain.symbols import OWNED, SYMBOLS, find_bare
 
 COLUMNS = ("mint", "symbol", "decimals")

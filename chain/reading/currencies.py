@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from chain.reading.instructions import WRAPPED_SOL
+from chain.addresses import WRAPPED_SOL
 
 
 class Currency(NamedTuple):

@@ -8,13 +8,11 @@ from collections.abc import Set
 from sys import intern
 from typing import Any, NamedTuple
 
-from chain.reading.effects import Balance, read_effect
-from chain.reading.flows import read_deposits
+from chain.reading.flows import Balance, Split, list_venue_changes, read_deposits, read_effect
 from chain.reading.kinds import Kind, decide_kind
 from chain.reading.pools import read_pool
 from chain.reading.programs import TIP_ACCOUNTS, Programs
 from chain.reading.receipts import Receipt, pack_text, unpack_text
-from chain.reading.value import Split, list_venue_changes
 
 # Increment this whenever receipts are read differently. Stored entries are then reread.
 READING = 7
@@ -151,7 +149,7 @@ def read_entry(
     programs: Programs,
     known: Set[str] = frozenset(),
 ) -> Entry:
-    """Read a receipt as a wallet's Entry. `known` is as in reading.effects.read_effect."""
+    """Read a receipt as a wallet's Entry. `known` is as in flows.read_effect."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()

@@ -1,28 +1,302 @@
-"""Group a receipt's movements for one wallet by acting call. Pure.
+"""What a receipt did to one wallet. Pure; amounts in lamports and raw token units.
 
-An acting call is an outermost known swap instruction that concerns the wallet, with everything it
-called (docs/verified.md). This module also finds the wallet's deposits at, and withdrawals from,
-orders, order books and lenders.
+Its effect is what changed. Its movements are grouped by acting call: an outermost known swap
+instruction that concerns the wallet, with everything it called (docs/verified.md). They show which
+part of a trade's value passed through the venue, and what the wallet deposits and gets back.
 """
 
+import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, TypeVar
 
-from chain.reading.currencies import MONEY
-from chain.reading.effects import Effect
-from chain.reading.instructions import (
+from chain.addresses import (
     ASSOCIATED,
     STAKE,
     SYSTEM,
+    TOKEN,
     TOKEN_PROGRAMS,
     VOTE,
     WRAPPED_SOL,
-    Operation,
+    b58decode,
+    b58encode,
+    is_on_curve,
 )
+from chain.reading.currencies import MONEY
 from chain.reading.programs import BUILT_IN, TIP_ACCOUNTS, Programs
-from chain.reading.receipts import Instruction, Receipt
+from chain.reading.receipts import Instruction, Operation, Receipt
+
+# ---- effect --------------------------------------------------------------------------------------
+T = TypeVar("T")
+
+
+class Balance(NamedTuple):
+    """One of the wallet's accounts in a receipt: its raw token amounts (including wrapped SOL) and
+    lamports, before and after.
+
+    On a side where it isn't the wallet's, they are 0. For the wallet itself, `mint` is None and the
+    amounts are 0. An account that was closed and reopened for another mint has two consecutive
+    balances: down to 0, and up from 0.
+    """
+
+    address: str
+    mint: str | None
+    decimals: int
+    before: int
+    after: int
+    lamports_before: int
+    lamports_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The balance of a wallet's account at a slot, as a raw token amount and lamports.
+
+    Both are 0 if the account is closed or belongs to someone else. `mint` is None if the amount is
+    0.
+    """
+
+    slot: int
+    amount: int
+    lamports: int
+    mint: str | None = None
+    # Whether it is a program. Set only for a wallet's own address.
+    executable: bool = False
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A receipt's effect on one wallet, in lamports and raw units (docs/results.md).
+
+    `lamports` (L), `wrapped` (S, of wrapped SOL) and `rent` (R, in own token accounts) are changes.
+    `sol` is L + S + R minus `sponsored`, the rent that others put into own accounts. `fee` is 0
+    unless the wallet paid it. `tokens` is ((mint, raw change, decimals), ...), sorted by mint,
+    without zeros and wrapped SOL. `own` are the wallet and its token accounts. `sponsors` splits
+    `sponsored` into ((who, lamports), ...). `who` is None if the lamports were already at the
+    address. `unowned` are token accounts whose owner is neither in the receipt nor inferable.
+    `inferred` means that an owner is missing, as in 2021.
+    """
+
+    wallet: str
+    lamports: int
+    fee: int
+    wrapped: int
+    rent: int
+    sponsored: int
+    sol: int
+    tip: int
+    tokens: tuple[tuple[str, int, int], ...]
+    balances: tuple[Balance, ...]
+    unowned: tuple[str, ...] = ()
+    inferred: bool = False
+    own: frozenset[str] = frozenset()
+    sponsors: tuple[tuple[str | None, int], ...] = ()
+
+
+@lru_cache(4096)
+def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
+    """Return the program-derived address with the highest bump that is off the curve."""
+    seeds = b58decode(wallet) + b58decode(program) + b58decode(mint)
+    end = b58decode(ASSOCIATED) + b"ProgramDerivedAddress"
+    derived = (hashlib.sha256(seeds + bytes([bump]) + end).digest() for bump in range(255, -1, -1))
+    return b58encode(next(address for address in derived if not is_on_curve(address)))
+
+
+def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
+    """Return the accounts that an instruction ties to the wallet, for receipts without owners."""
+    for one in receipt.operations:
+        if one.authority != wallet:
+            continue
+        if one.name in ("initialize", "associate"):
+            yield one.target
+        elif one.name in ("send", "approve", "close", "burn"):
+            yield one.source
+
+
+def own_accounts(
+    receipt: Receipt, wallet: str, known: Set[str] = frozenset()
+) -> tuple[dict[str, tuple[bool, bool]], tuple[str, ...]]:
+    """Return ({address: (is the wallet's before, is the wallet's after)}, unowned).
+
+    Missing owners are inferred.
+    """
+    own: dict[str, tuple[bool, bool]] = {}
+    unowned: set[str] = set()
+    named: set[str | None] | None = None
+    for address, sides in receipt.tokens.items():
+        mine = []
+        for side in sides:
+            if side is None or side.owner is not None:
+                mine.append(side is not None and side.owner == wallet)
+                continue
+            named = set(_named_as_own(receipt, wallet)) if named is None else named
+            mine.append(
+                address in known
+                or address in named
+                or address == associated_address(wallet, side.mint)
+            )
+            if not mine[-1]:
+                unowned.add(address)
+        if any(mine):
+            own[address] = (mine[0], mine[1])
+    return own, tuple(sorted(unowned))
+
+
+def touches(receipt: Receipt, wallet: str, known: Set[str] = frozenset()) -> bool:
+    return (
+        wallet in receipt.keys
+        or bool(known & set(receipt.keys))
+        or bool(own_accounts(receipt, wallet)[0])
+    )
+
+
+def read_effect(
+    receipt: Receipt,
+    wallet: str,
+    tip_accounts: Container[str | None],
+    known: Set[str] = frozenset(),
+) -> Effect:
+    """Return a receipt's Effect. `known` are own token accounts seen in other receipts."""
+    own, unowned = own_accounts(receipt, wallet, known)
+    balances = list[Balance]()
+    for address, mine in sorted(own.items()):
+        balances += _list_balances(receipt, address, mine)
+    told, held = receipt.tokens.values(), receipt.lamports(wallet)
+    lamports = held[1] - held[0]
+    wrapped = sum(b.after - b.before for b in balances if b.mint == WRAPPED_SOL)
+    rent = sum(b.lamports_after - b.lamports_before for b in balances) - wrapped
+    sponsors = _sponsors(receipt, wallet, own, balances)
+    sponsored = sum(sponsors.values())
+    if wallet in receipt.keys:
+        balances.insert(0, Balance(wallet, None, 9, 0, 0, *held))
+    return Effect(
+        wallet=wallet,
+        lamports=lamports,
+        fee=receipt.fee if receipt.keys[0] == wallet else 0,
+        wrapped=wrapped,
+        rent=rent,
+        sponsored=sponsored,
+        sol=lamports + wrapped + rent - sponsored,
+        tip=0 if receipt.failed else _tips(receipt, wallet, tip_accounts),
+        tokens=_changes(balances),
+        balances=tuple(balances),
+        unowned=unowned,
+        inferred=any(side and side.owner is None for pair in told for side in pair),
+        own=frozenset((*own, wallet)),
+        sponsors=tuple(sponsors.items()),
+    )
+
+
+def _tips(receipt: Receipt, wallet: str, tip_accounts: Container[str | None]) -> int:
+    return sum(
+        one.amount
+        for one in receipt.operations
+        if one.name == "transfer" and one.source == wallet and one.target in tip_accounts
+    )
+
+
+def _list_balances(receipt: Receipt, address: str, mine: tuple[bool, bool]) -> Iterator[Balance]:
+    before, after = (
+        side if is_mine else None for side, is_mine in _pairs(receipt.tokens[address], mine)
+    )
+    held = [amount if is_mine else 0 for amount, is_mine in _pairs(receipt.lamports(address), mine)]
+    if before and after and before.mint == after.mint:
+        yield Balance(address, after.mint, after.decimals, before.amount, after.amount, *held)
+        return
+    if before:
+        yield Balance(address, before.mint, before.decimals, before.amount, 0, held[0], 0)
+    if after:
+        yield Balance(address, after.mint, after.decimals, 0, after.amount, 0, held[1])
+
+
+def _pairs(sides: tuple[T, T], mine: tuple[bool, bool]) -> Iterator[tuple[T, bool]]:
+    return zip(sides, mine, strict=True)
+
+
+def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
+    """Return raw changes by mint over own accounts.
+
+    Wrapped SOL counts as SOL, not as a token.
+    """
+    changes: dict[str, int] = defaultdict(int)
+    decimals = {}
+    for one in balances:
+        if one.mint is not None and one.mint != WRAPPED_SOL:
+            changes[one.mint] += one.after - one.before
+            decimals[one.mint] = one.decimals
+    return tuple(
+        (mint, change, decimals[mint]) for mint, change in sorted(changes.items()) if change
+    )
+
+
+def _sponsors(
+    receipt: Receipt, wallet: str, own: Container[str | None], balances: list[Balance]
+) -> dict[str | None, int]:
+    """Return {who: lamports} of rent that others paid for own accounts opened in this receipt.
+
+    Amounts that the wallet repaid in the same receipt are subtracted. Lamports that were already at
+    the address are under None.
+    """
+    paid_back: dict[str | None, int] = defaultdict(int)
+    for one in receipt.operations:
+        if one.name == "transfer" and one.source == wallet:
+            paid_back[one.target] += one.amount
+    total: dict[str | None, int] = defaultdict(int)
+    for balance in balances:
+        deposit = balance.lamports_after - (balance.after if balance.mint == WRAPPED_SOL else 0)
+        if receipt.tokens[balance.address][0] is not None or deposit <= 0:
+            continue
+        for funder, amount in _funders(receipt, wallet, own, balance.address).items():
+            given = min(amount, deposit)
+            returned = min(given, paid_back[funder]) if funder else 0
+            paid_back[funder] -= returned
+            deposit -= given
+            total[funder] += given - returned
+    return total
+
+
+def _funders(
+    receipt: Receipt, wallet: str, own: Container[str | None], address: str
+) -> dict[str | None, int]:
+    """Return {who: lamports} that others sent to an account.
+
+    The first key, None, has the lamports that were already there.
+    """
+    funded: dict[str | None, int] = defaultdict(int, {None: receipt.lamports(address)[0]})
+    for one in receipt.operations:
+        if one.name not in ("transfer", "create") or one.target != address:
+            continue
+        if one.source not in own and one.source != wallet:
+            funded[one.source] += one.amount
+    return funded
+
+
+def find_main_mint(
+    receipt: Receipt, own: Set[str], changes: Iterable[tuple[str, int, int]]
+) -> str | None:
+    """Return the only mint that changed or, in an exchange, the only one that increased.
+
+    Shares and position NFTs minted or burned for `own` accounts don't count. `changes` is ((mint,
+    raw change, decimals), ...).
+    """
+    shares = {
+        _mint_of(receipt, o)
+        for o in receipt.operations
+        if (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
+    }
+    moved = [(m, change) for m, change, _ in changes if m not in shares]
+    risen = [m for m, change in moved if change > 0]
+    if len(moved) == 1:
+        return moved[0][0]
+    return risen[0] if len(moved) == 2 and len(risen) == 1 else None
+
+
+def _mint_of(receipt: Receipt, operation: Operation) -> str | None:
+    sides = receipt.tokens.get(operation.target or operation.source or "", (None, None))
+    return operation.mint or next((side.mint for side in sides if side), None)
+
 
 # ---- moves ---------------------------------------------------------------------------------------
 # Programs whose lamport movements are all read. Others may change balances invisibly.
@@ -714,3 +988,472 @@ def _list_lamports(flows: Flows) -> Iterator[Row]:
             yield address, WRAPPED_SOL, 0, kept
         elif after < before and receipt.signers.isdisjoint(flows.owners(address)):
             yield address, WRAPPED_SOL, before, after
+
+
+# ---- what passed through the venue ---------------------------------------------------------------
+class Change(NamedTuple):
+    """The change of a token's balance in signed raw units."""
+
+    mint: str
+    raw: int
+    decimals: int
+
+
+def list_venue_changes(
+    whole: Iterable[Sequence[Any]], beside: Iterable[Sequence[Any]]
+) -> list[Change]:
+    """Return a transaction's changes minus those outside its venue, without zeros.
+
+    Rows are (mint, raw change as a number or text, decimals). A token that was bought and sent on
+    is only in `beside`, although it passed through the venue.
+    """
+    raws: dict[str, int] = {}
+    places: dict[str, int] = {}
+    for sign, rows in ((1, whole), (-1, beside)):
+        for mint, raw, decimals in rows:
+            raws[mint] = raws.get(mint, 0) + sign * int(raw)
+            places.setdefault(mint, decimals)
+    return [Change(mint, raw, places[mint]) for mint, raw in raws.items() if raw]
+
+
+# ---- what others paid into the pools -------------------------------------------------------------
+# If an account receives less than this percentage of the amounts inside, it collects a fee and
+# isn't a pool.
+MIN_POOL_PERCENT = 5
+
+Key = tuple[str, str]
+
+
+class Feeding:
+    """The amounts that foreign accounts gave and took, by (mint, account). Lamports are under
+    wrapped SOL.
+
+    `gave` are the amounts given inside the trade, minus other foreign accounts' payments there.
+    `took` are the gains inside the trade, including the wallet's payments. `from_wallet` are the
+    wallet's payments anywhere, minus refunds outside the trade.
+    """
+
+    def __init__(self, flows: Flows) -> None:
+        self.flows = flows
+        self.gave: dict[Key, int] = defaultdict(int)
+        self.took: dict[Key, int] = defaultdict(int)
+        self.from_wallet: dict[Key, int] = defaultdict(int)
+        self.outside: list[Move] = []
+        self.spent: set[str] = set()
+        self._spenders = flows.receipt.signers | {flows.effect.wallet}
+        for move in flows.moves:
+            if move.call in flows.trading:
+                self._add_inside(move)
+            else:
+                self._add_outside(move)
+
+    def _add_inside(self, move: Move) -> None:
+        own, mint = self.flows.own, move.mint
+        if move.source and move.source not in own:
+            self.gave[mint, move.source] += move.amount
+            self.took[mint, move.source] -= move.amount
+        if move.target and move.target not in own:
+            self.took[mint, move.target] += move.amount
+            side = self.from_wallet if move.source in own else self.gave
+            side[mint, move.target] += move.amount if move.source in own else -move.amount
+
+    def _add_outside(self, move: Move) -> None:
+        own = self.flows.own
+        if move.target and move.target not in own:
+            if move.source in own or (move.source is None and self._opens(move.target)):
+                # A token launch mints its supply.
+                self.from_wallet[move.mint, move.target] += move.amount
+            else:
+                self.outside.append(move)
+        elif move.source and move.source not in own:
+            self.from_wallet[move.mint, move.source] -= move.amount
+
+    def shares_fed(self) -> Iterator[tuple[int, int]]:
+        """Yield (the givers' loss, the amount they gave) for each mint that others may have fed."""
+        fed: Counter[str] = Counter()
+        for (mint, account), gave in self.gave.items():
+            # Makers and takers sign, because they pay with their own funds.
+            if gave > 0 and account in self._filled and not self._signs(account):
+                fed[mint] += max(0, gave - self._lost(mint, account))
+        if self.flows.unshown_in > 0:
+            fed[WRAPPED_SOL] += self._unshown_fed()
+        for mint, amount in fed.items():
+            if amount:
+                paid = self._paid(mint)
+                yield paid - amount, paid
+
+    @cached_property
+    def _filled(self) -> set[str | None]:
+        """Return the accounts that received something, or from which the wallet received something,
+        outside the trade.
+        """
+        filled = {move.target for move in self.outside}
+        filled |= {account for (_, account), amount in self.from_wallet.items() if amount < 0}
+        return filled | {account for account, amount in self.flows.unshown.items() if amount > 0}
+
+    def _paid(self, mint: str) -> int:
+        """Return the wallet's gain, or else the amount it received, or else the flows from pool to
+        pool.
+        """
+        got, given = self.flows.got(mint), self.flows.given(mint)
+        if mint == WRAPPED_SOL:
+            got += max(0, self.flows.unshown_in)
+        if not got:
+            return sum(max(0, gave) for (of, _), gave in self.gave.items() if of == mint)
+        return got - given if got > given else got
+
+    def _signs(self, account: str) -> bool:
+        owners = (account, self.opened_for.get(account), *self.flows.owners(account))
+        return any(owner in self.flows.receipt.signers for owner in owners)
+
+    @cached_property
+    def opened_for(self) -> dict[str | None, str | None]:
+        """Return the owners of token accounts opened here. Some of these accounts aren't in a token
+        balance.
+        """
+        names = ("initialize", "associate")
+        return {o.target: o.authority for o in self.flows.receipt.operations if o.name in names}
+
+    def _lost(self, mint: str, account: str) -> int:
+        """Return the amount an account lost, without counting the wallet's payments into it."""
+        receipt = self.flows.receipt
+        if mint == WRAPPED_SOL:
+            before, after = receipt.lamports(account)
+        else:
+            sides = receipt.tokens.get(account, (None, None))
+            before, after = (one.amount if one and one.mint == mint else 0 for one in sides)
+        return before - after + self.from_wallet.get((mint, account), 0)
+
+    def _unshown_fed(self) -> int:
+        """Return the lamports that programs moved to the wallet without costing a pool anything."""
+        needed = self.flows.unshown_explained() - self.flows.unshown_returned()
+        paid = 0
+        for account in self._payers():
+            gave = min(-self.flows.unshown[account], needed)
+            shown = max(0, self.gave.get((WRAPPED_SOL, account), 0))
+            paid += max(0, min(gave, self._lost(WRAPPED_SOL, account) - shown))
+        return max(0, needed - paid)
+
+    def _payers(self) -> list[str]:
+        """Return the accounts that may have paid the wallet without a visible instruction."""
+        called = (self.flows.calls[place].body.named for place in self.flows.trading)
+        named = self.flows.partners.union(*called)
+        return [
+            account
+            for account in named - self.flows.own
+            if self.flows.unshown.get(account, 0) < 0
+            and (
+                account not in self._foreign_held
+                or self._share_taken(account) * 100 >= MIN_POOL_PERCENT
+            )
+        ]
+
+    @cached_property
+    def _foreign_held(self) -> set[str]:
+        """Return the accounts that an unknown program could change outside the trade."""
+        flows = self.flows
+        return {
+            account
+            for placed in flows.placed
+            if placed.call not in flows.trading
+            and not is_read(placed.instruction)
+            and not flows.programs.family(placed.instruction.program)
+            for account in placed.instruction.accounts
+        }
+
+    def _share_taken(self, account: str) -> float:
+        """Return the largest share of anything inside that went to this account, its token
+        accounts, or its owner's other accounts.
+        """
+        people = {account, *self.flows.owners(account)}
+        mine: Counter[str] = Counter()
+        for (mint, who), took in self.took.items():
+            if took > 0 and people & {who, *self.flows.owners(who)}:
+                mine[mint] += took
+        return max((took / self._all_taken[mint] for mint, took in mine.items()), default=0)
+
+    @cached_property
+    def _all_taken(self) -> Counter[str]:
+        totals: Counter[str] = Counter()
+        for (mint, _), took in self.took.items():
+            totals[mint] += max(0, took)
+        for mint in totals:
+            totals[mint] += self.flows.got(mint)
+        return totals
+
+    def paid_along(self, mint: str) -> int:
+        """Return how much of the mint that the wallet gave was paid by others into its calls or its
+        pools.
+        """
+        given, got = self.flows.given(mint), self.flows.got(mint)
+        if given <= got:
+            return 0
+        lost = any(took < 0 and of == mint for (of, _), took in self.took.items())
+        return (self._given_along(mint) if lost else 0) + self._poured(mint)
+
+    def _given_along(self, mint: str) -> int:
+        """Return the amount given inside by signers, by accounts that let the wallet spend, and by
+        accounts that got nothing in return.
+
+        Rent doesn't count, because it isn't part of a price.
+        """
+        paid: Counter[str] = Counter()
+        for move in self.flows.moves:
+            if move.call not in self.flows.trading or move.mint != mint:
+                continue
+            if move.source and move.source not in self.flows.own:
+                paid[move.source] += 0 if move.target in TIP_ACCOUNTS else move.amount
+                if self._signs(move.source) or move.authority in self._spenders:
+                    self.spent.add(move.source)
+            if move.target:
+                paid[move.target] -= move.amount
+                paid[move.source or ""] -= self._rent(move)
+        total = self._all_taken[mint]
+        return sum(
+            amount
+            for account, amount in paid.items()
+            if amount > 0
+            and (account in self.spent or 2 * self._share_taken(account) * total < amount)
+        )
+
+    def _rent(self, move: Move) -> int:
+        """Return the part of the lamports paid into an account opened here that is its rent."""
+        if move.mint != WRAPPED_SOL or not (move.opens or self._opens(move.target)):
+            return 0
+        side = self.flows.receipt.tokens.get(move.target or "", (None, None))[1]
+        wrapped = side.amount if side and side.mint == WRAPPED_SOL else 0
+        after = self.flows.receipt.lamports(move.target or "")[1]
+        return min(move.amount, max(0, after - wrapped))
+
+    def _opens(self, account: str | None) -> bool:
+        sides = self.flows.receipt.tokens.get(account or "")
+        return sides is not None and sides[0] is None
+
+    def _poured(self, mint: str) -> int:
+        """Return the plain transfers to accounts that received what the wallet gave, and the
+        lamports put there by an unknown program.
+        """
+        poured = [
+            m
+            for m in self.outside
+            if m.mint == mint and self._is_pool(mint, m.target) and not m.opens
+        ]
+        amount = 0
+        if poured:
+            plain = Counter((m.source, m.target, m.amount) for m in poured)
+            plain -= _count_traded(self.flows)
+            amount = sum(count * one for (_, _, one), count in plain.items())
+        if mint != WRAPPED_SOL:
+            return amount
+        gains = {a: n for a, n in self.flows.unshown.items() if n > 0 and self._is_pool(mint, a)}
+        return (
+            amount + sum(gains[a] for a in gains.keys() & self._foreign_held) if gains else amount
+        )
+
+    def _is_pool(self, mint: str, account: str | None) -> bool:
+        took = self.took.get((mint, account or ""), 0)
+        return took > 0 and took * 100 >= MIN_POOL_PERCENT * self._all_taken[mint]
+
+
+def _count_traded(flows: Flows) -> Counter[tuple[str | None, str | None, int]]:
+    """Return transfers made by known calls."""
+    found: Counter[tuple[str | None, str | None, int]] = Counter()
+
+    def walk(one: Instruction, known: bool) -> None:
+        known = known or bool(flows.programs.family(one.program))
+        if known and one.operation:
+            found[one.operation.source, one.operation.target, one.operation.amount] += 1
+        for inner in one.inner:
+            walk(inner, known)
+
+    for top in flows.receipt.instructions:
+        walk(top, False)
+    return found
+
+
+# ---- what explains a trade's value ---------------------------------------------------------------
+# The minimum explained percentage of what was received, and of what was given.
+MIN_EXPLAINED_PERCENT = 95
+
+
+@dataclass(frozen=True)
+class Split:
+    """The part of a trade outside its venue, as the signed amounts `beside_sol` and
+    `beside_tokens`.
+
+    `signed` means that an account in `counterparties` belongs to a signer. `fed` means that others
+    paid into the trade or its pools. The other fields are as in an Entry.
+    """
+
+    beside_sol: int = 0
+    beside_tokens: tuple[tuple[str, int, int], ...] = ()
+    explained_percent: int | None = None
+    counterparties: tuple[str, ...] = ()
+    signed: bool = False
+    fed: bool = False
+    market: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def explained(self) -> bool:
+        return not self.fed and (self.explained_percent or 0) >= MIN_EXPLAINED_PERCENT
+
+
+def split_trade(
+    flows: Flows,
+    changes: Iterable[tuple[str, int, int]],
+    sol: str,
+    residues: Iterable[str] = (),
+    explain_feeding: bool = True,
+) -> Split:
+    """Split a trade.
+
+    `changes` excludes those outside the venue. `sol` is "got", "both" or "" (only sent).
+    """
+    legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
+    beside = flows.beside.copy()
+    shares = [_explain_token(flows, mint, change) for mint, change in legs]
+    rest = flows.unshown_in - flows.unshown_explained()
+    if sol:
+        shares.append(_explain_sol(flows, sol))
+    shares += [_explain_payers(flows, mint) for mint in (*dict(legs), WRAPPED_SOL)]
+    fed_percent, fed = _explain_feeding(flows, dict(legs)) if explain_feeding else (100, False)
+    percent = min(fed_percent, *(_percent(*share) for share in shares))
+    whole = percent >= MIN_EXPLAINED_PERCENT and not fed
+    if whole or not sol:
+        beside[WRAPPED_SOL] += rest
+    if whole:
+        for mint, change in legs:
+            explained, _ = _explain_token(flows, mint, change)
+            beside[mint] += max(0, change - explained) if change > 0 else 0
+    got = [mint for mint, change in legs if change > 0] + ([WRAPPED_SOL] if sol else [])
+    others = flows.counterparties(got)
+    signed = _any_signed(flows, others)
+    return Split(beside[WRAPPED_SOL], token_rows(flows, beside), percent, others, signed, fed)
+
+
+def split_fill(flows: Flows) -> Split:
+    """Split an order's fill. Everything received must come from known calls."""
+    risen = [row for row in venue_tokens(flows) if row[1] > 0]
+    if risen:
+        return split_trade(flows, risen, "", explain_feeding=False)
+    beside = flows.beside
+    if any(amount > 0 for amount in beside.values()):
+        # Everything arrived by other instructions, so none of the price is explained.
+        return Split(beside[WRAPPED_SOL], token_rows(flows, beside), 0)
+    if flows.effect.sol + flows.effect.fee > 0:
+        return split_trade(flows, (), "got", explain_feeding=False)
+    return Split()
+
+
+def add_market(split: Split, flows: Flows) -> Split:
+    """Add to a fill's split the amounts that swap calls paid and took.
+
+    `flows` covers everyone on its side.
+    """
+    if not flows.choose_trading():
+        return split
+    net: Amounts = Counter()
+    for call in flows.calls:
+        net.update(call.net)
+    net[WRAPPED_SOL] += flows.unshown_explained()
+    percent, fed = _explain_feeding(flows, net)
+    # Transfers from the wallet's own side straight to an account in the trade count as feeding,
+    # too.
+    if fed or any(who in flows.partners for (_, who), paid in flows.went.items() if paid):
+        return replace(split, explained_percent=percent, fed=True)
+    return replace(split, market=tuple(sorted((m, n) for m, n in net.items() if n)))
+
+
+def split_unpriced(flows: Flows) -> Split:
+    """Split a trade that can be interpreted in more than one way, so none of it is explained."""
+    beside = flows.beside
+    return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
+
+
+def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:
+    """Return ((mint, raw change, decimals), ...) without changes outside the venue."""
+    beside = token_rows(flows, flows.beside)
+    return tuple(sorted(list_venue_changes(flows.effect.tokens, beside)))
+
+
+def token_rows(flows: Flows, amounts: Amounts) -> tuple[tuple[str, int, int], ...]:
+    """Return rows sorted by mint, without zeros and SOL."""
+    told = flows.receipt.tokens.values()
+    decimals = {side.mint: side.decimals for sides in told for side in sides if side}
+    return tuple(
+        (mint, amount, decimals.get(mint, 0))
+        for mint, amount in sorted(amounts.items())
+        if amount and mint != WRAPPED_SOL
+    )
+
+
+def _explain_token(flows: Flows, mint: str, change: int) -> tuple[int, int]:
+    """Return (raw units that moved inside the trade, raw units by which balances changed)."""
+    moved = flows.got(mint) - flows.given(mint)
+    return (moved, change) if change > 0 else (-moved, -change)
+
+
+def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
+    """Return (lamports received from the venue, lamports received)."""
+    shown = flows.got(WRAPPED_SOL) - (flows.given(WRAPPED_SOL) if sol == "got" else 0)
+    explained = flows.unshown_explained()
+    unshown = flows.unshown_in if flows.unshown_foreign() else explained
+    return shown + explained, shown + unshown
+
+
+def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
+    """Return (the amount that the wallet gave, the amount that everyone gave).
+
+    Others' purchases have no price.
+    """
+    given = flows.given(mint)
+    return (given, given + flows.paid_by_others(mint)) if given else (1, 1)
+
+
+def _explain_feeding(flows: Flows, legs: Iterable[str]) -> tuple[int, bool]:
+    """Return (percentage not paid by third parties, whether a third party paid).
+
+    Any gift of a token that the wallet gives counts. Pools may gain a little from others.
+    """
+    if flows.whole:
+        return 100, False
+    feeding = Feeding(flows)
+    paid = {mint: feeding.paid_along(mint) for mint in {*legs, WRAPPED_SOL}}
+    shares = list(feeding.shares_fed())
+    shares += [(flows.given(mint), flows.given(mint) + more) for mint, more in paid.items() if more]
+    percent = min((_percent(*share) for share in shares if share[1]), default=100)
+    return percent, any(paid.values()) or percent < MIN_EXPLAINED_PERCENT
+
+
+def _percent(explained: int, total: int) -> int:
+    return max(0, min(100, explained * 100 // total)) if total > 0 else 0
+
+
+def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
+    signers = flows.receipt.signers - {flows.effect.wallet}
+    return any(signers & {account, *flows.owners(account)} for account in accounts)
+
+
+def is_fee_income(flows: Flows) -> bool:
+    """Return whether the trade paid a fee to a wallet that neither signed nor gave anything, and
+    paid more to others.
+    """
+    effect = flows.effect
+    gains = {mint: change for mint, change, _ in effect.tokens}
+    gains[WRAPPED_SOL] = effect.sol + effect.fee
+    arrived = any(call.delivered for call in flows.calls) or flows.unshown_in > 0
+    if effect.wallet in flows.receipt.signers or not arrived or min(gains.values()) < 0:
+        return False
+    risen = [(mint, gain) for mint, gain in gains.items() if gain]
+    return bool(risen) and all(2 * gain < _all_gains(flows, mint) for mint, gain in risen)
+
+
+def _all_gains(flows: Flows, mint: str) -> int:
+    if mint == WRAPPED_SOL:
+        sides = flows.receipt.balances.values()
+        return sum(max(0, after - before) for before, after in sides)
+    return sum(
+        max(0, after.amount - (before.amount if before else 0))
+        for before, after in flows.receipt.tokens.values()
+        if after and after.mint == mint
+    )

@@ -12,11 +12,10 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
 
-from chain.base58 import b58decode, b58encode
+from chain.addresses import WRAPPED_SOL, b58decode, b58encode
 from chain.reading.flows import Flows
-from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import Programs
-from chain.reading.receipts import MAX_LAMPORTS, U64, Instruction, Receipt
+from chain.reading.receipts import MAX_LAMPORTS, U64, Instruction, Receipt, read_u64
 
 ONE = 10_000
 MAX_ERROR_BPS = 20
@@ -278,10 +277,6 @@ def _read_fills(
 
 
 # ---- venues --------------------------------------------------------------------------------------
-def _u64(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 8], "little")
-
-
 # The cache holds the wallets and mints of recent trades.
 _read_address = lru_cache(4096)(b58decode)
 
@@ -291,8 +286,8 @@ def _read_curve(hop: _Hop, mint: str, venue: str) -> _Fill | str:
     data = hop.find_event(TRADE_EVENT)[16:]
     if len(data) < 121 or data[:32] != _read_address(mint):
         return "no_event"
-    lamports, raw, is_buy = _u64(data, 32), _u64(data, 40), bool(data[48])
-    after = State(*(_u64(data, at) for at in (89, 97, 105, 113)))
+    lamports, raw, is_buy = read_u64(data, 32), read_u64(data, 40), bool(data[48])
+    after = State(*(read_u64(data, at) for at in (89, 97, 105, 113)))
     if not (lamports and raw and after.sol and after.raw):
         return "quote_not_sol"
     paid, got = (lamports, -raw) if is_buy else (-lamports, raw)
@@ -310,15 +305,15 @@ def _find_curve_fee(data: bytes) -> int:
     """
     if len(data) < 217:
         return OLD_CURVE_FEE_BPS
-    total = _u64(data, 153) + _u64(data, 201)
+    total = read_u64(data, 153) + read_u64(data, 201)
     if len(data) < 254:
         return total
     at = 254 + int.from_bytes(data[250:254], "little") + 1
     if len(data) >= at + 32:
-        total += _u64(data, at)
+        total += read_u64(data, at)
         at += 32
         at += 4 + int.from_bytes(data[at : at + 4], "little") * 34 + 32 + 24
-        total += _u64(data, at) if len(data) >= at + 16 else 0
+        total += read_u64(data, at) if len(data) >= at + 16 else 0
     return total
 
 
@@ -335,10 +330,10 @@ def _read_ends(data: bytes, is_buy: bool) -> _Ends:
         at += 33
         at += 8 if len(data) > at else 0
         at += 4 + int.from_bytes(data[at : at + 4], "little") if len(data) > at else 0
-    cashback = _u64(data, at) if len(data) >= at + 32 else 0
+    cashback = read_u64(data, at) if len(data) >= at + 32 else 0
     at += 32
     virtual = int.from_bytes(data[at : at + 16], "little", signed=True) if len(data) > at else 0
-    holders = _u64(data, at + 25) if len(data) >= at + 41 else 0
+    holders = read_u64(data, at + 25) if len(data) >= at + 41 else 0
     return _Ends(cashback + holders, virtual)
 
 
@@ -355,12 +350,12 @@ def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill 
         return "no_event"
     pool = b58encode(data[112:144])
     raw, base, vault, quote, fee_lp, lp, fee = (
-        _u64(data, at) for at in (8, 40, 48, 56, 64, 72, 80)
+        read_u64(data, at) for at in (8, 40, 48, 56, 64, 72, 80)
     )
     if not _is_priced_in_sol(receipt, pool, mint, vault):
         return "quote_not_sol"
     ends = _read_ends(data, is_buy)
-    fees = fee_lp + fee + _u64(data, 336) + ends.fees
+    fees = fee_lp + fee + read_u64(data, 336) + ends.fees
     before = State(vault + ends.virtual, base, vault, base)
     paid, got = (quote + lp, -raw) if is_buy else (lp - quote, raw)
     after = State(before.sol + paid, base + got, vault + paid, base + got)
@@ -388,9 +383,9 @@ def _read_launchlab(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill
     if {side.mint for side in sides if side} != {mint, WRAPPED_SOL}:
         return "quote_not_sol"
     total, base, quote, sold, paid, sold_after, paid_after, given, got = (
-        _u64(data, 32 + 8 * place) for place in range(9)
+        read_u64(data, 32 + 8 * place) for place in range(9)
     )
-    fees = sum(_u64(data, 104 + 8 * place) for place in range(4))
+    fees = sum(read_u64(data, 104 + 8 * place) for place in range(4))
     is_buy = data[136] == 0
     whole = given if is_buy else got + fees
     bps = (fees * ONE + whole // 2) // max(1, whole)

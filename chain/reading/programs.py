@@ -1,19 +1,19 @@
 """Known programs, which determine a receipt's kind, and accounts that receive tips.
 
-`programs.csv` and `tip_accounts.csv` are read once, at import. docs/programs.md explains how to add
-rows. If a program is missing, its receipts aren't guessed: they are `other` with the flag
-`unrecognised_program`.
+Pure: `programs.csv` and `tip_accounts.csv` are read once, at import. docs/programs.md explains how
+to add rows. A receipt with a missing program becomes `other` with the `unrecognised_program` flag,
+never a guess.
 """
 
 import csv
-from collections.abc import Iterable, Mapping
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from chain.base58 import is_base58
-from chain.reading.added import AddedRows
+from chain.addresses import NATIVE, SYSVARS, WRAPPED_SOL, is_base58
 
 FAMILIES = ("swap", "order", "lending", "liquidity", "stake", "bridge", "nft")
 FOLDER = Path(__file__).parent
@@ -22,12 +22,50 @@ MAX_NAME, MAX_SOURCE = 60, 300
 MARKER_NAME, MARKER_SOURCE = "(configured swap program)", "EXTRA_SWAP_PROGRAMS"
 
 
+# ---- rows that an operator adds to a built-in table ----------------------------------------------
+class BadTable(ValueError):
+    """An operator's file is invalid. The message names file, line, field and allowed values."""
+
+
+class AddedRows:
+    """The rows of an operator's file below its header, as stripped cells.
+
+    Iterating raises BadTable for a wrong header, a wrong number of cells or an open quote.
+    """
+
+    def __init__(self, file: str, columns: Sequence[str], text: str) -> None:
+        self._file, self._columns = file, list(columns)
+        self._reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        rows = filter(None, self._reader)
+        try:
+            if [cell.strip() for cell in next(rows, self._columns)] != self._columns:
+                raise self.refuse("header", f"must be {','.join(self._columns)}")
+            for cells in rows:
+                self._check_count(cells)
+                yield [cell.strip() for cell in cells]
+        except csv.Error:
+            raise self.refuse("quotes", "a quoted cell must be closed") from None
+
+    def _check_count(self, cells: Sequence[str]) -> None:
+        count = len(self._columns)
+        if len(cells) != count:
+            wanted = f"must be {count} ({','.join(self._columns)}), not {len(cells)}"
+            raise self.refuse("columns", f"{wanted}; put a cell that contains a comma in quotes")
+
+    def refuse(self, field: str, allowed: str) -> BadTable:
+        """Return the error about a field of the current row."""
+        return BadTable(f"DATA_DIR/{self._file}, line {self._reader.line_num}, {field}: {allowed}")
+
+
+# ---- programs ------------------------------------------------------------------------------------
 class Program(NamedTuple):
     """A known program.
 
-    If `family` is "", only the name is used, and the program's calls decide. `date` is when its
-    source was read, or "" for the operator's own rows. `pool` means that it serves swaps and
-    liquidity under one id and mints or burns shares, so the effect decides.
+    `family` is "" if only its name is used and its calls decide. `date`: when its source was read,
+    "" for the operator's own rows. `pool`: it serves swaps and liquidity under one ID, and mints or
+    burns shares, so the effect decides.
     """
 
     id: str
@@ -40,10 +78,10 @@ class Program(NamedTuple):
 
 @dataclass(frozen=True)
 class Programs:
-    """The table of programs: built-in ones, those added by the operator, and markers, which make a
-    whole transaction a trade (EXTRA_SWAP_PROGRAMS).
+    """The table of programs: built in, added by the operator, and markers, which make a whole
+    transaction a trade (EXTRA_SWAP_PROGRAMS).
 
-    Its repr is the same in every process and identifies the rules with which entries were read.
+    Its repr is the same in every process; it identifies the rules that entries were read with.
     """
 
     rows: tuple[Program, ...]
@@ -65,14 +103,13 @@ class Programs:
 
 
 def table(extra_swap_programs: Iterable[str] = (), added: str = "") -> Programs:
-    """Return the table. Raises BadTable if a row is invalid.
-
-    `added` is the text of DATA_DIR/programs.csv.
+    """Return the table. `added`: text of DATA_DIR/programs.csv. Raises BadTable if a row is
+    invalid.
     """
     return _make_table(frozenset(extra_swap_programs), added)
 
 
-# A process has only one table. Tests use several.
+# A process has one table; only tests use several.
 @lru_cache(maxsize=8)
 def _make_table(markers: frozenset[str], added: str) -> Programs:
     built_in = {one.id: one for one in BUILT_IN}
@@ -121,13 +158,25 @@ def _check_family(rows: AddedRows, one: Program, before: Program | None) -> None
         raise rows.refuse("family", f"{known}: the file can only add programs, not change them")
 
 
-def _read(name: str) -> list[dict[str, str]]:
+def read_table(name: str) -> list[dict[str, str]]:
     with open(FOLDER / name, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
 
 
 BUILT_IN = tuple(
     Program(row["id"], row["name"], row["family"], row["source"], row["date"], row["pool"] == "yes")
-    for row in _read("programs.csv")
+    for row in read_table("programs.csv")
 )
-TIP_ACCOUNTS = frozenset(row["address"] for row in _read("tip_accounts.csv"))
+TIP_ACCOUNTS = frozenset(row["address"] for row in read_table("tip_accounts.csv"))
+
+
+def is_nobodys(address: str, programs: Programs | None = None) -> bool:
+    """Return whether this is a program, a sysvar or wrapped SOL. `programs` is this instance's
+    table.
+    """
+    return (
+        address in NATIVE
+        or address in SYSVARS
+        or address == WRAPPED_SOL
+        or address in (programs or table()).names
+    )

@@ -12,12 +12,19 @@ from typing import NamedTuple
 
 import storage
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import NOTHING, Sums, add_up, list_signs
-from chain.ledger.views import ALL_HISTORY, HOUR_MS, HOUR_SECONDS
+from chain.ledger.totals import (
+    ALL_HISTORY,
+    HOUR_MS,
+    HOUR_SECONDS,
+    NOTHING,
+    Sums,
+    add_up,
+    list_signs,
+)
 from chain.reading.currencies import CURRENCIES
 from chain.stored.attachments import Source, read_totals, write_last
-from chain.stored.summary import read_coverage
-from chain.stored.tables import StandingTotal
+from chain.stored.derived import read_coverage
+from chain.stored.tables import SHOWN, StandingRow, StandingTotal
 from models import Bot
 from storage import Rows
 
@@ -106,46 +113,6 @@ def list_boards() -> list[Board]:
         for record in (FORWARD, ALL)
         for seconds in WINDOWS.values()
     ]
-
-
-class StandingRow(NamedTuple):
-    """A row of `standing_total`, with the bot's id as `bot`."""
-
-    bot: int
-    record: str
-    money: str
-    seconds: int
-    ends: int
-    result_tier: int
-    return_tier: int
-    count_tier: int
-    worst_case: int
-    return_points: int
-    win_points: int
-    realized: int
-    cost: int
-    proceeds: int
-    volume: int
-    trades: int
-    matched: int
-    partial: int
-    unmatched: int
-    winning: int
-    cost_left: int
-    open_cost: int
-    flat_pairs: int
-    ended: int
-    ended_won: int
-    held: int
-    held_sold: int
-    held_won: int
-
-    @property
-    def sums(self) -> Sums:
-        return Sums(**{name: getattr(self, name) for name in SHOWN})
-
-
-SHOWN = tuple(name for name in StandingRow._fields if name in Sums._fields)
 
 
 class Ranked(NamedTuple):

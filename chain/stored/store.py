@@ -8,7 +8,6 @@ import functools
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain as concatenate
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
@@ -18,7 +17,7 @@ from chain.ledger.coverage import BalanceChain, Progress, decide_state, order_en
 from chain.ledger.inventory import Opening
 from chain.ledger.ledger import Ledger
 from chain.ledger.sales import Booked
-from chain.ledger.views import Key, Spans
+from chain.ledger.totals import Key, Spans
 from chain.reading.currencies import Currency
 from chain.reading.entries import READING, Entry
 from chain.reading.kinds import TRADES
@@ -33,10 +32,10 @@ from chain.stored.attachments import (
     read_spans,
     replace_holdings,
 )
-from chain.stored.derived import Pending, replace_rows
-from chain.stored.standings import forget_standings_of
-from chain.stored.summary import (
+from chain.stored.derived import (
+    Pending,
     read_coverage,
+    replace_rows,
     show_average,
     show_positions,
     show_reconciliation,
@@ -44,6 +43,7 @@ from chain.stored.summary import (
     show_stablecoins,
     show_time,
 )
+from chain.stored.standings import forget_standings_of
 from chain.stored.trades import (
     Row,
     complete_row,
@@ -55,11 +55,7 @@ from chain.stored.trades import (
     to_json,
 )
 from models import Wallet
-from storage import Rows
-from storage.arrivals import store_arrival
-
-# The number of slots that a rebuild reads, books and compares at a time. They fit the CPU cache.
-SLOTS_AT_ONCE = 32
+from storage import Rows, store_arrival
 
 FollowUp = Callable[[Wallet, set[str], int], None]
 
@@ -208,29 +204,18 @@ def _extends(ledger: Ledger, new: Iterable[Entry]) -> bool:
 
 
 def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
-    """Apply and compare some slots at a time, so that a long history isn't held in memory."""
-    digests = read_digests(wallet.id)
+    """Apply all entries. Keep only rows that differ from the stored ones."""
+    stored = read_digests(wallet.id)
     shared = read_shared(storage.read_rows, wallet.id, pending.siblings)
     pending.unchecked = set(shared)
     entries = mark_entries(list_entries(wallet.id), pending.siblings, shared)
-    slots = (list(group) for _, group in groupby(entries, key=attrgetter("slot")))
-    for part in storage.in_parts(slots, SLOTS_AT_ONCE):
-        made = list(pending.book_all(concatenate.from_iterable(part)))
-        stored = {one: digest for _, one, digest in digests.take(part[-1][0].slot)}
-        for _, place, booked in made:
-            columns = derive_columns(wallet.address, place, booked)
-            digest, signature = digest_columns(columns), columns["signature"]
-            if stored.pop(signature, None) != digest:
-                pending.rows[signature] = complete_row(wallet, columns, digest)
-        _drop(stored, pending)
-    _drop((one for _, one, _ in digests.take()), pending)
+    for _, place, made in pending.book_all(entries):
+        columns = derive_columns(wallet.address, place, made)
+        digest, signature = digest_columns(columns), columns["signature"]
+        if stored.pop(signature, None) != digest:
+            pending.rows[signature] = complete_row(wallet, columns, digest)
+    pending.rows |= dict.fromkeys(stored)
     pending.derived.settle(wallet.id, pending.ledger)
-
-
-def _drop(signatures: Iterable[str], pending: PendingLedger) -> None:
-    """Mark stored trades for deletion unless they have, or will get, a row for the right slot."""
-    for signature in signatures:
-        pending.rows.setdefault(signature, None)
 
 
 # Plain SQL for speed: this runs on every ledger rebuild and every poll. `{wallet}` is its id, or a

@@ -2,7 +2,7 @@
 wallets and trades.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from peewee import (
     SQL,
@@ -15,6 +15,7 @@ from peewee import (
 )
 
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
+from chain.ledger.totals import Sums
 from models import Attachment, Base, Bot, Trade, Wallet, WalletSignature
 from storage.rows import Exact, Moment, Part, Stored, Whole, make_object, make_shape
 
@@ -46,14 +47,6 @@ class Results(Stored):
     carriedLots: int
 
 
-class Position(Stored):
-    mint: str
-    amountRaw: Whole
-    decimals: int
-    costLamports: Whole | None
-    unknownBasisRaw: Whole
-
-
 COVERAGE = make_shape(
     make_object(
         **dict.fromkeys(("observedFrom", "observedTo", "checkedAt"), Moment | None),
@@ -80,9 +73,12 @@ STABLECOIN_RESULTS: Any = make_object(
     reconciliation=_make_books("Raw") | None,
     positions=list[make_object(mint=str)],  # type: ignore[misc]
 )
+POSITION: Any = make_object(
+    mint=str, amountRaw=Whole, decimals=int, costLamports=Whole | None, unknownBasisRaw=Whole
+)
 WALLET_PARTS = {
     "results": Part(Results),
-    "positions": Part(list[Position]),
+    "positions": Part(list[POSITION]),
     "reconciliation": Part(_make_books("Lamports")),
     "average_cost": Part(make_object(realizedLamports=Whole, matchedSells=int)),
     "by_stablecoin": Part(dict[str, STABLECOIN_RESULTS]),
@@ -132,66 +128,34 @@ class TradeMint(Base):
     class Meta:
         indexes = (
             (("mint", "slot", "place", "trade", "side"), False),
+            (("mint", "side", "wallet"), False),
             (("wallet", "mint", "slot", "place", "trade"), False),
             (("mint", "trade"), False),
             (("wallet", "mint", "trade"), False),
         )
 
 
-class TokenTrader(Base):
-    """A wallet that bought or sold a token: the distinct sides of TradeMint. Derived."""
-
-    mint = TextField()
-    side = TextField()
-    wallet = ForeignKeyField(Wallet)
-
-    class Meta:
-        primary_key = CompositeKey("mint", "side", "wallet")
-
-
 class RunningTotal(Base):
-    """A wallet's ledger.sums.Sums at the end of each hour that changed them. Derived.
+    """A wallet's ledger.totals.Sums at the end of each hour that changed them. Derived.
 
     `money` is a stablecoin's mint, or empty for SOL. `view` is an attachment's id, or 0 for all
     history. `hour` is counted from 1970. It is the hour of the latest block time so far, so it
     never decreases.
+    `high`: the peak of `realized` by hour so far (at least 0); `drawdown`: the largest drop from a
+    peak.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
     money = TextField()
     view = BigIntegerField()
     hour = IntegerField()
-    realized = BigIntegerField(default=0)
-    cost = BigIntegerField(default=0)
-    proceeds = BigIntegerField(default=0)
-    volume = BigIntegerField(default=0)
-    trades = IntegerField(default=0)
-    matched = IntegerField(default=0)
-    partial = IntegerField(default=0)
-    unmatched = IntegerField(default=0)
-    winning = IntegerField(default=0)
-    failed = IntegerField(default=0)
-    failed_cost = BigIntegerField(default=0)
-    overhead = BigIntegerField(default=0)
-    cost_left = BigIntegerField(default=0)
-    cost_left_receipts = IntegerField(default=0)
-    carried = IntegerField(default=0)
-    fee_lamports = BigIntegerField(default=0)
-    cross_sells = IntegerField(default=0)
-    open_cost = BigIntegerField(default=0)
-    days = IntegerField(default=0)
-    flat_pairs = IntegerField(default=0)
-    ended = IntegerField(default=0)
-    ended_won = IntegerField(default=0)
-    held = IntegerField(default=0)
-    held_sold = IntegerField(default=0)
-    held_won = IntegerField(default=0)
-    # The peak of `realized` by hour so far (at least 0), and the largest drop from it.
-    high = BigIntegerField(default=0)
-    drawdown = BigIntegerField(default=0)
 
     class Meta:
         primary_key = CompositeKey("wallet", "money", "view", "hour")
+
+
+for name in (*Sums._fields, "high", "drawdown"):
+    RunningTotal._meta.add_field(name, BigIntegerField(default=0))
 
 
 class RiskTotal(Base):
@@ -246,6 +210,46 @@ class DelayTotal(Base):
     delays = TextField()
 
 
+class StandingRow(NamedTuple):
+    """A row of `standing_total`, with the bot's id as `bot`."""
+
+    bot: int
+    record: str
+    money: str
+    seconds: int
+    ends: int
+    result_tier: int
+    return_tier: int
+    count_tier: int
+    worst_case: int
+    return_points: int
+    win_points: int
+    realized: int
+    cost: int
+    proceeds: int
+    volume: int
+    trades: int
+    matched: int
+    partial: int
+    unmatched: int
+    winning: int
+    cost_left: int
+    open_cost: int
+    flat_pairs: int
+    ended: int
+    ended_won: int
+    held: int
+    held_sold: int
+    held_won: int
+
+    @property
+    def sums(self) -> Sums:
+        return Sums(**{name: getattr(self, name) for name in SHOWN})
+
+
+SHOWN = tuple(name for name in StandingRow._fields if name in Sums._fields)
+
+
 class StandingTotal(Base):
     """A bot's activity in a window of `seconds` (0 for all time), which ranking uses. Derived.
 
@@ -259,55 +263,26 @@ class StandingTotal(Base):
     record = TextField()
     money = TextField()
     seconds = IntegerField()
-    ends = BigIntegerField()
-    result_tier = IntegerField()
-    return_tier = IntegerField()
-    count_tier = IntegerField()
-    worst_case = BigIntegerField()
-    return_points = BigIntegerField()
-    win_points = IntegerField()
-    realized = BigIntegerField()
-    cost = BigIntegerField()
-    proceeds = BigIntegerField()
-    volume = BigIntegerField()
-    trades = IntegerField()
-    matched = IntegerField()
-    partial = IntegerField()
-    unmatched = IntegerField()
-    winning = IntegerField()
-    cost_left = BigIntegerField()
-    open_cost = BigIntegerField()
-    flat_pairs = IntegerField()
-    ended = IntegerField()
-    ended_won = IntegerField()
-    held = IntegerField()
-    held_sold = IntegerField()
-    held_won = IntegerField()
 
     class Meta:
         primary_key = CompositeKey("bot", "record", "money", "seconds")
         indexes = ((("record", "money", "seconds", "ends"), False), (("ends",), False))
 
 
+for name in StandingRow._fields[4:]:
+    StandingTotal._meta.add_field(name, BigIntegerField())
 for tier, column in (
-    (StandingTotal.result_tier, StandingTotal.realized),
-    (StandingTotal.result_tier, StandingTotal.worst_case),
-    (StandingTotal.result_tier, StandingTotal.win_points),
-    (StandingTotal.return_tier, StandingTotal.return_points),
-    (StandingTotal.count_tier, StandingTotal.volume),
-    (StandingTotal.count_tier, StandingTotal.trades),
+    ("result_tier", "realized"),
+    ("result_tier", "worst_case"),
+    ("result_tier", "win_points"),
+    ("return_tier", "return_points"),
+    ("count_tier", "volume"),
+    ("count_tier", "trades"),
 ):
-    StandingTotal.add_index(
-        StandingTotal.index(
-            StandingTotal.record,
-            StandingTotal.money,
-            StandingTotal.seconds,
-            tier,
-            column.desc(),
-            StandingTotal.bot,
-            name=f"standing_by_{column.name}",
-        )
-    )
+    board = (StandingTotal.record, StandingTotal.money, StandingTotal.seconds)
+    fields = StandingTotal._meta.fields
+    ranked = (*board, fields[tier], fields[column].desc(), StandingTotal.bot)
+    StandingTotal.add_index(StandingTotal.index(*ranked, name=f"standing_by_{column}"))
 
 IS_NEAR_LIMIT = f"filled >= {NEAR_LIMIT_PERCENT}"
 # Rare rows, which health counts.
@@ -328,6 +303,6 @@ for name, model, columns, rare in (
     model.add_index(model.index(*columns, where=SQL(rare), name=name))
 
 TABLES = (
-    *(Mint, TradeMint, TokenTrader, RunningTotal, RiskTotal, TokenTotal, DelayTotal),
+    *(Mint, TradeMint, RunningTotal, RiskTotal, TokenTotal, DelayTotal),
     StandingTotal,
 )

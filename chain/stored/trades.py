@@ -1,9 +1,11 @@
-"""Derive trade rows from booked entries, compare them by digest, and write those that differ."""
+"""Trade rows: derived from booked entries, compared by digest, and written if they differ. And
+whether a trade verifies a post (docs/verified.md).
+"""
 
 import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -12,12 +14,12 @@ from chain.amounts import show_raw
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE
 from chain.ledger.sales import AGAINST, PAID_ELSEWHERE, UNEXPLAINED, Booked
-from chain.ledger.views import ALL_HISTORY, Key
+from chain.ledger.totals import ALL_HISTORY, Key
 from chain.reading.entries import Entry
-from chain.reading.value import list_venue_changes
-from chain.stored.tables import NUMBER_OF_MINT, Mint, TokenTrader, TradeMint
+from chain.reading.flows import list_venue_changes
+from chain.stored.tables import Mint, TradeMint
 from models import Trade
-from storage import arrivals, in_parts
+from storage import in_parts, store_trade_arrivals
 
 # The kinds that buy, sell or both.
 SIDED = frozenset(("buy", "sell", "swap"))
@@ -40,13 +42,6 @@ class StoredTrade(NamedTuple):
     signature: str
     id: int
     digest: str
-
-
-class Traded(NamedTuple):
-    """A token that a wallet bought or sold."""
-
-    mint: str
-    side: str
 
 
 def trade_uid(address: str, signature: str) -> str:
@@ -157,16 +152,13 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
         ]
         if differing:
             numbers = write_trades(differing, stored)
-            known = [row["signature"] for row in differing if row["signature"] in stored]
-            lost = _delete_mints([numbers[signature] for signature in known])
-            kept = _write_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
-            _forget_traders(wallet_id, lost - kept)
+            _delete_mints([one.id for one in stored.values() if one.signature in numbers])
+            _write_mints(wallet_id, [(numbers[row["signature"]], row) for row in differing])
         changed |= {row["signature"] for row in differing}
     for gone in in_parts(sorted(signature for signature, row in rows.items() if row is None)):
         trades = [trade.id for trade in find_trades(wallet_id, gone).values()]
-        lost = _delete_mints(trades)
+        _delete_mints(trades)
         Trade.delete().where(Trade.id.in_(trades)).execute()
-        _forget_traders(wallet_id, lost)
     return changed
 
 
@@ -186,29 +178,23 @@ def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
 
 
 # Plain SQL for speed: it runs with each rebuild.
-DIGESTS = "SELECT slot, signature, digest FROM trade WHERE wallet_id = ? ORDER BY slot"
+DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
 
 
-def read_digests(wallet_id: int) -> storage.InOrder[tuple[int, str, str]]:
-    return storage.InOrder(storage.database.execute_sql(DIGESTS, (wallet_id,)))
+def read_digests(wallet_id: int) -> dict[str, str]:
+    """Return {signature: digest} of a wallet's stored trades."""
+    return dict(storage.read_rows(DIGESTS, (wallet_id,)))
 
 
-DELETED = """DELETE FROM trade_mint WHERE trade_id IN ({})
-RETURNING (SELECT address FROM mint WHERE id = mint_id), side"""
+def _delete_mints(trades: Sequence[int]) -> None:
+    """Delete the tokens that trades (by id) moved."""
+    if trades:
+        sql = f"DELETE FROM trade_mint WHERE trade_id IN ({storage.mark(trades)})"
+        storage.database.execute_sql(sql, trades)
 
 
-def _delete_mints(trades: Sequence[int]) -> set[Traded]:
-    """Delete the tokens that trades (by id) moved. Return the tokens that these trades bought and
-    sold.
-    """
-    if not trades:
-        return set()
-    moved = storage.database.execute_sql(DELETED.format(storage.mark(trades)), trades).fetchall()
-    return {one for one in map(Traded._make, moved) if one.side}
-
-
-def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]:
-    """Write the tokens of [(id, row), ...]. Return the tokens that were bought and sold."""
+def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
+    """Write the tokens of [(id, row), ...]."""
     moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
     numbers = number_mints({mint for _, mint, *_ in moved})
     rows: list[Row] = [
@@ -223,11 +209,6 @@ def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> set[Traded]
         for number, mint, side, slot, place in moved
     ]
     storage.write_rows(TradeMint, rows)
-    traded = {Traded(mint, side) for _, mint, side, *_ in moved if side}
-    storage.write_rows(
-        TokenTrader, ({**one._asdict(), "wallet": wallet_id} for one in sorted(traded))
-    )
-    return traded
 
 
 def number_mints(addresses: set[str]) -> dict[str, int]:
@@ -246,32 +227,6 @@ def _read_numbers(addresses: Iterable[str]) -> dict[str, int]:
         sql = f"SELECT address, id FROM mint WHERE address IN ({storage.mark(part)})"
         numbers |= dict(storage.database.execute_sql(sql, part).fetchall())
     return numbers
-
-
-TRADES_NO_MORE = f"""
-DELETE FROM token_trader WHERE wallet_id = ? AND mint = ? AND side = ? AND NOT EXISTS (
-    SELECT 1 FROM trade_mint m WHERE m.wallet_id = token_trader.wallet_id
-    AND m.mint_id = {NUMBER_OF_MINT.format("token_trader.mint")} AND m.side = token_trader.side)"""
-
-
-def _forget_traders(wallet_id: int, lost: Iterable[Traded]) -> None:
-    """Delete tokens that no other trade of the wallet bought or sold."""
-    for traded in lost:
-        storage.database.execute_sql(TRADES_NO_MORE, (wallet_id, *traded))
-
-
-FORGET_TRADED = "DELETE FROM token_trader WHERE wallet_id = ?"
-RENEW_TRADED = """
-INSERT INTO token_trader (mint, side, wallet_id)
-SELECT DISTINCT n.address, m.side, m.wallet_id
-FROM trade_mint m JOIN mint n ON n.id = m.mint_id WHERE m.wallet_id = ? AND m.side IS NOT NULL"""
-
-
-def renew_traders(wallet_id: int) -> None:
-    """Recompute the tokens that a wallet bought and sold from the tokens that its trades moved."""
-    with storage.writing():
-        for sql in (FORGET_TRADED, RENEW_TRADED):
-            storage.database.execute_sql(sql, (wallet_id,))
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
@@ -325,5 +280,67 @@ def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, 
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]
-    arrivals.store_trade_arrivals([ids[signature] for signature in fresh])
+    store_trade_arrivals([ids[signature] for signature in fresh])
     return ids
+
+
+# ---- whether a trade proves a post ---------------------------------------------------------------
+# The (status, reason) of a transaction by a wallet that wasn't the bot's at the time.
+OTHER_WALLET = ("mismatch", "other_wallet")
+# The (status, reason, ...) of a post, judged by one of the trades it may cite.
+Judgment = TypeVar("Judgment", bound=tuple[Any, ...])
+VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
+
+
+def judge(
+    kind: str,
+    flags: Collection[str],
+    mints: Collection[str],
+    post_mint: str | None,
+    explained_percent: int | None,
+) -> tuple[str, str | None]:
+    """Return (status, reason) of a post that cites a trade.
+
+    `verified` has no reason. `mismatch` has failed | not_a_trade | mint_not_in_trade. `none`, which
+    neither verifies nor contradicts the post, has ambiguous | value_unexplained. An order's fill
+    counts only if the wallet received something. `mints` are the tokens that the trade moved.
+    `explained_percent` is as in an Entry.
+    """
+    if kind == "failed":
+        return "mismatch", "failed"
+    if "ambiguous" in flags:
+        return "none", "ambiguous"
+    if kind not in VERIFIED_KINDS or (kind == "order_fill" and explained_percent is None):
+        return "mismatch", "not_a_trade"
+    if "value_unexplained" in flags:
+        return "none", "value_unexplained"
+    if post_mint is not None and post_mint not in mints:
+        return "mismatch", "mint_not_in_trade"
+    return "verified", None
+
+
+def choose(judged: Sequence[Judgment]) -> Judgment | None:
+    """Return the judgment that decides about a post: the first one that verifies it, or else the
+    first one.
+
+    There may be several, because several of a bot's wallets may take part in one transaction.
+    """
+    return next((one for one in judged if one[0] == "verified"), judged[0] if judged else None)
+
+
+def list_moved_mints(
+    kind: str,
+    mint: str | None,
+    token_changes: Iterable[Sequence[Any]],
+    beside_tokens: Iterable[Sequence[Any]],
+) -> set[str]:
+    """Return the tokens that passed through the venue.
+
+    Rows are (mint, raw change, decimals). An order that sells for SOL or a stablecoin gave up its
+    token when it was opened.
+    """
+    whole, beside = list(token_changes), list(beside_tokens)
+    mints = {change.mint for change in list_venue_changes(whole, beside)}
+    is_sold = kind == "order_fill" and all(mint != row[0] for row in (*whole, *beside))
+    is_named = kind == "round_trip" or is_sold
+    return mints | {mint} if mint and is_named else mints

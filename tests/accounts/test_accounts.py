@@ -13,7 +13,7 @@ from service import NOW, Service, address, hide_post, signature
 from accounts import acts, api_keys, influencers, owners, traders, wallets
 from accounts.fields import NOBODYS, check_wallet
 from accounts.problem import Problem
-from chain import base58
+from chain import addresses
 from chain.addresses import NATIVE, SYSVARS, is_on_curve
 from chain.reading.programs import table
 from chain.symbols import clean_text
@@ -22,7 +22,7 @@ from paper.tables import Trader
 
 # Raydium's "amm authority" (a derived mainnet address), and an address with a key.
 VAULT = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
-PERSON = base58.b58encode(SigningKey(bytes(32)).verify_key.encode())
+PERSON = addresses.b58encode(SigningKey(bytes(32)).verify_key.encode())
 SECRETS = {
     "a key of 64 bytes": signature("secret"),
     "a byte array": json.dumps(list(range(64))),
@@ -55,7 +55,7 @@ def test_a_secret_is_refused_with_a_warning_and_never_repeated(name):
         "0OIl" * 9,
         address("a") + "1" * 20,
         "1" * 31,
-        base58.b58encode(bytes(range(1, 32))),
+        addresses.b58encode(bytes(range(1, 32))),
         "11111111111111111111111111111111",
         "So11111111111111111111111111111111111111112",
         "name.sol",
@@ -71,7 +71,7 @@ def test_an_invalid_wallet_address_is_refused(text):
 def test_programs_and_sysvars_are_refused_as_wallets(service):
     """A claim of one would show strangers' trades, and nobody could displace it by a proof."""
     for one in (*NATIVE, *SYSVARS, *table().names):
-        assert len(base58.b58decode(one)) == 32, one
+        assert len(addresses.b58decode(one)) == 32, one
         with pytest.raises(Problem) as caught:
             check_wallet(one)
         assert caught.value.errors == [{"field": "wallet", "message": NOBODYS}]
@@ -90,7 +90,7 @@ def test_addresses_off_the_curve_are_recognized_as_derived():
     for n in range(50):
         key = SigningKey(hashlib.sha256(str(n).encode()).digest()).verify_key.encode()
         assert is_on_curve(key)
-    assert not is_on_curve(base58.b58decode(VAULT))
+    assert not is_on_curve(addresses.b58decode(VAULT))
     # The generator, RFC 8032: y = 4/5.
     assert is_on_curve((4 * pow(5, -1, 2**255 - 19) % (2**255 - 19)).to_bytes(32, "little"))
 
@@ -226,18 +226,6 @@ def test_replacing_a_wallet_keeps_the_attachment_history(service):
         for row in Attachment.select().order_by(Attachment.id)
     ]
     assert rows == [(address("one"), NOW, NOW + 5), (address("two"), NOW + 5, None)]
-
-
-def test_wallets_per_owner_are_limited(tmp_path):
-    service = Service(tmp_path / "data", max_wallets_per_owner=2)
-    owner = service.make_bot("A", address("a")).owner
-    second = service.make_bot("B", address("b"), owner)
-    refuse("wallet_limit", lambda: service.make_bot("C", address("c"), owner))
-    # Replacing her own wallet doesn't raise the count.
-    wallets.attach_wallet(service.config, second.bot, address("d"), NOW)
-    wallets.detach_wallet(second.bot, NOW)
-    service.make_bot("C", address("c"), owner)
-    service.close()
 
 
 def test_an_owner_at_the_limit_moves_a_wallet_to_another_bot_by_proof(tmp_path):

@@ -11,7 +11,7 @@ from test_quotas import refusal
 import storage
 from accounts import acts, departures, influencers, quotas, wallets
 from accounts.problem import Problem
-from chain import base58
+from chain import addresses
 from models import Attachment, Wallet
 from operate import inspection
 from operate.inspection import Reader
@@ -19,8 +19,8 @@ from storage import database
 
 KEYS = {name: SigningKey(name.encode() * 32) for name in "abcdef"}
 # Addresses with a key, by letter.
-A, B, C, D, E, F = (base58.b58encode(key.verify_key.encode()) for key in KEYS.values())
-VAULT = base58.b58encode(b"\x02" + bytes(31))
+A, B, C, D, E, F = (addresses.b58encode(key.verify_key.encode()) for key in KEYS.values())
+VAULT = addresses.b58encode(b"\x02" + bytes(31))
 HOUR = 3_600_000
 
 

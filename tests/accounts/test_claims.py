@@ -8,14 +8,14 @@ from nacl.signing import SigningKey
 from service import NOW, add_total, address, signature
 
 from accounts import wallets
-from chain import base58
+from chain import addresses
 from chain.ledger.inventory import SOL
-from chain.ledger.views import ALL_HISTORY
+from chain.ledger.totals import ALL_HISTORY
 from models import Wallet
 from web.api import queries
 
 # An address with a key, so that it can be proven.
-W = base58.b58encode(SigningKey(bytes(32)).verify_key.encode())
+W = addresses.b58encode(SigningKey(bytes(32)).verify_key.encode())
 M = address("mint")
 HOUR = 3_600_000
 CLAIMED = NOW + 3 * HOUR

@@ -12,9 +12,9 @@ import storage
 from accounts import acts, departures, hooks, influencers, posts
 from accounts.problem import Problem
 from accounts.tables import Hook
-from chain.stored.summary import NOT_POLLED
+from chain.stored.derived import NOT_POLLED
 from models import Bot, Wallet
-from storage.arrivals import store_arrival
+from storage import store_arrival
 
 __all__ = ["delivering", "private", "receivers"]
 ALL = hooks.EVENTS

@@ -12,7 +12,7 @@ from teller import Teller
 from test_ledger_store import ADA, DONE, empty, entries_of, rebuild, store
 
 from accounts.auto_posts import update_posts
-from chain.ledger.views import ALL_HISTORY
+from chain.ledger.totals import ALL_HISTORY
 from chain.stored.store import LedgerStore
 from chain.stored.tables import RunningTotal
 from models import Attachment, WalletSignature

@@ -7,10 +7,10 @@ import pytest
 from nacl.signing import SigningKey
 
 from accounts import wallets
-from chain import base58
+from chain import addresses
 
 KEY = SigningKey(bytes(range(32)))
-WALLET = base58.b58encode(bytes(KEY.verify_key))
+WALLET = addresses.b58encode(bytes(KEY.verify_key))
 TEXT = wallets.write_challenge(
     "https://candor.example", "bot_1", WALLET, "0f" * 12, 1_793_880_300_999
 )
@@ -67,14 +67,14 @@ def test_a_wrong_signature_proves_nothing(wrong):
 
 
 def test_an_off_curve_address_is_never_proven():
-    off_curve = base58.b58encode(b"\x02" + bytes(31))
+    off_curve = addresses.b58encode(b"\x02" + bytes(31))
     assert not wallets.is_signed(off_curve, bytes(64), TEXT)
 
 
 def test_every_common_signature_encoding_is_accepted():
     raw = sign(TEXT.encode())
     for text in (
-        base58.b58encode(raw),
+        addresses.b58encode(raw),
         base64.b64encode(raw).decode(),
         raw.hex(),
         f"  {raw.hex()}\n",

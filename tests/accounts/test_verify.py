@@ -2,7 +2,7 @@
 
 import pytest
 
-from chain.stored.verify import judge, list_moved_mints
+from chain.stored.trades import judge, list_moved_mints
 
 TRADES = ("buy", "sell", "swap", "round_trip", "order_fill")
 NO_TRADES = (

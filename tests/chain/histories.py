@@ -24,7 +24,7 @@ Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `p
 `gift 5 CAT`; `post verified`, `unverified`. `USDC matched N` is a result in a stablecoin, `since
 matched N` one since `connect`, `healed matched N` one once the node gives what it hid, and `eve:`
 begins what is expected for another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells
-items of the books (Reconciliation) or sums (SUMMED), the last since a line `window`; a return is in
+items of the books (Totals) or sums (SUMMED), the last since a line `window`; a return is in
 hundredths of a percent.
 """
 
@@ -37,17 +37,17 @@ from node import Row
 from scene import Scene
 from story import BEGIN, BEGIN_TIME, account_of, address
 
-from chain.base58 import b58encode
+from chain.addresses import b58encode
 from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
-from chain.ledger.own import mark_own
-from chain.ledger.views import ALL_HISTORY, Span, Spans
+from chain.ledger.totals import ALL_HISTORY, Span, Spans
 from chain.reading.currencies import find_stablecoin
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
-from chain.stored.verify import judge
+from chain.stored.attachments import mark_own
+from chain.stored.trades import judge
 
 PROGRAMS = {
     "pump": "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P",

@@ -5,9 +5,9 @@ import base64
 import pytest
 from story import address
 
-from chain.base58 import b58decode
-from chain.reading.answers import (
-    Holding,
+from chain.addresses import SYSTEM, TOKEN, TOKEN_2022, b58decode
+from chain.reading.flows import Holding
+from chain.rpc import (
     ListedSignature,
     check_accounts,
     check_block,
@@ -17,7 +17,6 @@ from chain.reading.answers import (
     check_receipt,
     check_time,
 )
-from chain.reading.instructions import SYSTEM, TOKEN, TOKEN_2022
 
 ADA, EVE, MINT, ACCOUNT = map(address, ("ada", "eve", "a mint", "ada's account"))
 # The largest signed 64-bit number.

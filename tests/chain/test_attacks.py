@@ -12,7 +12,7 @@ from lookout import BEGIN
 from node import Chain, FakeNode
 
 from accounts import posts
-from chain.ledger.views import ALL_HISTORY
+from chain.ledger.totals import ALL_HISTORY
 from models import Attachment, Post, Trade, Wallet
 
 FOLDER = Path(__file__).parent
@@ -32,8 +32,8 @@ def test_attacks_earn_nothing_and_their_honest_twins_do(title, text):
 # ---- through the observer ------------------------------------------------------------------------
 @pytest.fixture
 def observed(look):
-    """(one variant of every other attack and twin, and every gap; their node; the Lookout
-    over it).
+    """(one variant of every other attack and twin, and every gap; their node; the Lookout over
+    it).
     """
     first = [one for one in ATTACKS if not re.search(r" ([2-9]|\d\d)$", one[0])]
     told = [TextHistory(text, title) for title, text in [*first[::2], *HIDDEN]]

@@ -2,11 +2,11 @@
 
 from teller import FEE, RENT, USDC, Teller, rebuild, show
 
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.coverage import BalanceChain, Gap, Seen
 from chain.ledger.inventory import SOL, Lot, Opening
 from chain.ledger.ledger import Ledger
-from chain.reading.effects import Balance
-from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.flows import Balance
 
 
 # ---- opening inventory and gaps ------------------------------------------------------------------

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chain.addresses import is_address
-from chain.base58 import ALPHABET, b58decode, b58encode
+from chain.addresses import ALPHABET, b58decode, b58encode, is_address
 
 VECTORS = [
     (b"", ""),

@@ -22,8 +22,8 @@ from chain.ledger.coverage import (
 )
 from chain.ledger.inventory import Opening
 from chain.ledger.ledger import Ledger
-from chain.reading.answers import Holding
 from chain.reading.entries import read_entry
+from chain.reading.flows import Holding
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 

@@ -9,7 +9,6 @@ from service import Service
 from story import ADA, Story, address
 
 from app import create_app
-from chain.reading.added import BadTable
 from chain.reading.added_currencies import read_currencies
 from chain.reading.currencies import (
     STABLECOINS,
@@ -19,7 +18,7 @@ from chain.reading.currencies import (
     use_currencies,
     using_currencies,
 )
-from chain.reading.programs import table
+from chain.reading.programs import BadTable, table
 from chain.stored.store import name_rules
 from chain.symbols import find_imitated, show_symbol
 from cli.parser import main

@@ -13,10 +13,10 @@ from sampling import examples
 from scene import FEE, RENT, Scene
 from story import account_of, address
 
-from chain.base58 import b58encode
+from chain.addresses import b58encode
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.reading.entries import read_entry
-from chain.reading.kinds import discriminators
+from chain.reading.kinds import find_discriminator
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 
@@ -63,8 +63,8 @@ def test_an_address_funded_earlier_becomes_a_permanent_account():
 
 
 def test_a_programs_own_sale_on_the_same_curve_is_passed_on():
-    """The curve lost 10 SOL to the wrapper's account, which passes them on, so no balance
-    shows it.
+    """The curve lost 10 SOL to the wrapper's account, which passes them on, so no balance shows
+    it.
     """
     scene = scene_of(puppet=SOL).holds("puppet", "CAT", 5_000)
     with scene.call(WRAPPER, "ada", "puppet", "curve"):
@@ -92,9 +92,7 @@ def test_a_transfer_hook_sells_on_the_same_curve():
 
 @pytest.mark.parametrize("seen", [SOL, 10 * SOL])
 def test_a_repayment_counts_once(seen):
-    """The vault sends some with an instruction and 10 SOL without; the same amount is
-    repaid once.
-    """
+    """The vault sends some with an instruction and 10 SOL without; the amount is repaid once."""
     scene = scene_of(vault=50 * SOL)
     scene.pay("vault", "ada", seen)
     with scene.call(WRAPPER, "ada", "vault"):
@@ -119,7 +117,7 @@ def test_a_strangers_swap_next_to_a_fill_is_not_a_fill():
     """A keeper fills Ada's order of 1,000 CAT with 10 DOG; a friend buys 9,990 DOG for her."""
     scene = scene_of(keeper=SOL).holds("order", "CAT", 1_000).holds("keeper", "DOG", 10)
     scene.holds("keeper", "CAT", 0).holds("ada", "DOG", 0).holds("curve", "DOG", 10**9)
-    fill = b58encode(next(iter(discriminators("fill_order"))))
+    fill = b58encode(find_discriminator("fill_order"))
     with scene.call(LIMIT, "keeper", "order", "ada", "ada's DOG", "order's CAT", data=fill):
         scene.send("CAT", "order", "keeper", 1_000)
         scene.send("DOG", "keeper", "ada", 10)

@@ -6,8 +6,8 @@ import pytest
 from scene import FEE, Scene
 from story import RENT, account_of, address
 
-from chain.reading.effects import Balance, read_effect
-from chain.reading.instructions import WRAPPED_SOL
+from chain.addresses import WRAPPED_SOL
+from chain.reading.flows import Balance, read_effect
 from chain.reading.receipts import parse_receipt
 
 SOL = 10**9

@@ -103,8 +103,8 @@ def test_positions_use_the_current_multiplier(
 
 
 def test_trades_use_the_multiplier_of_their_time(service, bot):
-    """1.5 tokens, bought an hour before the multiplier became 10: 3 at the time, also in
-    the post.
+    """1.5 tokens, bought an hour before the multiplier became 10: 3 at the time, also in the
+    post.
     """
     service.observe_trade(W, "one", 5, mint=M, raw=1_500)
     quote(scale=Scale("2.0", NOW // 1000, "10.0").dump())

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 from scene import Scene
 from story import RENT, account_of, address
 
-from chain.base58 import b58decode
-from chain.reading.flows import Move, is_read, list_moves, place_calls
-from chain.reading.instructions import (
+from chain.addresses import (
     ASSOCIATED,
     STAKE,
     SYSTEM,
@@ -18,12 +16,17 @@ from chain.reading.instructions import (
     TOKEN_2022,
     VOTE,
     WRAPPED_SOL,
+    b58decode,
+)
+from chain.reading.flows import Move, is_read, list_moves, place_calls
+from chain.reading.receipts import (
+    Instruction,
     Operation,
+    parse_receipt,
     read_batch,
     read_data,
     read_parsed,
 )
-from chain.reading.receipts import Instruction, parse_receipt
 
 A, B, C, D = (address(word) for word in "ABCD")
 N = 2**40 + 7

@@ -118,53 +118,8 @@ def test_all_cost_is_unknown_in_an_unused_currency():
     assert read(inventory.cut("A", 5).slices) == [(5, 100, "y")] and other.lots["A"][0].left == 5
 
 
-def test_average_cost_rounds_down_and_the_rest_stays():
-    """10 for 3: 10 * 1 // 3 = 3 for one unit; then 7 * 1 // 2 = 3, and 4. With 3 + 4 of unknown
-    cost and 2@7, four are 4 * 7 // 9 = 3 and one of 7 * 1 // 2 = 3.
-    """
-    pool = Pool(3, 10)
-    assert [pool.take(1) for _ in range(3)] == [
-        Portion(1, 3, 0),
-        Portion(1, 3, 0),
-        Portion(1, 4, 0),
-    ]
-    for portion in (Portion(1, 3, 3), Portion(1, 4, 4)):
-        pool.add(portion)
-    assert pool == Pool(2, 7, 7)
-    assert pool.take(4) == Portion(1, 3, 3) and pool == Pool(1, 4, 4)
-    assert pool.take(9) == Portion(1, 4, 8) and pool == Pool(0, 0, 0)
-    assert pool.take(2) == Portion(0, 0, 2)
-
-
-def test_average_cost_sales_are_summed():
-    """3 of 7 sold for 100 get 100 * 3 // 7 = 42 and cost 10: 32. 2,000 of 2,001 sold for 4,002 get
-    4,000 and cost 50: 3,950, and one of unknown cost in 2,001 is dust. Then -7, 5 and 2.
-    """
-    average = AverageCost()
-    average.sell(Portion(3, 10, 4), 100)
-    assert (average.realized, average.matched) == (32, 0)
-    average.sell(Portion(0, 0, 5), 70)
-    average.sell(Portion(2_000, 50, 1), 4_002)
-    assert (average.realized, average.matched) == (3_982, 1)
-    average.count(-7)
-    average.count(5)
-    average.sell(Portion(1, 1, 0), 3)
-    assert (average.realized, average.matched) == (3_982, 4)
-
-
 def test_less_than_a_thousandth_is_dust():
     assert [is_dust(1, 1_000), is_dust(1, 1_001), is_dust(0, 1)] == [False, True, True]
-
-
-def test_average_cost_carries_to_another_mint():
-    """2 of 3 are known and cost 9: of 10, 10 * 1 // 3 = 3 are unknown, and of 7 lamports 7 * 2 // 3
-    = 4 are added to the 9. Units of unknown cost carry no lamports.
-    """
-    average = AverageCost()
-    average.carry(Portion(2, 9, 1), "B", 10, 7)
-    assert average.pools == {"B": Pool(7, 13, 3)}
-    average.carry(Portion(0, 0, 3), "B", 10, 7)
-    assert average.pools == {"B": Pool(7, 13, 13)}
 
 
 # ---- from one mint to another
@@ -186,8 +141,8 @@ def test_each_slice_carries_its_cost():
 
 
 def test_a_known_cost_merged_into_an_unknown_one_is_lost():
-    """1@5 is too small for a unit of 2 B (2 * 1 // 4 = 0), so it is merged with 3 of
-    unknown cost.
+    """1@5 is too small for a unit of 2 B (2 * 1 // 4 = 0), so it is merged with 3 of unknown
+    cost.
     """
     inventory = hold((1, 5, "x"), (3, None, "y"))
     cut = inventory.cut("A", 4)

@@ -11,9 +11,9 @@ from corpus import read_truth
 from scene import Scene
 from story import VENUE, Story, account_of, address
 
-from chain.base58 import b58encode
-from chain.reading.effects import read_effect
+from chain.addresses import b58encode
 from chain.reading.entries import read_entry
+from chain.reading.flows import read_effect
 from chain.reading.kinds import Kind, decide_kind
 from chain.reading.programs import TIP_ACCOUNTS, table
 from chain.reading.receipts import parse_receipt

@@ -28,7 +28,7 @@ from teller import (
 from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL, Inventory
 from chain.ledger.ledger import WHOLE, Ledger
-from chain.ledger.views import ALL_HISTORY, Span, Spans
+from chain.ledger.totals import ALL_HISTORY, Span, Spans
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt

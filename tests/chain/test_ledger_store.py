@@ -18,7 +18,6 @@ from service import add_risk
 from story import Story, address, market
 from teller import STEP, Silent, Teller, account, play
 
-import chain.stored.store
 import models
 import storage
 from accounts.auto_posts import update_posts
@@ -253,18 +252,8 @@ def test_a_rebuild_writes_only_differences(empty):
     )
 
 
-@pytest.mark.parametrize("slots", [1, 7, 10**6])
-def test_a_rebuild_gives_the_same_result_in_any_slice_size(empty, monkeypatch, slots):
-    entries = entries_of(market(length=60), indexed=False)
-    truth = rebuild(empty(), entries)
-    monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", slots)
-    assert rebuild(empty(), entries) == truth
-
-
 @pytest.mark.parametrize("slot", [0, 2**40], ids=["before all", "after all"])
-def test_a_wrong_stored_slot_is_corrected(empty, monkeypatch, slot):
-    """Stored trades are matched by slot, before or after the correct one."""
-    monkeypatch.setattr(chain.stored.store, "SLOTS_AT_ONCE", 2)
+def test_a_wrong_stored_slot_is_corrected(empty, slot):
     wallet, entries = empty(), entries_of(market(length=12))
     truth = rebuild(wallet, entries)
     numbers = dict(Trade.select(Trade.signature, Trade.id).tuples())

@@ -27,8 +27,8 @@ def test_a_slice_of_an_unknown_lot_has_no_cost():
 
 
 def test_a_sum_is_divided_by_size_to_the_last_lamport():
-    """10 over three equal parts: 3, 3 and the remainder; -10 over 1 and 2: -10 // 3 = -4,
-    and -6.
+    """10 over three equal parts: 3, 3 and the remainder; -10 over 1 and 2: -10 // 3 = -4, and
+    -6.
     """
     assert share(10, [1, 1, 1]) == [3, 3, 4]
     assert share(-10, [1, 2]) == [-4, -6]

@@ -4,8 +4,8 @@ are.
 
 import pytest
 
-from chain.ledger.own import mark_own
 from chain.reading.entries import Entry
+from chain.stored.attachments import mark_own
 
 SOL = 10**9
 PRICED = {"buy", "sell", "swap", "round_trip", "order_fill"}

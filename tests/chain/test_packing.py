@@ -8,8 +8,8 @@ import pytest
 import zstandard
 from corpus import read_history
 
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.flows import Balance
 from chain.reading.receipts import (
     MAX_BYTES,
     pack,
@@ -84,8 +84,8 @@ def test_a_damaged_entry_is_detected():
 
 
 def test_an_entry_is_stored_without_what_its_row_contains():
-    """Signature, slot, index and time seen are columns; lists are read as tuples, balances
-    as such.
+    """Signature, slot, index and time seen are columns; lists are read as tuples, balances as
+    such.
     """
     balance = Balance("A", "M", 6, 9, 0, 2, 3)
     entry = Entry(

@@ -10,12 +10,11 @@ import pytest
 from corpus import DATA, read_truth
 from story import address
 
-from chain.base58 import b58encode
+from chain.addresses import TOKEN, WRAPPED_SOL, b58encode
 from chain.reading.entries import Entry, read_entry
-from chain.reading.instructions import TOKEN, WRAPPED_SOL, Operation
 from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, unpack_pool
 from chain.reading.programs import table
-from chain.reading.receipts import Instruction, Receipt, TokenBalance, parse_receipt
+from chain.reading.receipts import Instruction, Operation, Receipt, TokenBalance, parse_receipt
 
 PROGRAMS = table()
 # By the first six letters of the signature. Two pools in one transaction are a route; RFQ, order

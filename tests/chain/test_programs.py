@@ -10,9 +10,8 @@ from story import address
 
 import config
 from app import create_app
-from chain.base58 import is_base58
-from chain.reading.added import BadTable
-from chain.reading.programs import BUILT_IN, FAMILIES, FOLDER, table
+from chain.addresses import is_base58
+from chain.reading.programs import BUILT_IN, FAMILIES, FOLDER, BadTable, table
 from chain.stored.store import name_rules
 from cli.parser import main
 from observer import Observer

@@ -19,7 +19,7 @@ from chain.ledger import coverage, ledger, sales
 from chain.reading.currencies import STABLECOINS
 from chain.stored.store import LedgerStore
 from chain.stored.tables import RunningTotal
-from models import Attachment, Trade, Wallet, WalletSignature
+from models import Attachment, Trade, Wallet
 from observing import rebuilding
 from operate import doctor, inspection, schema
 
@@ -158,39 +158,6 @@ def test_incremental_and_full_builds_are_equal(fresh, foxes, seed):
     assert ledger_of([ADA]) == truth and in_stablecoins().count()
 
 
-@pytest.mark.parametrize("seed", sampling.sample(range(3), 1))
-def test_sol_rows_are_unaffected(fresh, monkeypatch, seed):
-    entries = entries_of(market(seed, length=40))
-    take_for_quotes(monkeypatch, ())
-    alone = orjson.loads(rebuild(fresh(), entries))
-    take_for_quotes(monkeypatch, {address("FOX"), address("CAT")})
-    beside = orjson.loads(rebuild(fresh(), entries))
-    for one, other in zip(alone, beside, strict=True):
-        assert leave_stablecoins(other) == leave_stablecoins(one) and other != one
-
-
-# Columns of a trade in the order of the lookout; those of its price.
-TRADE = [name for name in Trade._meta.sorted_field_names if name not in ("id", "wallet", "digest")]
-PRICE = {
-    *("currency", "realized", "result", "proceeds", "cost", "matched_raw", "unmatched_raw"),
-    *("lots", "paid_elsewhere"),
-}
-
-
-def leave_stablecoins(told):
-    """A wallet's rows without stablecoins: trades against one have no SOL price and are swaps."""
-    address_, trades, _, _, derived, *summary, by_stablecoin = told
-    assert "{" in by_stablecoin
-    shown = []
-    for row in trades:
-        columns = dict(zip(TRADE, row, strict=True))
-        is_priced = columns["kind"] == "swap" or columns["currency"]
-        left_out = (*PRICE, "kind", "mint") if is_priced else ()
-        shown.append([value for name, value in columns.items() if name not in left_out])
-    derived = [row for row in derived if row[0] != "running_total" or row[2] == ""]
-    return [address_, shown, derived, summary]
-
-
 # ---- named and mended ----------------------------------------------------------------------------
 @pytest.fixture
 def seen(settings, db, foxes):
@@ -224,30 +191,6 @@ def test_silent_changes_are_named_and_repaired(seen):
     }
     rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
     assert places(seen) == set() and seen.ledger() == truth
-
-
-def test_a_reread_trade_that_is_no_longer_one_loses_its_stablecoin_line(fresh):
-    """Its venue is now known to lend: 10 A for 100 USDC are not a purchase."""
-    wallet, t = fresh(), Teller()
-    t.gain(USDC, 500).swap(USDC, 100, "A", 10).swap(USDC, 50, "B", 5)
-    rebuild(wallet, t.entries)
-    first, second = t.entries[-2:]
-    dump = first._replace(kind="lending").dump()
-    WalletSignature.update(entry=dump).where(WalletSignature.signature == first.signature).execute()
-    rebuild(wallet, [])
-    assert Trade.select().where(Trade.signature == first.signature).exists()
-    assert [row.signature for row in priced()] == [second.signature]
-
-
-def test_an_unlisted_transaction_loses_its_stablecoin_line(fresh):
-    wallet, t = fresh(), Teller()
-    t.gain(USDC, 500).swap(USDC, 100, "A", 10).swap(USDC, 50, "B", 5)
-    rebuild(wallet, t.entries)
-    first, second = t.entries[-2:]
-    WalletSignature.delete().where(WalletSignature.signature == first.signature).execute()
-    rebuild(wallet, [])
-    assert not Trade.select().where(Trade.signature == first.signature).exists()
-    assert [row.signature for row in priced()] == [second.signature]
 
 
 def test_a_removed_stablecoin_leaves_no_line(fresh, monkeypatch):

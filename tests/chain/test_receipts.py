@@ -18,13 +18,12 @@ from nacl.signing import VerifyKey
 from sampling import examples
 from story import ADA, BEGIN, Story, account_of, address
 
-from chain.base58 import b58decode, b58encode
+from chain.addresses import SYSTEM, TOKEN, b58decode, b58encode
 from chain.ledger.ledger import Ledger
-from chain.reading.effects import _named_as_own, associated_address, read_effect, touches
 from chain.reading.entries import Entry, read_entry
-from chain.reading.instructions import SYSTEM, TOKEN, Operation
+from chain.reading.flows import _named_as_own, associated_address, read_effect, touches
 from chain.reading.programs import TIP_ACCOUNTS, table
-from chain.reading.receipts import BadReceipt, digest_receipt, parse_receipt
+from chain.reading.receipts import BadReceipt, Operation, digest_receipt, parse_receipt
 
 PROGRAMS = table()
 

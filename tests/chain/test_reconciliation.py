@@ -24,23 +24,30 @@ from teller import (
     write_sol_steps,
 )
 
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import Ledger
 from chain.ledger.sales import Booked, see_side
-from chain.ledger.sums import Totals
+from chain.ledger.totals import Totals
 from chain.reading.entries import Entry, read_entry
-from chain.reading.instructions import WRAPPED_SOL
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 
 BEGIN = 10**12
 
 
+# Where money went, without the balances.
+ITEMS = (
+    *("realized", "unmatched_proceeds", "open_cost", "cost_left", "cost_left_receipts"),
+    *("received", "sent", "overhead", "failed_cost", "other", "gaps"),
+)
+
+
 def items(teller):
-    """A reconciliation's nonzero lines, without the balances."""
-    told = teller.ledger.reconcile()._asdict()
-    return {name: n for name, n in told.items() if n and name not in ("opening", "closing")}
+    """What is not zero of a reconciliation."""
+    books = teller.ledger.reconcile()
+    return {name: getattr(books, name) for name in ITEMS if getattr(books, name)}
 
 
 def closes(teller):

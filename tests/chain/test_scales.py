@@ -20,18 +20,9 @@ def scale_of(account):
     return read_scale(parse_mint(account).extensions)
 
 
-def json_mint(**state):
-    info = {"supply": "1", "decimals": 6, "isInitialized": True}
-    info["extensions"] = [{"extension": "scaledUiAmountConfig", "state": state}]
-    owner = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
-    return {"owner": owner, "data": {"parsed": {"type": "mint", "info": info}}}
-
-
-def test_a_multiplier_is_read_from_both_encodings():
-    told = {"multiplier": "1.5", "newMultiplierEffectiveTimestamp": 1_800_000_000}
+def test_a_multiplier_is_read_and_stored():
     want = Scale("1.5", 1_800_000_000, "3.0")
     assert scale_of(scaled(1.5, 1_800_000_000, 3.0)) == want
-    assert scale_of(json_mint(**told, newMultiplier="3.0")) == want
     assert load_scale(want.dump()) == want
 
 
@@ -49,11 +40,6 @@ def test_a_new_multiplier_applies_from_its_second_on():
 def test_an_invalid_multiplier_is_unknown(bad):
     scale = scale_of(scaled(bad, 1_800_000_000, 2.0))
     assert scale.find(0) is None and scale.find(1_800_000_000) == 2
-
-
-@pytest.mark.parametrize("state", [{}, {"multiplier": "1", "newMultiplier": "1"}])
-def test_an_undocumented_state_is_unknown(state):
-    assert scale_of(json_mint(**state)) == UNKNOWN
 
 
 def test_unreadable_extensions_leave_it_unknown():

@@ -29,6 +29,7 @@ from teller import (
     write_steps,
 )
 
+from chain.addresses import WRAPPED_SOL
 from chain.ledger import coverage as chains
 from chain.ledger import ledger as ledgers
 from chain.ledger import sales
@@ -36,18 +37,17 @@ from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL, Inventory
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.sales import AGAINST, Side, see_side
-from chain.ledger.views import ALL_HISTORY, Account
+from chain.ledger.totals import ALL_HISTORY, Account
 from chain.reading.currencies import MINTS
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry, read_entry
-from chain.reading.instructions import WRAPPED_SOL
+from chain.reading.flows import Balance
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 
 
 def book(entries, money=USDC, **how):
-    """(Ledger, each entry's results in the currency), starting with the first entry that
-    has some.
+    """(Ledger, each entry's results in the currency), starting with the first entry that has
+    some.
     """
     ledger, made = rebuild(entries, **how)
     key = (money, ALL_HISTORY)

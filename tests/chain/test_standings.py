@@ -19,7 +19,7 @@ import storage
 from accounts import influencers, wallets
 from accounts.fields import is_provable
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import NOTHING, Sums
+from chain.ledger.totals import NOTHING, Sums
 from chain.reading.currencies import STABLECOINS
 from chain.stored.standings import (
     ALL,

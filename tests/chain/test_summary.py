@@ -2,7 +2,7 @@
 
 from teller import FEE, Teller
 
-from chain.stored.summary import show_positions, show_reconciliation, show_results
+from chain.stored.derived import show_positions, show_reconciliation, show_results
 
 
 def test_every_sum_has_its_documented_name():

@@ -16,14 +16,13 @@ from sampling import examples
 from scene import FEE, Scene
 from story import RENT, account_of, address
 
-from chain.base58 import b58encode
+from chain.addresses import WRAPPED_SOL, b58encode
 from chain.ledger.ledger import Ledger
 from chain.reading.entries import read_entry
-from chain.reading.instructions import WRAPPED_SOL
-from chain.reading.kinds import discriminators
+from chain.reading.kinds import find_discriminator
 from chain.reading.programs import table
 from chain.reading.receipts import BadReceipt, parse_receipt
-from chain.stored.verify import judge
+from chain.stored.trades import judge
 
 PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
@@ -368,7 +367,7 @@ def test_only_known_calls_explain_a_fill(inside):
     """A keeper fills ada's order with 70 DOG: from its own account, inside the order program's call
     or outside it.
     """
-    (fill,) = discriminators("flash_fill_order")
+    fill = find_discriminator("flash_fill_order")
     scene = scene_of()
     with scene.call(LIMIT, "ada", "friend", data=b58encode(fill)):
         if inside:
@@ -383,7 +382,7 @@ def test_only_known_calls_explain_a_fill(inside):
 
 
 def test_one_outside_unit_makes_a_fill_as_unexplained_as_many():
-    (fill,) = discriminators("flash_fill_order")
+    fill = find_discriminator("flash_fill_order")
     scene = scene_of()
     scene.noop(LIMIT, "ada", "friend", data=b58encode(fill))
     scene.send("DOG", "friend", "ada", 1)
@@ -421,7 +420,7 @@ def test_only_known_calls_explain_a_fill_in_lamports(how, percent, beside, flags
     """A keeper pays 2 SOL inside the order program's call, outside it, or not yet: then there is
     nothing to explain.
     """
-    (fill,) = discriminators("flash_fill_order")
+    fill = find_discriminator("flash_fill_order")
     scene = scene_of()
     with scene.call(LIMIT, "ada", "friend", data=b58encode(fill)):
         if how == "inside":
@@ -438,7 +437,7 @@ def test_only_known_calls_explain_a_fill_in_lamports(how, percent, beside, flags
 @pytest.mark.parametrize("name", ["create_order", "cancel_order", "fill_order", "unknown"])
 def test_an_empty_order_call_hides_no_sale(name):
     """100 CAT are sold for 3 SOL minus the fee; the order program's call moves nothing."""
-    (step,) = discriminators(name)
+    step = find_discriminator(name)
     scene = scene_of()
     scene.noop(LIMIT, "ada", account_of("ada", "CAT"), data=b58encode(step))
     sell(scene, 100, 3 * SOL)
@@ -452,7 +451,7 @@ def test_an_active_order_call_next_to_a_sale_stays_an_order(does):
     """It passes on the friend's DOG or closes his account, or the node didn't record inner calls.
     By the rules, an order precedes a swap.
     """
-    (fill,) = discriminators("fill_order")
+    fill = find_discriminator("fill_order")
     scene = scene_of().holds("order", "DOG", 0).holds("friend", "FOX", 0)
     with scene.call(LIMIT, "ada", "friend", data=b58encode(fill)):
         if does == "sends":
@@ -491,7 +490,7 @@ KAMINO = "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD"
 )
 def test_kamino_instructions_name_the_order_step(name, kind):
     """All move the same: the signing wallet gives 70 CAT."""
-    (step,) = discriminators(name)
+    step = find_discriminator(name)
     scene = scene_of()
     with scene.call(LIMO, "ada", "friend", data=b58encode(step)):
         scene.send("CAT", "ada", "friend", 70)
@@ -500,7 +499,7 @@ def test_kamino_instructions_name_the_order_step(name, kind):
 
 def test_order_holdings_are_tracked_from_open_to_close():
     """70 CAT go into an account opened for them and return when it is closed."""
-    (opens,), (closes,) = map(discriminators, ("create_order", "close_order_and_claim_tip"))
+    opens, closes = map(find_discriminator, ("create_order", "close_order_and_claim_tip"))
     scene = scene_of(order=SOL)
     with scene.call(LIMO, "ada", "order", data=b58encode(opens)):
         scene.open("ada", "order", "CAT")
@@ -520,7 +519,7 @@ def test_the_wallet_pays_its_escrow_in_the_order_call():
     """Ada puts 7 CAT into her order and gives a friend 70; he puts 600 into his own order. Others'
     accounts are kept if they lost something, and so is her escrow.
     """
-    (opens,) = discriminators("create_order")
+    opens = find_discriminator("create_order")
     scene = scene_of(order=SOL, other=SOL).holds("order", "CAT", 0).holds("other", "CAT", 0)
     with scene.call(LIMO, "ada", "order", data=b58encode(opens)):
         scene.send("CAT", "ada", "order", 7)
@@ -540,7 +539,7 @@ def test_an_escrow_is_found_with_or_without_inner_calls(heights, told):
     """In a wrapper's call; without heights, its whole instruction is the order's; without inner
     calls, any account that received something may be it.
     """
-    (opens,) = discriminators("create_order")
+    opens = find_discriminator("create_order")
     scene = scene_of(order=SOL).holds("order", "CAT", 0)
     with scene.call(LIMO, "ada", "order", data=b58encode(opens)):
         scene.send("CAT", "ada", "order", 7)
@@ -712,7 +711,7 @@ def test_a_token_fee_is_less_than_half_of_the_output(got, kind):
 def test_rebalancing_a_position_is_not_a_sale(inside):
     """100 CAT go in and 4 SOL come out: by its name it isn't a swap, whoever called it."""
     scene = scene_of().holds("pair", "CAT", 0).holds("pair", "SOL", 9 * SOL).holds("ada", "SOL", 0)
-    (name,) = discriminators("rebalance_liquidity")
+    name = find_discriminator("rebalance_liquidity")
 
     def rebalance():
         with scene.call(DLMM, "ada", "pair", data=b58encode(name + b"\1\2\3")):
@@ -768,7 +767,7 @@ def position_scene():
 
 def position_call(scene, program, name):
     if isinstance(name, str):
-        (name,) = discriminators(name)
+        name = find_discriminator(name)
     return scene.call(program, "ada", "pair", data=b58encode(name + b"\1\2\3"))
 
 

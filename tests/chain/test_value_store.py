@@ -14,7 +14,7 @@ from test_ledger_store import ADA, BEGIN, DONE, ORDER, empty, store
 import storage
 from accounts.auto_posts import update_posts
 from chain.stored.store import LedgerStore
-from chain.stored.tables import RunningTotal, TokenTrader, TradeMint
+from chain.stored.tables import RunningTotal, TradeMint
 from chain.stored.trades import DIGESTED, digest_columns, mark_differing_trades
 from models import Trade, Wallet, WalletSignature
 from operate import doctor
@@ -33,8 +33,8 @@ def publish(wallet, entries):
 
 
 def test_a_wallet_shows_where_its_money_went(empty):
-    """10@100, 4 sold for 60 (20 gained), 2@20 given away; 4@40 are left. A's account
-    contains rent.
+    """10@100, 4 sold for 60 (20 gained), 2@20 given away; 4@40 are left. A's account contains
+    rent.
     """
     t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2)
     wallet = publish(empty(), t.entries)
@@ -70,8 +70,8 @@ def test_there_is_no_reconciliation_until_the_history_is_complete(empty):
 
 def list_traded():
     """All wallets' [(mint, side), ...]."""
-    columns = TokenTrader.mint, TokenTrader.side
-    return list(TokenTrader.select(*columns).order_by(*columns).tuples())
+    moved = TradeMint.select().where(TradeMint.side.is_null(False))
+    return sorted({(one.mint.address, one.side) for one in moved})
 
 
 def test_a_trade_shows_value_from_outside_its_venue(empty):
@@ -87,22 +87,6 @@ def test_a_trade_shows_value_from_outside_its_venue(empty):
     sides = sorted((moved.mint.address, moved.side) for moved in sale.mints)
     assert sides == [("A", "sell"), ("B", None)]
     assert list_traded() == [("A", "buy"), ("A", "sell")]
-
-
-def test_a_tokens_trader_is_known_while_a_trade_remains(empty):
-    t = Teller().buy("A", 10, 100).buy("A", 5, 60).buy("B", 7, 70).sell("A", 4, 60)
-    wallet = empty()
-    publish(wallet, t.entries)
-    assert list_traded() == [("A", "buy"), ("A", "sell"), ("B", "buy")]
-    first, second, other, sale = (entry.signature for entry in t.entries[-4:])
-    for gone, left in (
-        ((second, other), [("A", "buy"), ("A", "sell")]),
-        ((sale,), [("A", "buy")]),
-        ((first,), []),
-    ):
-        WalletSignature.delete().where(WalletSignature.signature.in_(gone)).execute()
-        publish(wallet, [])
-        assert list_traded() == left
 
 
 def test_a_former_trade_removes_its_trader(empty):

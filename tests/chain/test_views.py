@@ -14,8 +14,7 @@ from teller import ANY_STEP, STEP, USDC, Teller, play, rebuild, write_steps
 from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import Ledger
-from chain.ledger.sums import Totals
-from chain.ledger.views import ALL_HISTORY, Account, Holdings, Span, Spans
+from chain.ledger.totals import ALL_HISTORY, Account, Holdings, Span, Spans, Totals
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
@@ -312,6 +311,8 @@ def test_every_view_matches_the_oracle(steps, jumps, at, money):
             assert told == {name: seer.sums[name] for name in SUMS}
     if money != SOL:
         return
+    realized = [one.sums["realized"] for number, one in teller.seers.items() if number]
+    assert teller.ledger.find_forward_realized() == sum(realized)
     for number, told in teller.ledger.find_holdings().items():
         seer = teller.seers[number]
         held = teller.held.get(number, seer.count_held())

@@ -13,20 +13,22 @@ from sampling import examples
 from teller import FEE, STEP, USDC, Teller, name_accounts, play, rebuild
 from test_views import Seer
 
+from chain.addresses import WRAPPED_SOL
 from chain.ledger.inventory import SOL, UNDATED
 from chain.ledger.ledger import Ledger
-from chain.ledger.sums import (
+from chain.ledger.totals import (
+    ALL_HISTORY,
     FLAT_ROUND_TRIPS,
     NOTHING,
     ONE_TOKEN,
+    Span,
+    Spans,
     Sums,
     add_up,
     find_drawdown,
     list_signs,
     round_down,
 )
-from chain.ledger.views import ALL_HISTORY, Span, Spans
-from chain.reading.instructions import WRAPPED_SOL
 
 A_SOL = 10**9
 

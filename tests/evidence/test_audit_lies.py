@@ -24,7 +24,7 @@ from evidence.document import DigestLog
 from models import Attachment, Bot, Post, Trade, Wallet
 from operate import schema
 from storage import database, writing
-from storage.arrivals import append_leaf
+from storage.log import append_leaf
 
 # Each test starts with a copy of one file.
 pytestmark = ground.sqlite_only
@@ -205,7 +205,6 @@ FOUND = [
         "tradeMint",
     ),
     ("two tokens are swapped", ("UPDATE trade_mint SET mint_id = 1",), "tradeMint"),
-    ("a trader is not listed for a token", ("DELETE FROM token_trader",), "tokenTrader"),
     ("the order in a slot", ("UPDATE trade SET place = place + 1",), "place"),
     ("a sale is paid elsewhere", ("UPDATE trade SET paid_elsewhere = 1",), "paidElsewhere"),
     ("a receipt's digest", ("UPDATE receipt SET digest = 'x'",), "receipt"),

@@ -20,7 +20,7 @@ from evidence import claims, document, lines, log
 from evidence.document import append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature
 from storage import writing
-from storage.arrivals import append_leaf
+from storage.log import append_leaf
 
 W, M = address("w"), address("m")
 

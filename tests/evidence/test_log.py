@@ -11,10 +11,12 @@ import ground
 import pytest
 from service import hide_post
 
+import storage.log
 from accounts import influencers, posts, wallets
 from evidence import log, notes
 from models import Post
-from storage import arrivals, database, tree, writing
+from storage import database, tree, writing
+from storage.log import append_leaf, open_log
 
 NOW = 1_800_000_000_000
 WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
@@ -153,10 +155,10 @@ def test_a_proven_claim_is_logged_once(bot, settings):
 def test_a_rollback_leaves_no_leaf_and_no_gap(bot):
     size = log.find_log().size
     with pytest.raises(ZeroDivisionError), writing():
-        arrivals.append_leaf("test", NOW)
+        append_leaf("test", NOW)
         raise ZeroDivisionError
     with writing():
-        assert arrivals.append_leaf("test", NOW).place == size
+        assert append_leaf("test", NOW).place == size
     assert log.find_log().size == size + 1
 
 
@@ -167,7 +169,7 @@ def test_two_threads_produce_gapless_indices(bot):
         with database.connection_context():
             for _ in range(150):
                 with writing():
-                    arrivals.append_leaf("test", NOW)
+                    append_leaf("test", NOW)
 
     threads = [threading.Thread(target=append) for _ in range(2)]
     for thread in threads:
@@ -191,11 +193,11 @@ def root_of(one):
 
 def test_higher_tiles_are_stored_when_full(db, monkeypatch):
     # 4 instead of 256, so that two levels fill with a few leaves.
-    for module in (arrivals, tree):
+    for module in (storage.log, tree):
         monkeypatch.setattr(module, "TILE_WIDTH", 4)
     with writing():
         for n in range(35):
-            arrivals.append_leaf("test", n)
+            append_leaf("test", n)
     rows = database.execute_sql(
         "SELECT level, COUNT(*) FROM log_node GROUP BY level ORDER BY level"
     )
@@ -211,7 +213,7 @@ def test_higher_tiles_are_stored_when_full(db, monkeypatch):
 def test_a_new_log_names_the_old_ones_end(bot):
     old = log.find_log()
     with writing():
-        uid = arrivals.open_log(NOW, previous={"log": old.uid, "size": old.size})
+        uid = open_log(NOW, previous={"log": old.uid, "size": old.size})
     publish(bot)
     first, second = log.list_logs()
     assert (first.uid, first.size) == (old.uid, old.size) and (second.uid, second.size) == (uid, 2)
@@ -226,7 +228,7 @@ def grown(service):
     made = service.make_bot("Ada", WALLET)
     with writing():
         for n in range(300 - log.find_log().size):
-            arrivals.append_leaf("test", NOW + n)
+            append_leaf("test", NOW + n)
     return service, made
 
 

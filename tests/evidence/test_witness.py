@@ -12,7 +12,8 @@ from evidence import log, notes, witness
 from evidence.notes import COSIGNATURE, Signer, Verifier
 from evidence.tables import Witnessed
 from market.failures import FetchError
-from storage import arrivals, database, tree, writing
+from storage import database, tree, writing
+from storage.log import append_leaf, open_log
 
 NOW = 1_800_000_000_000
 URL = "https://candor.example"
@@ -30,7 +31,7 @@ def grow(size):
     with writing():
         one = log.find_log()
         for n in range(size - (one.size if one else 1)):
-            arrivals.append_leaf("test", NOW + n)
+            append_leaf("test", NOW + n)
 
 
 def fetching(service, **replaced):
@@ -193,7 +194,7 @@ def test_a_restore_that_lost_leaves_is_reported_and_then_followed(grown):
 def test_a_new_log_naming_nothing_is_reported(grown):
     look(grown)
     with writing():
-        arrivals.open_log(NOW)
+        open_log(NOW)
     for _ in range(2):
         told = look(grown)
         assert told.verdict == "alarm" and "NEW LOG" in told.text
@@ -232,7 +233,7 @@ def test_hostile_data_about_the_earlier_log_stops_no_other_check(
     other = "https://other.example"
     with writing():
         previous = {**log.describe_last(), "kept": 300, "why": "restore", **hostile}
-        arrivals.open_log(NOW, previous)
+        open_log(NOW, previous)
     monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
     told = witness.run_tick([URL, other], SIGNER, NOW)
     assert told.startswith(f"{URL}: NEW LOG: its first leaf can't be read")

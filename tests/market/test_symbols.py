@@ -4,7 +4,7 @@ import orjson
 import pytest
 from service import NOW, address, signature
 
-from chain.base58 import is_base58
+from chain.addresses import is_base58
 from chain.reading.currencies import STABLECOINS
 from chain.symbols import OWNED, SYMBOLS, find_imitated, show_symbol
 from market.tables import Token

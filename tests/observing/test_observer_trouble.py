@@ -13,7 +13,7 @@ import observer as module
 from accounts.problem import Problem
 from accounts.wallets import attach_wallet
 from chain import rpc
-from chain.reading.instructions import TOKEN
+from chain.addresses import TOKEN
 from models import Address, Bot, Wallet, WalletSignature
 from observing import listing
 from observing.fetching import Fetching

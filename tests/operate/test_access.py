@@ -18,7 +18,7 @@ import storage
 from cli import now_ms, parser
 from config import load
 from operate import backups, doctor
-from storage import files, key_files
+from storage import files
 
 NOBODY = 65534
 pytestmark = ground.sqlite_only
@@ -31,7 +31,7 @@ def instance():
     folder = Path(tempfile.mkdtemp(prefix="candor-access-"))
     config = load({"DATA_DIR": str(folder)}, dotenv=None)
     backups.migrate(config)
-    key_files.secret_key(config)
+    files.secret_key(config)
     storage.database.close_all()
     files.unlock_data_dir()
     if os.geteuid() == 0:

@@ -19,8 +19,8 @@ import papertrade
 import storage
 from accounts import conduct, departures, traders
 from accounts.problem import Problem
-from chain.reading.effects import Balance
 from chain.reading.entries import Entry
+from chain.reading.flows import Balance
 from chain.reading.pools import PoolReading, State
 from chain.stored.tables import TradeMint
 from chain.stored.trades import number_mints

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import ground
+import open_queries
 from node import connect
 from service import GENEROUS, hide_post
 from story import address
@@ -120,7 +121,7 @@ class World:
     # ---- its life --------------------------------------------------------------------------------
     def __enter__(self):
         self.grounds.begin(self._start)
-        self._watchful, storage.SQLite.watchful = storage.SQLite.watchful, False
+        self._watched, open_queries.is_watched = open_queries.is_watched, False
         path = self.config.database_path
         self.scythe = Scythe(path, path.with_name("killed.db"))
         self._ruled.__enter__()
@@ -152,7 +153,7 @@ class World:
     def __exit__(self, *exc):
         self.database.close_all()
         self.scythe.put_away()
-        storage.SQLite.watchful = self._watchful
+        open_queries.is_watched = self._watched
         self._ruled.__exit__(*exc)
 
     def play(self, step):

@@ -5,11 +5,11 @@ data loss.
 import ground
 import peewee
 import pytest
+from open_queries import OpenQuery
 
 import models
 import storage
 from operate import schema
-from storage import sqlite
 
 
 def columns(db):
@@ -110,12 +110,12 @@ def test_writes_and_requests_during_an_open_query_are_refused(db):
         lambda: storage.migrate(db),
         lambda: models.Owner.update(created_at=1).execute(),
     ):
-        with pytest.raises(sqlite.OpenQuery, match="while a query is open: SELECT"):
+        with pytest.raises(OpenQuery, match="while a query is open: SELECT"):
             write()
-    with pytest.raises(sqlite.OpenQuery, match="a request"):
+    with pytest.raises(OpenQuery, match="a request"):
         ground.check_idle(db, "a request")
     list(rows)
     first.save()
     ground.check_idle(db, "a request")
-    with storage.writing(), pytest.raises(sqlite.OpenQuery, match="inside a transaction"):
+    with storage.writing(), pytest.raises(OpenQuery, match="inside a transaction"):
         ground.check_idle(db, "a request")

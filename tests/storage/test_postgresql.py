@@ -33,7 +33,7 @@ from accounts import influencers
 from market import tables as market_tables
 from models import Arrival, Job, Receipt, WalletSignature
 from operate import backups, doctor, instance
-from storage import arrivals, database, trouble
+from storage import database, store_arrival, trouble
 
 pytestmark = ground.postgresql_only
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,7 +117,7 @@ def test_one_writer_at_a_time_and_ids_become_visible_in_order(db, other):
         other.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
         ground.wait_no_longer(50)
         for write in (
-            lambda: arrivals.store_arrival("restore"),
+            lambda: store_arrival("restore"),
             lambda: Arrival.delete().execute(),
             lambda: db.execute_sql("UPDATE job SET state = 'ok' WHERE name = ?", ("x",)),
         ):
@@ -125,7 +125,7 @@ def test_one_writer_at_a_time_and_ids_become_visible_in_order(db, other):
                 write()
             assert storage.is_busy(refused.value)
         assert Arrival.select().count() == 0 and not db.in_transaction()
-    arrivals.store_arrival("restore")
+    store_arrival("restore")
     assert [row.id for row in Arrival.select().order_by(Arrival.id)] == sorted(
         row.id for row in Arrival.select()
     )
@@ -157,7 +157,7 @@ def test_followers_never_see_gaps_fill_in_later(settings, db):
         with db.connection_context():
             for _ in range(40):
                 with storage.writing():
-                    arrivals.store_arrival("restore")
+                    store_arrival("restore")
                     time.sleep(random.random() / 1000)
 
     threads = [threading.Thread(target=write) for _ in range(8)]
@@ -182,7 +182,7 @@ def test_a_silent_writer_does_not_block_others_forever(db, settings, monkeypatch
     hung.connect()
     hung.begin()
     began = time.monotonic()
-    arrivals.store_arrival("restore")
+    store_arrival("restore")
     assert time.monotonic() - began > 0.2
     with pytest.raises(peewee.PeeweeException) as refused:
         hung.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
@@ -699,7 +699,7 @@ def test_a_leader_that_loses_its_session_stops_writing(settings, db, monkeypatch
         def tick(now):
             for _ in range(20):
                 with storage.writing():
-                    arrivals.store_arrival("restore")
+                    store_arrival("restore")
                     written.append(name)
                 time.sleep(0.005)
             return None, "{}"

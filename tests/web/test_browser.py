@@ -24,7 +24,7 @@ import storage
 from accounts import admin, traders
 from accounts.fields import MAX_NAME
 from observer import Observer
-from storage import arrivals
+from storage.log import append_leaf
 from web.site.paper_pages import TABS
 from web.site.profiles import CONTENTS
 
@@ -381,7 +381,7 @@ def test_a_browser_verifies_a_posts_proof_and_detects_a_changed_byte(site, open_
     made = site.make_bot("Nell")
     with storage.database.connection_context(), storage.writing():
         for n in range(300):
-            arrivals.append_leaf("test", NOW + n)
+            append_leaf("test", NOW + n)
     said = {"eventId": "1", "body": 'Zoë said "sold"\n\t\u2028 <b>& 🐕', "reason": "thin"}
     post = site.post(said, made.publish_key.text).json
     page = open_page()

@@ -29,7 +29,7 @@ from service import address
 from test_worker import ROOT, SETTINGS
 
 from accounts.fields import holds_secret
-from chain import base58
+from chain import addresses
 
 PAIR = bytes(
     SigningKey(b"canary seed of 32 bytes, no more").encode()
@@ -38,7 +38,7 @@ PAIR = bytes(
 # from bytes 7 to 22, with its checksum
 PHRASE = "alpha doctor dream bid school mandate detail acquire bamboo obvious aim clump"
 PASTED = {
-    "a secret key in base58": base58.b58encode(PAIR),
+    "a secret key in base58": addresses.b58encode(PAIR),
     "as solana-keygen writes it": json.dumps(list(PAIR)),
     "without spaces": str(list(PAIR)).replace(" ", ""),
     "in hex": PAIR.hex(),
@@ -539,7 +539,7 @@ def test_a_secret_inside_a_text_is_detected(text):
             " away for good"
         ),
         address("a wallet"),
-        base58.b58encode(bytes(range(64))),
+        addresses.b58encode(bytes(range(64))),
         "5" * 88,
         "ab" * 64,
         " ".join(PHRASE.split()[:11]),

@@ -15,7 +15,7 @@ from accounts import acts, departures, influencers, registration, wallets
 from accounts.tables import Ban, Registration
 from evidence.tables import Leaf
 from models import Attachment, Bot, Key, Owner, Session
-from storage.arrivals import mark_owner
+from storage.log import mark_owner
 
 __all__ = ["clock", "opened"]
 DAY_MS = 86_400_000

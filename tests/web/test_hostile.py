@@ -23,7 +23,7 @@ from models import Bot, Job, Key, Post, Wallet
 from observer import Observer
 from paper import tables as paper_tables
 from paper.tables import PaperPost, Review, Trader
-from storage import arrivals
+from storage import store_arrival
 
 # A page with such an element treated untrusted text as its own.
 MARK = "<x-pwned>"
@@ -141,7 +141,7 @@ def fill(service, text):
         created_at=NOW,
         wallet=Wallet.get(),
     )
-    arrivals.store_arrival("post", post=post)
+    store_arrival("post", post=post)
     Token.update(symbol=text, name=text).execute()
     checks = [{"key": "supply", "label": text, "status": "warn", "detail": text, "checkedAt": None}]
     Token.delete().where(Token.mint == MINT).execute()

@@ -13,7 +13,7 @@ from service import NOW, address, signature
 import jobs
 from accounts import influencers, traders
 from app import create_app
-from chain.stored.summary import NOT_POLLED
+from chain.stored.derived import NOT_POLLED
 from chain.stored.tables import TradeMint
 from market.tables import Token
 from models import Post, Wallet

@@ -12,7 +12,7 @@ from test_records import move, show
 
 from agents.answers import trim_bot, trim_trade
 from chain.reading.currencies import STABLECOINS
-from chain.stored.summary import NOT_POLLED
+from chain.stored.derived import NOT_POLLED
 from models import Bot, Trade, Wallet
 from web.api.trades import TRADE_KINDS
 from web.site import facts

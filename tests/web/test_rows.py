@@ -29,17 +29,15 @@ from web.api import (
 )
 from web.api.serialize import fill
 from web.api.shapes import Exact, NotRequired, Time, TypedDict, Whole
-from web.server import auth
+from web.server import gate
 
 MODULES = (
-    auth,
-    bots,
+    gate,
     bots,
     health,
     market,
     metrics,
     paper,
-    paper_closes,
     paper_closes,
     queries,
     results,
@@ -92,7 +90,7 @@ def spy_on_statements(monkeypatch):
 
         return spy
 
-    for name in ("select", "select_many", "select_one"):
+    for name in ("select", "select_one"):
         select = getattr(rows, name)
         for module in list(sys.modules.values()):
             if getattr(module, name, None) is select:
@@ -127,7 +125,7 @@ def read_everything(show):  # noqa: F811
     with show.app.app_context(), show.database.connection_context():
         stream.read_events("secret", "http://here", 0, 10)
         list(metrics.Instance(show.config, time.time(), True, Counter(), 0).collect())
-        auth.find_key(key, hash_secret(key))
+        gate.read_key(hash_secret(key))
         queries.list_posts_since(1, 0), queries.list_trades_since(1, 0), queries.find_coverages([1])
 
 
@@ -136,20 +134,6 @@ class Drawn(NamedTuple):
 
     number: int
     text: str | None
-
-
-def test_batched_rows_equal_single_rows(db):
-    texts = ('it\'s "1"', "", "\u2028\U0001f415\t\n\\", "0.10000000000000000001", None)
-    sql = " UNION ALL ".join(
-        "SELECT CAST(? AS BIGINT) AS number, CAST(? AS TEXT) AS text" for _ in texts
-    )
-    sql = f"SELECT number, text FROM ({sql}) AS drawn ORDER BY number DESC LIMIT 4"
-    values = [value for place, text in enumerate(texts) for value in (2**62 + place, text)]
-    expected = [Drawn(2**62 + place, texts[place]) for place in (4, 3, 2, 1)]
-    assert rows.select_many(Drawn, sql, values) == rows.select(Drawn, sql, values) == expected
-    assert (
-        rows.select_many(Drawn, f"SELECT number, text FROM ({sql}) AS no WHERE 1 = 0", values) == []
-    )
 
 
 @ground.sqlite_only

@@ -13,8 +13,8 @@ from peewee import OperationalError
 from service import NOW, Service, address, signature
 
 from accounts import wallets
-from chain import base58
-from chain.stored.summary import NOT_POLLED
+from chain import addresses
+from chain.stored.derived import NOT_POLLED
 from models import Attachment, Bot, Key, Owner, Post, Session, Wallet
 from paper.tables import Trader
 
@@ -620,9 +620,9 @@ SIGNER = SigningKey(b"w" * 32)
 
 @pytest.fixture
 def owned():
-    from chain import base58
+    from chain import addresses
 
-    return base58.b58encode(bytes(SIGNER.verify_key))
+    return addresses.b58encode(bytes(SIGNER.verify_key))
 
 
 def challenge(browser, uid, wallet=""):
@@ -705,7 +705,7 @@ def test_the_voice_can_be_previewed_before_saving(browser):
     assert browser.get("/connect/preview?tone=" + "t" * 61).status_code == 204
 
 
-PROVABLE = base58.b58encode(bytes(SigningKey(bytes(32)).verify_key))
+PROVABLE = addresses.b58encode(bytes(SigningKey(bytes(32)).verify_key))
 
 
 def test_an_owner_sees_each_bots_state(service, browser, nell):

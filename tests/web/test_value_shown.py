@@ -10,7 +10,7 @@ from service import NOW, address, signature
 from test_pages import COVERAGE
 
 from chain.reading.currencies import STABLECOINS
-from chain.stored.summary import NOT_POLLED
+from chain.stored.derived import NOT_POLLED
 from models import Post, Wallet
 from web.api.serialize import show_share
 

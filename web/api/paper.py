@@ -30,7 +30,7 @@ from paper.strategies import (
     show_settings,
 )
 from storage import database
-from storage.rows import Part, make_object, read, read_many, read_one
+from storage.rows import Part, make_object, read, read_one
 from web.api.bots import Voice
 from web.api.health import ScoutHealth
 from web.api.market import MarketEntry
@@ -502,7 +502,7 @@ def list_traders() -> list[Trader]:
 
 
 def list_rows(condition: str, *values: Any) -> list[Any]:
-    return read_many(f"{TRADERS} WHERE {condition}", values, **DOCUMENTS)
+    return read(f"{TRADERS} WHERE {condition}", values, **DOCUMENTS)
 
 
 def find_trader(uid: str, now: int) -> Json | None:
@@ -586,7 +586,7 @@ def show_evidence(row: Any) -> Json:
 
 
 def _read_totals(trader_id: int | None) -> dict[int, Any]:
-    return {row.period_id: row for row in read_many(PERIOD_TOTALS, (trader_id,))}
+    return {row.period_id: row for row in read(PERIOD_TOTALS, (trader_id,))}
 
 
 def show_trader(row: Any, totals: Any, held_value: int) -> Trader:

@@ -15,7 +15,7 @@ from paper.fills import ASSUMPTIONS, MODEL, MODEL_HASH
 from paper.market import ALL_SOL, SCALE, percent, value_of
 from paper.results import Group, Mark, describe_account, group_closes
 from paper.store import MARK_MS, SUSPECT
-from storage.rows import Part, read, read_many, read_one, select, write_marks
+from storage.rows import Part, read, read_one, select, write_marks
 from web.api.paper_brain import DECISIONS, DiaryLine, read_lines, show_line
 from web.api.serialize import fill, show_time
 from web.api.shapes import (
@@ -182,7 +182,7 @@ PERIOD_CLOSES = (
 # ---- positions and orders ------------------------------------------------------------------------
 def read_positions(trader_id: int | None) -> list[Any]:
     """Read the open positions of a trader or, if it is None, of all traders."""
-    return read_many(POSITIONS, (trader_id,), marks=MARKS)
+    return read(POSITIONS, (trader_id,), marks=MARKS)
 
 
 def find_value(row: Any) -> int:
@@ -306,7 +306,7 @@ def read_close(ident: str, row: Any) -> Close:
 
 def read_compared(sql: str, *values: Any) -> list[Any]:
     """Read closes for comparisons."""
-    return read_many(sql, values, marks=MARKS)
+    return read(sql, values, marks=MARKS)
 
 
 # ---- a close's page ------------------------------------------------------------------------------

@@ -75,7 +75,15 @@ SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_na
        t.uid AS trade, t.kind, t.flags, t.currency, t.beside_sol, t.beside_tokens, t.explained
 FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}
 """
-TRADERS_OF_MINT = "SELECT COUNT(*) FROM token_trader WHERE mint = ? AND side = ?"
+# Steps through the index from wallet to wallet, however many trades each has.
+TRADERS_OF_MINT = f"""
+WITH RECURSIVE trader (id) AS (
+    SELECT MIN(m.wallet_id) FROM trade_mint m WHERE {OF_MINT.format("m")} AND m.side = ?
+    UNION ALL
+    SELECT (SELECT MIN(m.wallet_id) FROM trade_mint m
+            WHERE {OF_MINT.format("m")} AND m.side = ? AND m.wallet_id > trader.id)
+    FROM trader WHERE trader.id IS NOT NULL)
+SELECT COUNT(id) FROM trader"""
 
 
 # ---- what arrived --------------------------------------------------------------------------------
@@ -224,58 +232,56 @@ POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 class PostFilter(NamedTuple):
-    """Which posts to list: a bot's (its uid), those about a mint, with a status, or by a source.
-    None means all.
+    """Which posts: a bot's (its uid), about any of these mints, with any of these statuses, by a
+    source; None for all.
     """
 
     bot: str | None = None
-    mint: str | None = None
-    status: str | None = None
+    mints: tuple[str, ...] | None = None
+    statuses: tuple[str, ...] | None = None
     source: str | None = None
 
 
 ALL_POSTS = PostFilter()
 
 
-def list_posts(
-    limit: int,
-    before: int | None = None,
-    bot: str | None = None,
-    mint: str | None = None,
-    status: str | None = None,
-) -> list[Any]:
-    """Return posts below the id `before`, newest first. `bot` is the bot's uid."""
-    parts = _split(PostFilter(bot, mint, status))
-    lists = [list_post_ids(limit, before, part) for part in parts]
+def list_posts(limit: int, before: int | None = None, wanted: PostFilter = ALL_POSTS) -> list[Any]:
+    """Return posts, newest first, below the id `before`."""
+    lists = [_list_ids(limit, before, part) for part in _split(wanted)]
     found = find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
     return sorted(found.values(), key=attrgetter("id"), reverse=True)
 
 
 def _split(wanted: PostFilter) -> list[PostFilter]:
     """Split a filter into filters that an index lists in order."""
-    if sum(one is not None for one in wanted) < 2:
+    if wanted.mints is None and wanted.statuses is None and wanted.source is None:
         return [wanted]
+    mints = [(one,) for one in wanted.mints] if wanted.mints is not None else [None]
+    if wanted.bot is None and wanted.statuses is None and wanted.source is None:
+        return [wanted._replace(mints=mint) for mint in mints]
     sources = (wanted.source,) if wanted.source else WRITERS
-    statuses = (wanted.status,) if wanted.status else POST_STATUSES
     return [
-        wanted._replace(source=source, status=status)
-        for source, status in itertools.product(sources, statuses)
+        PostFilter(wanted.bot, mint, (status,), source)
+        for mint, status, source in itertools.product(
+            mints, wanted.statuses or POST_STATUSES, sources
+        )
     ]
 
 
-def list_post_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
-    """Return the numbers of the posts in list_posts. This uses one index."""
+def _list_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
+    """Return the numbers of posts, using one index."""
     filters = [("p.id < ?", before) if before else None, *_post_filters(wanted)]
     sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
     return select(int, sql, [*values, limit])
 
 
 def _post_filters(wanted: PostFilter) -> Sequence[Condition]:
+    """Return the conditions of a part that _split made."""
     return (
         ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", wanted.bot) if wanted.bot else None,
-        ("p.mint = ?", wanted.mint) if wanted.mint else None,
+        ("p.mint = ?", *wanted.mints) if wanted.mints else None,
         ("p.source = ?", wanted.source) if wanted.source else None,
-        ("p.status = ?", wanted.status) if wanted.status else None,
+        ("p.status = ?", *wanted.statuses) if wanted.statuses else None,
     )
 
 
@@ -456,7 +462,7 @@ def list_activity(mint: str, limit: int, before: TradePosition | None = None) ->
 
 def count_sides(mint: str) -> dict[str, int]:
     """Return {"buy": number of wallets that bought the token, "sell": number that sold it}."""
-    return {side: select_value(TRADERS_OF_MINT, (mint, side)) for side in ("buy", "sell")}
+    return {side: select_value(TRADERS_OF_MINT, (mint, side) * 2) for side in ("buy", "sell")}
 
 
 def count_tracked() -> int:

@@ -11,8 +11,15 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from chain.amounts import exact, show_fixed, show_raw
 from chain.ledger.inventory import SOL
-from chain.ledger.sums import HOURS_A_DAY, NOTHING, Sums, add_up, find_drawdown
-from chain.ledger.views import HOUR_MS, HOUR_SECONDS
+from chain.ledger.totals import (
+    HOUR_MS,
+    HOUR_SECONDS,
+    HOURS_A_DAY,
+    NOTHING,
+    Sums,
+    add_up,
+    find_drawdown,
+)
 from chain.reading.currencies import CURRENCIES, Currency
 from chain.stored.attachments import (
     OF_RECORD,
@@ -22,9 +29,8 @@ from chain.stored.attachments import (
     read_totals,
     write_last,
 )
-from chain.stored.derived import StoredRisk, load_risk
+from chain.stored.derived import StoredRisk, load_risk, show_rates
 from chain.stored.standings import WINDOWS
-from chain.stored.summary import show_rates
 from storage import database, read_rows
 from storage.rows import read, read_one, select, select_value, write_marks
 from web.api import market

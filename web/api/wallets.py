@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, cast
 
 from chain.ledger.coverage import STATES
 from chain.reading.currencies import CURRENCIES
-from chain.stored.summary import NOT_POLLED, read_coverage
+from chain.stored.derived import NOT_POLLED, read_coverage
 from storage.rows import read, write_marks
 from web.api.serialize import DAMAGED, Json, fill, show_part
 from web.api.shapes import (

@@ -5,7 +5,7 @@ from typing import Any
 
 from chain.amounts import sol
 from chain.reading.currencies import find_stablecoin
-from chain.reading.value import Change, list_venue_changes
+from chain.reading.flows import Change, list_venue_changes
 from web.api.serialize import Json
 from web.api.trades import read_multiplier, read_outside, show_change
 from web.site import figures

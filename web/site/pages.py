@@ -17,8 +17,8 @@ from accounts import conduct
 from accounts.problem import Problem
 from chain.reading.added_currencies import use_added
 from chain.reading.currencies import list_added
+from chain.reading.flows import MIN_EXPLAINED_PERCENT
 from chain.reading.programs import Programs, table
-from chain.reading.value import MIN_EXPLAINED_PERCENT
 from chain.symbols import find_imitated, write_line
 from config import Config
 from models import Post

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from chain.ledger.coverage import OF_LIMITS
-from chain.stored.summary import UNREADABLE
+from chain.stored.derived import UNREADABLE
 from chain.symbols import show_symbol, write_line
 from web.api.serialize import Json
 

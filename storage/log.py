@@ -1,13 +1,12 @@
-"""Side effects of a write, in its transaction: append an arrival for followers and a log leaf."""
+"""Append to the log, in the transaction of the write that it records."""
 
 import hashlib
 import secrets
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import orjson
 
-from storage import database, in_parts, new_uid
+from storage import database, new_uid
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
 # The version of the leaf's JSON format.
@@ -29,25 +28,6 @@ TILE_NODES = (
 )
 
 
-# ---- for followers -------------------------------------------------------------------------------
-def store_arrival(kind: str, **what: Any) -> None:
-    """Insert an arrival of kind `post`, `trade`, `verification` or `coverage`.
-
-    `what` is the row it refers to: `post=`, `trade=` or `wallet=`, as a model or an id.
-    """
-    columns = ["kind", *(f"{name}_id" for name in what)]
-    values = [kind, *(getattr(row, "id", row) for row in what.values())]
-    marks = ", ".join("?" * len(columns))
-    database.execute_sql(f"INSERT INTO arrival ({', '.join(columns)}) VALUES ({marks})", values)
-
-
-def store_trade_arrivals(ids: Iterable[int]) -> None:
-    for part in in_parts(ids):
-        marks = ", ".join(["('trade', ?)"] * len(part))
-        database.execute_sql(f"INSERT INTO arrival (kind, trade_id) VALUES {marks}", part)
-
-
-# ---- the log -------------------------------------------------------------------------------------
 class Appended(NamedTuple):
     """A new leaf: its row id, its index in its log, and its JSON."""
 
