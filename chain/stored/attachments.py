@@ -34,7 +34,7 @@ Direction = tuple[str, bool]
 def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
     """Return the entry, with a flag if it traded against another wallet of the bot.
 
-    `others` are the entries of the bot's other wallets for the same transaction, or None where one
+    `others` are the entries of the bot's other wallets for the same transaction, or None if one
     is unreadable.
     """
     mine = _list_directions(entry)
