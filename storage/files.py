@@ -27,7 +27,7 @@ class FileLock:
         self._path, self._lock = path, UnixFileLock(path, thread_local=False)
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock; return whether this process has it now. Raises Unusable if its folder
+        """Acquire the lock. Return whether this process has it now. Raises Unusable if its folder
         is gone, which the library would otherwise create.
         """
         if not self._path.parent.is_dir():
@@ -39,14 +39,14 @@ class FileLock:
         return True
 
     def check(self) -> None:
-        """Do nothing: a file lock can't be lost."""
+        """Do nothing, because a file lock can't be lost."""
 
     def release(self) -> None:
         self._lock.release(force=True)
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a process has the lock on this file exclusively, or shares it."""
+    """Whether any process has an exclusive or shared lock on this file."""
     try:
         with open(path) as file:
             return not lock_descriptor(file.fileno(), blocking=False)
@@ -88,7 +88,7 @@ def sync(path: Path) -> None:
 def make_folder(path: Path) -> None:
     """Create a folder (mode 0700) and missing parents.
 
-    Sync each parent, or a power cut could lose the folder with its contents.
+    Each parent is synced, because a power cut could otherwise lose the folder with its contents.
     """
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ def make_folder(path: Path) -> None:
             sync(one.parent)
 
 
-# Files that commands create in DATA_DIR. Others belong to the operator.
+# Files that commands create in DATA_DIR. Other files belong to the operator.
 MADE = (
     *("app.db*", "*.lock", "ratelimit.db*", "secret_key", "log_key"),
     *("backups", "backups/*"),
@@ -113,8 +113,8 @@ def give_to_owner(folder: Path) -> None:
         return
     owner = folder.stat()
     for path in (path for pattern in MADE for path in folder.glob(pattern)):
-        # A file may vanish in the meantime. Skip hard links and symlinks, which may lead to files
-        # outside.
+        # A file may vanish in the meantime. Hard links and symlinks are skipped, because they may
+        # lead to files outside.
         with contextlib.suppress(FileNotFoundError):
             found = path.lstat()
             is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1

@@ -1,8 +1,8 @@
-"""Known programs, which determine what a receipt is, and accounts that receive tips. Pure:
-`programs.csv` and `tip_accounts.csv` are read once, at import.
+"""Known programs, which determine a receipt's kind, and accounts that receive tips.
 
-docs/programs.md explains how to add rows. A missing program makes a receipt `other` with the flag
-`unrecognised_program`, never a guess.
+Pure: `programs.csv` and `tip_accounts.csv` are read once, at import. docs/programs.md explains how
+to add rows. A receipt with a missing program becomes `other` with the `unrecognised_program` flag,
+never a guess.
 """
 
 import csv
@@ -63,9 +63,9 @@ class AddedRows:
 class Program(NamedTuple):
     """A known program.
 
-    `family` "": name only, its calls decide. `date`: when its source was read, "" for the
-    operator's own rows. `pool`: it serves swaps and liquidity under one id, and mints or burns
-    shares, so the effect decides.
+    `family` is "" if only its name is used and its calls decide. `date`: when its source was read,
+    "" for the operator's own rows. `pool`: it serves swaps and liquidity under one ID, and mints or
+    burns shares, so the effect decides.
     """
 
     id: str

@@ -253,7 +253,7 @@ def test_a_rebuild_writes_only_differences(empty):
 
 
 @pytest.mark.parametrize("slot", [0, 2**40], ids=["before all", "after all"])
-def test_a_trade_whose_stored_slot_is_wrong_is_put_right(empty, slot):
+def test_a_wrong_stored_slot_is_corrected(empty, slot):
     wallet, entries = empty(), entries_of(market(length=12))
     truth = rebuild(wallet, entries)
     numbers = dict(Trade.select(Trade.signature, Trade.id).tuples())

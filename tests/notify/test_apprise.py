@@ -116,7 +116,7 @@ def test_an_unusable_address_or_a_missing_apprise_is_named(monkeypatch):
     assert send("nosuchkind://x").error == "needs Apprise, which is not installed"
 
 
-def test_a_child_is_told_no_secret_of_ours(monkeypatch):
+def test_a_child_process_gets_none_of_our_secrets(monkeypatch):
     monkeypatch.setenv("SECRET_KEY", SECRET)
     start, given = client.start_python, []
     monkeypatch.setattr(client, "start_python", lambda *told: given.extend(told) or start(*told))

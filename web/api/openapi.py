@@ -128,7 +128,7 @@ PARAMETERS: dict[str, tuple[Json, str]] = {
     "window": (choice(WINDOWS, "all"), "length of the period, which starts on the hour"),
     "ownership": (choice(OWNERSHIPS), "only such wallets"),
     "currency": (
-        # This module is imported after the process knows the operator's currencies.
+        # This module is imported after the process has read the operator's currencies.
         choice(map_currencies(), "SOL"),
         "currency of the trades, never converted; the operator can add some",
     ),

@@ -76,7 +76,7 @@ def open_stream(after: int | None, room: int, caller: ApiCaller | None = None) -
         return None
     begin = newest if after is None else after
     if subscriber.is_page:
-        # A page that is far behind needs only one event: it reloads itself.
+        # A page that is far behind needs only one event, because it reloads itself.
         begin = max(begin, newest - BATCH)
     response = Response(
         hub.read_events(subscriber, begin),
