@@ -34,7 +34,7 @@ def create_app(config: settings.Config | None = None) -> Application:
     config = config or settings.load()
     # Fail on an invalid row now, not when the first wallet is looked up.
     pages.use_tables(config)
-    database = storage.connect(config)
+    storage.connect(config)
     app = application.Application(__name__)
     app.config.update(
         CANDOR=config,
@@ -48,8 +48,6 @@ def create_app(config: settings.Config | None = None) -> Application:
     fill_memory(app)
     app.log_signer = Signer(files.log_key(config))
     _add_hooks(app, config)
-    # The first query opens a connection; a request without queries has none to close.
-    app.teardown_request(lambda _: None if database.is_closed() else database.close())
     _add_routes(app, config)
     _add_layers(app, config)
     return app
@@ -66,27 +64,39 @@ def fill_memory(app: Application) -> None:
 
 
 def _add_hooks(app: Application, config: settings.Config) -> None:
-    from web.api import answers
-    from web.server import errors, gate, headers, sessions
+    from web.api import v1
+    from web.server import application, errors, gate, sessions
     from web.site import cards, demonstration, pages
 
     # Registered first, so it runs last, on the finished response.
-    app.after_request(answers.pack_response)
+    app.after_request(v1.pack_response)
     gate.init_app(app, config)
     errors.init_app(app)
     sessions.init_app(app)
     pages.init_app(app)
     cards.init_app(app)
-    app.after_request(headers.share_answer)
+    app.after_request(application.share_answer)
     if config.demonstration:
         demonstration.init_app(app)
 
 
 def _add_routes(app: Application, config: settings.Config) -> None:
-    from web.api import document, health, inbox, legacy, log, mcp, registration, seasons
+    # The last four add routes to v1's blueprint.
+    from web.api import (  # noqa: F401
+        bots,
+        health,
+        leaderboard,
+        legacy,
+        log,
+        mcp,
+        posts,
+        search,
+        seasons,
+        stream,
+        v1,
+    )
 
-    # The blueprint in the module seasons is the one of v1.
-    modules = [seasons, registration, inbox, mcp, legacy, health, document, log]
+    modules = [v1, bots, posts, mcp, legacy, health, log]
     if config.metrics == "on":
         from web.api import metrics
 
@@ -158,8 +168,7 @@ def _add_layers(app: Application, config: settings.Config) -> None:
     """Wrap the application in its WSGI middleware. The innermost layer comes first."""
     from werkzeug.middleware.proxy_fix import ProxyFix
 
-    from web.server.application import Prefix
-    from web.server.headers import Headers
+    from web.server.application import Headers, Prefix
 
     layers: WSGIApplication = app.wsgi_app
     if config.trusted_proxies:

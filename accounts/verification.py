@@ -49,7 +49,6 @@ AND EXISTS (
 
 NAMED = f"""
 SELECT t.* FROM {LISTED_TRADE} WHERE s.signature = ? AND s.wallet_id IN ({{}}) ORDER BY t.id"""
-IN_ORDER = f"{HOLDERS.format(wallet='?')} ORDER BY id"
 OTHERS = """
 SELECT wallet_id FROM attachment WHERE bot_id = ? AND wallet_id <> ? AND ownership = 'proven'
 AND attached_at <= ? AND (detached_at IS NULL OR detached_at >= ?)"""
@@ -149,18 +148,22 @@ def _list_others(post: Post, wallet: Wallet) -> list[Wallet]:
 
 
 def judge_trades(
-    trades: Iterable[CitedTrade | Trade], bot_id: int, at: int, post_mint: str | None
+    trades: Iterable[CitedTrade | Trade],
+    bot_id: int,
+    at: int,
+    post_mint: str | None,
+    rows: storage.Rows = storage.read_rows,
 ) -> Judgment | None:
     """Judge a post that a bot created at a time (ms) by the trades it cites. Return None if they
     weren't the bot's.
     """
-    own = [one for one in trades if _belongs(bot_id, one.wallet_id, at, one.block_time)]
-    return choose([Judgment(*judge_stored(one, post_mint), one) for one in own])
-
-
-def _belongs(bot_id: int, wallet_id: int, at: int, block_time: int | None) -> bool:
-    rows = storage.database.execute_sql(IN_ORDER, (wallet_id,)).fetchall()
-    return is_own_trade([Holder._make(row) for row in rows], bot_id, at, block_time)
+    judged = []
+    for one in trades:
+        sql = f"{HOLDERS.format(wallet=one.wallet_id)} ORDER BY id"
+        holders = [Holder._make(row) for row in rows(sql)]
+        if is_own_trade(holders, bot_id, at, one.block_time):
+            judged.append(Judgment(*judge_stored(one, post_mint), one))
+    return choose(judged)
 
 
 def judge_stored(trade: CitedTrade | Trade, post_mint: str | None) -> tuple[str, str | None]:

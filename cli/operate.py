@@ -118,9 +118,9 @@ def run_restore(config: Config, args: Namespace) -> None:
 
 
 def run_copy(config: Config, args: Namespace) -> None:
-    from operate import copy
+    from operate import backups
 
-    tables = copy.move(config, args.to)
+    tables = backups.move(config, args.to)
     lines = [f"{one.table:14} {one.rows:9}  {one.digest[:16]}" for one in tables if one.rows]
     rows = sum(one.rows for one in tables)
     print_result(

@@ -54,6 +54,7 @@ from chain.stored.store import (
 from chain.stored.trades import OTHER_WALLET, judge, list_moved_mints, make_trade_row, trade_uid
 from config import VERSION
 from evidence import claimed
+from evidence.audited_log import LogAudit
 from evidence.claimed import Books
 from evidence.claims import (
     MAX_READINGS,
@@ -86,7 +87,6 @@ from evidence.leaves import (
     list_held,
 )
 from evidence.lines import ClaimedPost, Line, make_line
-from evidence.log_audit import LogAudit
 from evidence.memory import KeptEntry, Memory
 from evidence.notes import Checkpoint
 from evidence.seasons import compare_seasons, name_reading, recompute_season

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from accounts.influencers import SAID
+from evidence.audited_log import Said
 from evidence.claims import ClaimedLeaf, ClaimedProfile, ClaimedWallet
 from evidence.differences import Difference, compare
 from evidence.lines import ClaimedPost
-from evidence.memory import Said
 from storage.log import hash_words
 
 # The members that a post's leaf and its line have in common.

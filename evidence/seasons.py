@@ -28,12 +28,12 @@ from chain.reading.entries import READING
 from chain.reading.programs import table
 from chain.stored.store import name_rules
 from config import Config
+from evidence.audited_log import Said
 from evidence.claimed import show_standing_of, show_values
 from evidence.claims import ClaimedSeason, ClaimedTerms
 from evidence.differences import Difference, compare
 from evidence.leaves import Held, HeldWallets
 from evidence.lines import Json, name_member
-from evidence.memory import Said
 from models import Bot
 from storage import Rows, read_rows, write_rows, writing
 from storage.log import append_leaf

@@ -1,17 +1,26 @@
-"""POST to an untrusted address.
+"""Send messages: to an untrusted address, or with Apprise to one of the operator's.
 
-The host name is resolved and checked, and the connection uses that exact IP address, so that DNS
-rebinding doesn't help an attacker. Redirects aren't followed, proxies from the environment aren't
-used, and responses aren't stored.
+The host name of an untrusted address is resolved and checked, and the connection uses that exact IP
+address, so that DNS rebinding doesn't help an attacker. Redirects aren't followed, proxies from the
+environment aren't used, and responses aren't stored.
+
+The APPRISE_URLS contain passwords and tokens. Only a child process receives one, on standard input.
+The database has a keyed digest.
 """
 
 import contextlib
 import email.utils
+import hashlib
+import hmac
 import http.client
+import importlib.util
 import ipaddress
+import json
 import math
+import os
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -23,7 +32,9 @@ from urllib.parse import SplitResult, urlsplit
 from config import VERSION
 from notify.messages import Message
 from notify.plan import MAX_WAIT_SECONDS
+from storage.children import Limits, start_python
 
+TOO_LATE = "did not respond in time"
 CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
 # All allocated IPv6. Other addresses are either for a network's own use (site-local, NAT64) or
 # contain an IPv4 address that may not be public. Python treats most of them as global.
@@ -77,7 +88,7 @@ def post(message: Message, private: bool = False) -> Answer:
     except _Refused:
         return Answer(None, "has no public address")
     except TimeoutError:
-        return Answer(None, "did not respond in time")
+        return Answer(None, TOO_LATE)
     except ssl.SSLError:
         return Answer(None, "has no valid certificate")
     except (OSError, http.client.HTTPException, UnicodeError):
@@ -190,3 +201,45 @@ def is_public(text: str) -> bool:
             return False
     special = any(address in network for network in SPECIAL)
     return address.is_global and not address.is_multicast and not special
+
+
+# ---- with Apprise --------------------------------------------------------------------------------
+# The time limit for a message, including its child's start. Apprise itself gives up after 8 s.
+APPRISE_SECONDS = 30.0
+# Apprise uses about 50 MB.
+LIMITS = Limits(memory_bytes=2**30)
+# By the word that the child prints.
+APPRISE_ERRORS = {
+    b"ok": None,
+    b"refused": "refused it or could not be reached",
+    b"unknown": "isn't an address that Apprise understands",
+}
+# The environment variables passed to a child. None of them contains one of our secrets.
+ENVIRONMENT = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
+PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
+
+
+def name_url(url: str, secret: str) -> str:
+    """Return the name of a URL in the database: its scheme, and a digest keyed by `secret`."""
+    digest = hmac.new(secret.encode(), url.encode(), hashlib.sha256).hexdigest()
+    return f"{url.partition(':')[0].lower()}://APPRISE_URLS/{digest[:32]}"
+
+
+def send_with_apprise(message: Message, site: str) -> Answer:
+    """Send a message within APPRISE_SECONDS. `site`: this instance's URL."""
+    if importlib.util.find_spec("apprise") is None:
+        return Answer(None, "needs Apprise, which is not installed")
+    known = {
+        name: value
+        for name, value in os.environ.items()
+        if name in ENVIRONMENT or name.upper() in PROXIES
+    }
+    told = {"url": message.url, "site": site, "text": message.body.decode()}
+    child = start_python("notify.apprise_child", [], known, LIMITS)
+    try:
+        word, _ = child.communicate(json.dumps(told).encode(), APPRISE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return Answer(None, TOO_LATE)
+    finally:
+        child.end()
+    return Answer(None, APPRISE_ERRORS.get(word.strip(), "could not be sent"))

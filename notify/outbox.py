@@ -21,7 +21,7 @@ from accounts.hooks import OFF
 from accounts.tables import Hook
 from config import Config
 from models import Bot
-from notify import apprising, client, plan
+from notify import client, plan
 from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
 from storage import database, files, writing
@@ -102,7 +102,6 @@ class Outbox:
     ) -> None:
         self.config, self._read_events, self._send = config, read_events, send
         self._start = start
-        self._speakers = apprising.Speakers(config.base_url)
         # The APPRISE_URLS by their names in the database, or None until they are read.
         self._urls: Mapping[str, str] | None = None
         self._stopping = threading.Event()
@@ -135,13 +134,10 @@ class Outbox:
         while time.monotonic() < end and not self._stopping.is_set():
             if time.monotonic() >= store_at:
                 self.synchronize()
-                self._speakers.rest()
                 store_at = time.monotonic() + STORE_SECONDS
             self.deliver()
             self._wait()
         self._store(everything=True)
-        if self._stopping.is_set():
-            self._speakers.end()
         return None, orjson.dumps(self._count()).decode()
 
     def synchronize(self) -> None:
@@ -298,7 +294,6 @@ class Outbox:
         # The operator chose where the hooks in the settings are sent, so any address is allowed.
         private = self.config.hooks_private == "on" or target.is_operators
         is_apprise = target.receiver.kind == hooks.APPRISE
-        post = self._speakers.send if is_apprise else self._send
         self._busy.add(target.row_id)
         began = self._sent_at[target.row_id] = time.monotonic()
         self._host_free_at[host_of(target)] = began + HOST_SECONDS
@@ -308,7 +303,11 @@ class Outbox:
             # A bug ends the thread, but it must not make the hook wait forever.
             answer = client.Answer(None, "could not be sent")
             try:
-                answer = post(message, private)
+                answer = (
+                    client.send_with_apprise(message, self.config.base_url)
+                    if is_apprise
+                    else self._send(message, private)
+                )
             finally:
                 seconds = time.monotonic() - began
                 self._answers.put(Sent(target.row_id, arrival, answer, seconds))
@@ -355,7 +354,7 @@ def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
     `now`: ms.
     """
     secret = files.secret_key(config) if config.apprise_urls else ""
-    urls = {apprising.name_url(url, secret): url for url in config.apprise_urls}
+    urls = {client.name_url(url, secret): url for url in config.apprise_urls}
     wanted = [hooks.OperatorHook(hooks.APPRISE, name, config.apprise_events) for name in urls]
     hooks.keep_operator_hooks(wanted, now)
     return urls

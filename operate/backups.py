@@ -1,29 +1,32 @@
-"""Back up and restore an instance, and copy its database before the schema changes.
+"""Back up and restore an instance, copy its database before the schema changes, and move it to
+PostgreSQL.
 
 SQLite's online backup copies everything in one read transaction, so the copy is a snapshot, and
 writers don't wait for it. The copy gets its name only after a complete check.
 """
 
 import contextlib
+import hashlib
 import os
 import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
 from filelock import lock_descriptor
-from peewee import OperationalError, PeeweeException, ProgrammingError
+from peewee import BooleanField, OperationalError, PeeweeException, ProgrammingError
 
 import config as settings
 import storage
 from config import Config
 from evidence import log
 from evidence.notes import Signer
-from operate import foreign_schema, instance
+from operate import instance, schema
 from operate.instance import SIDE_FILES, Refused
 from storage import files, trouble
 from storage.files import is_locked, make_folder, sync
@@ -170,7 +173,7 @@ def open_reading(path: Path) -> apsw.Connection:
             contextlib.suppress(apsw.Error),
             contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db,
         ):
-            foreign_schema.list_applied(db)
+            schema.list_applied(db)
     return _open_file(path, apsw.SQLITE_OPEN_READONLY)
 
 
@@ -191,7 +194,7 @@ def check_database(path: Path, foreign_ok: bool = True) -> Holding:
     """
     try:
         with contextlib.closing(open_reading(path)) as db:
-            foreign = foreign_schema.list_foreign(db)
+            foreign = schema.list_foreign(db)
             if foreign and not foreign_ok:
                 _refuse_foreign(path, foreign)
             flaws = list_flaws(db)
@@ -225,7 +228,7 @@ def _refuse_foreign(path: Path, foreign: Sequence[str]) -> None:
 
 def _hold(db: apsw.Connection, path: Path, foreign: Sequence[str] = ()) -> Holding:
     """Count a database's rows. Raises Refused if it isn't Candor's or is newer."""
-    applied = foreign_schema.list_applied(db)
+    applied = schema.list_applied(db)
     if not applied:
         raise Refused(f"{path} is not a Candor database")
     newer = sorted(set(applied) - set(storage.list_migrations()))
@@ -247,7 +250,7 @@ def _count(db: apsw.Connection, table: str) -> int:
 def _is_ours(path: Path) -> bool:
     try:
         with contextlib.closing(open_reading(path)) as db:
-            return bool(foreign_schema.list_applied(db))
+            return bool(schema.list_applied(db))
     except apsw.Error:
         return False
 
@@ -436,7 +439,7 @@ def _migrate_server(database: Any) -> list[str]:
 
 def _list_pending(path: Path) -> list[str]:
     with contextlib.closing(open_reading(path)) as db:
-        applied, known = foreign_schema.list_applied(db), storage.list_migrations()
+        applied, known = schema.list_applied(db), storage.list_migrations()
         if set(applied) - set(known):
             # This refuses a newer version.
             _hold(db, path)
@@ -549,3 +552,107 @@ def _make(config: Config, name: str, held: int, tell: Callable[[str, str | None]
     finally:
         os.close(held)
         tell(name, problem)
+
+
+# ---- moving to PostgreSQL ------------------------------------------------------------------------
+ROWS_AT_ONCE = 2_000
+
+
+class CopiedTable(NamedTuple):
+    """A table with the same rows on both sides. `digest` is their SHA-256 in order of keys."""
+
+    table: str
+    rows: int
+    digest: str
+
+
+def move(config: Config, url: str) -> list[CopiedTable]:
+    """Copy the instance, including ids, into the empty PostgreSQL database at `url`.
+
+    This is one transaction, which is committed only after everything was read back. The instance
+    must not be in use, because later writes to the file would be lost. If Refused is raised,
+    nothing was stored.
+    """
+    if config.database_url:
+        raise Refused("DATABASE_URL is set: this instance already uses PostgreSQL")
+    if config.demonstration:
+        raise Refused(f"{config.data_dir} belongs to a demo, which can't be mixed with real data")
+    if not config.database_path.exists():
+        raise Refused(f"there is no database in {config.data_dir}, so there is nothing to copy")
+    target = storage.open_postgresql(url)
+    with instance.alone(config.data_dir):
+        holding = check_database(config.database_path, foreign_ok=False)
+        if holding.schema != storage.list_migrations()[-1]:
+            raise Refused(
+                "the database is of an older version: upgrade it with `app.py migrate` first"
+            )
+        try:
+            with (
+                contextlib.closing(open_reading(config.database_path)) as source,
+                target.connection_context(),
+                target.atomic(),
+            ):
+                return _move(source, target)
+        except PeeweeException as error:
+            raise Refused(
+                f"the database could not be copied, so nothing was stored: {str(error).strip()}"
+            ) from None
+        finally:
+            target.close_all()
+
+
+def _move(source: apsw.Connection, target: Any) -> list[CopiedTable]:
+    if target.get_tables():
+        raise Refused("the target already has tables: name an empty database")
+    # The transaction is idle while the file is read.
+    target.execute_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+    storage.migrate(target)
+    for table in schema.TABLES:
+        _copy_table(source, target, table)
+    target.execute_sql("ANALYZE")
+    return [_compare_table(source, target, table) for table in schema.TABLES]
+
+
+def _columns(table: Any) -> str:
+    return ", ".join(f'"{field.column_name}"' for field in table._meta.sorted_fields)
+
+
+def _select(table: Any) -> str:
+    key = ", ".join(field.column_name for field in table._meta.get_primary_keys())
+    return f'SELECT {_columns(table)} FROM "{table._meta.table_name}" ORDER BY {key}'
+
+
+def _list_rows(source: apsw.Connection, table: Any) -> Iterator[tuple[Any, ...]]:
+    """Return the rows of a SQLite table in key order. Booleans are converted, because SQLite has
+    integers.
+    """
+    kinds = [isinstance(field, BooleanField) for field in table._meta.sorted_fields]
+    for row in source.execute(_select(table)):
+        yield tuple(
+            bool(value) if is_boolean else value
+            for value, is_boolean in zip(row, kinds, strict=True)
+        )
+
+
+def _copy_table(source: apsw.Connection, target: Any, table: Any) -> None:
+    name = table._meta.table_name
+    with target.filling(f'COPY "{name}" ({_columns(table)}) FROM STDIN') as write:
+        for row in _list_rows(source, table):
+            write(row)
+    if table._meta.auto_increment:
+        target.execute_sql(
+            f"""SELECT setval(pg_get_serial_sequence('"{name}"', 'id'), COALESCE(MAX(id), 1),
+            MAX(id) IS NOT NULL) FROM "{name}" """
+        )
+
+
+def _compare_table(source: apsw.Connection, target: Any, table: Any) -> CopiedTable:
+    name, count, digest = table._meta.table_name, 0, hashlib.sha256()
+    copied = target.stream(_select(table), ROWS_AT_ONCE)
+    for given, found in zip_longest(_list_rows(source, table), copied):
+        if given != found:
+            key, *_ = given or found
+            raise Refused(f"row {key} of {name} differs in the copy, so nothing was stored")
+        count += 1
+        digest.update(repr(found).encode())
+    return CopiedTable(name, count, digest.hexdigest())

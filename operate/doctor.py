@@ -34,7 +34,7 @@ from chain.stored.tables import CHANGES, OBJECT, WALLET_PARTS
 from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
-from operate import backups, foreign_schema, inspection, instance
+from operate import backups, inspection, instance, schema
 from operate.backups import LEAST_FREE
 from operate.instance import SIDE_FILES
 from storage import counters, files
@@ -580,7 +580,7 @@ def check_file(config: Config, now: int) -> list[Finding]:
         ]
     try:
         with contextlib.closing(backups.open_reading(path)) as db:
-            applied = foreign_schema.list_applied(db)
+            applied = schema.list_applied(db)
             return [
                 *check_foreign(db, path),
                 *check_whole(db, path),
@@ -656,7 +656,7 @@ def _lacks_migrations(config: Config) -> bool:
         finally:
             database.close_all()
     with contextlib.closing(backups.open_reading(config.database_path)) as db:
-        return foreign_schema.list_applied(db) != storage.list_migrations()
+        return schema.list_applied(db) != storage.list_migrations()
 
 
 def check_server(config: Config, now: int) -> list[Finding]:
@@ -700,7 +700,7 @@ def check_whole(db: Any, path: Path) -> Iterator[Finding]:
 
 
 def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
-    for sentence in foreign_schema.list_foreign(db):
+    for sentence in schema.list_foreign(db):
         yield wrong(
             f"{path}: {sentence}",
             "find out who added it; `restore` refuses this file. Restore an older backup, or"

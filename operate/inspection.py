@@ -2,19 +2,16 @@
 compare.
 
 This only reads, one wallet at a time, each in one snapshot. It works while a server is running.
-Posts are compared with the log. Names and profiles have no second source, so only their form is
-checked.
+Posts are compared with the log. Names and profiles have no second source.
 """
 
 import contextlib
 import itertools
-import re
 import sqlite3
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby, islice
 from operator import itemgetter
@@ -22,13 +19,11 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import orjson
-from peewee import BigIntegerField, BooleanField, IntegerField, TextField
+from peewee import TextField
 
 import storage
-from accounts.acts import ACTS
-from accounts.conduct import ABOUT
 from accounts.seasons import Terms, show_terms
-from accounts.verification import CitedTrade, TimedPost, judge_delays, judge_stored, sum_delays
+from accounts.verification import CitedTrade, TimedPost, judge_delays, judge_trades, sum_delays
 from chain.ledger.totals import Holdings, round_down
 from chain.reading.currencies import list_added
 from chain.reading.entries import Entry, read_entry
@@ -36,10 +31,7 @@ from chain.reading.programs import table
 from chain.reading.receipts import digest_receipt, parse_stored, unpack_text
 from chain.stored import store
 from chain.stored.attachments import (
-    HOLDERS,
     HOLDINGS,
-    Holder,
-    is_own_trade,
     mark_entries,
     read_shared,
     read_siblings,
@@ -47,20 +39,21 @@ from chain.stored.attachments import (
 from chain.stored.derived import DERIVED, read_coverage
 from chain.stored.derived import UNREADABLE as NO_COVERAGE
 from chain.stored.standings import Board, list_boards, list_forgotten, work_out
-from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS, StandingRow
-from chain.stored.trades import DIGESTED, OTHER_WALLET, choose
+from chain.stored.tables import CHANGES, LOTS, NAMES, OBJECT, WALLET_PARTS, StandingRow
+from chain.stored.trades import DIGESTED, OTHER_WALLET
 from config import Config
+from evidence.audit import compare_coverage
+from evidence.audited_log import LogMemory, Part, Said
 from evidence.claimed import PACE, SUMS, Books, show_seasons
 from evidence.claims import ClaimedProfile, ClaimedSeason, Nonsense, check_shape
 from evidence.document import show_profile
 from evidence.leaves import Held, HeldWallets, compare_bot, compare_held, compare_post
 from evidence.lines import POST_LINES, ClaimedPost, show_post
-from evidence.memory import LogMemory, Part, Said
 from evidence.seasons import compare_seasons
-from models import Attachment, Post, Wallet
+from models import Attachment, Wallet
 from operate import backups, schema
 from storage import Rows, trouble
-from storage.rows import Shape, make_shape, read_stored
+from storage.rows import make_shape, read_stored
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
 # Reading damaged rows raises these.
@@ -142,8 +135,11 @@ def _compare_row(
         return
     for column, one, other in zip(checked.columns, stored, right, strict=True):
         if one != other:
-            shown = f"is {one!r:.{MAX_SHOWN}}; a fresh rebuild says {other!r:.{MAX_SHOWN}}"
-            yield _bare(column), shown
+            yield _bare(column), _tell(one, other)
+
+
+def _tell(stored: Any, right: Any) -> str:
+    return f"is {stored!r:.{MAX_SHOWN}}; a fresh rebuild says {right!r:.{MAX_SHOWN}}"
 
 
 def _bare(column: str) -> str:
@@ -180,145 +176,38 @@ class Reader:
         return trouble.hold_snapshot(self._connection.execute, begin)
 
 
-# ---- forms ---------------------------------------------------------------------------------------
-BASE58 = "[1-9A-HJ-NP-Za-km-z]"
-ADDRESS, SIGNATURE, HASH = rf"{BASE58}{{32,44}}", rf"{BASE58}{{64,88}}", "[0-9a-f]{64}"
-# How to check values, by table and column.
-FORMS = {
-    "owner": {"uid": "owner_[0-9a-f]{24}"},
-    "bot": {"uid": "bot_[0-9a-f]{24}", "handle": "[^A-Z]+"},
-    "key": {
-        "uid": "key_[0-9a-f]{24}",
-        "scope": "read|publish|inbox",
-        "prefix": "cnd_(read|pub|inbox)_",
-        "last4": "[0-9A-Za-z]{4}",
-    },
-    "registration": {"wallet": ADDRESS, "source": "|[0-9a-f]{12}"},
-    "admin_session": {"uid": "admin_[0-9a-f]{24}"},
-    "admin_act": {"who": "command line|admin_[0-9a-f]{24}", "what": "|".join(ACTS)},
-    "report": {"uid": "report_[0-9a-f]{24}", "about": "|".join(ABOUT)},
-    "ban": {"kind": "owner|wallet", "target": rf"owner_[0-9a-f]{{24}}|{ADDRESS}"},
-    "wallet": {"rules": "|[0-9a-f]{16}"},
-    "attachment": {"ownership": "claimed|proven"},
-    "sighting": {"state": "pending|stored"},
-    "trade": {"uid": "trade_[0-9a-f]{24}", "digest": "|[0-9a-f]{24}"},
-    "post": {
-        "uid": "post_[0-9a-f]{24}",
-        "source": "bot|observer",
-        "channel": "api|studio|discord|observer",
-        "status": "none|pending|verified|mismatch|not_found",
-        "status_reason": (
-            "other_wallet|failed|not_a_trade|mint_not_in_trade|ambiguous|value_unexplained"
-        ),
-    },
-    "arrival": {"kind": "post|trade|verification|coverage|restore"},
-    "trader": {"uid": "trader_[0-9a-f]{24}"},
-}
-# How to check JSON, by the column's name in every table.
-LIST, OBJECT = make_shape(list[Any]), make_shape(dict[str, Any])
-PARTS = {
-    **WALLET_PARTS,
-    **{"token_changes": CHANGES, "beside_tokens": CHANGES, "lots": LOTS},
-    **dict.fromkeys(("flags", "counterparties", "marks", "events", "bots"), NAMES),
-}
+# ---- text ----------------------------------------------------------------------------------------
+# Columns of JSON, by name, in every table.
 JSON = {
-    **{name: part.shape for name, part in PARTS.items()},
-    **dict.fromkeys(("checks", "reasons", "reserves"), LIST),
+    **{name: part.shape for name, part in WALLET_PARTS.items()},
+    **{"token_changes": CHANGES.shape, "beside_tokens": CHANGES.shape, "lots": LOTS.shape},
+    **dict.fromkeys(("flags", "counterparties", "marks", "events", "bots"), NAMES.shape),
+    **dict.fromkeys(("checks", "reasons", "reserves"), make_shape(list[Any])),
     **dict.fromkeys(("voice", "coverage", "scan_cursor", "details", "fall_check"), OBJECT),
     **dict.fromkeys(("challenge", "settings", "phase", "facts", "asked"), OBJECT),
 }
-COUNTS = {
-    *("slot", "head_slot", "tries", "full_scans", "scan_new", "place", "tx_index", "posts_bytes"),
-}
-NUMBER = r"-?\d+(\.\d+)?([eE][+-]?\d+)?"
-# How to check values, by the column's name in every table.
-EVERYWHERE = {
-    **dict.fromkeys(("address", "mint", "held_mint"), ADDRESS),
-    **dict.fromkeys(("hash", "recovery_hash", "claim_hash", "hidden_hash"), HASH),
-    "signature": SIGNATURE,
-    "held_amount": r"\d{1,20}",
-    "source": "bot|observer|dexscreener|geckoterminal|wallets",
-    "endpoint": r"endpoint \d+",
-    **dict.fromkeys(("price_sol", "price_usd", "liquidity_usd", "market_cap_usd"), NUMBER),
-    **dict.fromkeys(("pool_sol", "pool_tokens", "change5m_pct", "change1h_pct"), NUMBER),
-    **dict.fromkeys(("volume5m_usd", "volume1h_usd", "volume24h_usd"), NUMBER),
-}
-# These times are planned, so they may be in the future.
-AHEAD = {
-    *("due_at", "repair_at", "expires_at", "claim_ends_at", "auto_post_since"),
-    # The start and end of a season.
-    *("starts_at", "ends_at"),
-}
-# In ms. Only trading pairs can be older.
-FIRST_MS = 1_500_000_000_000
-DAY_MS = 86_400_000
-CONTROL = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f]")
-# A function by column that returns whether a value is possible.
-Checks = dict[str, Callable[[Any], Any]]
 
 
-def check_forms(reader: Reader, now: int) -> Iterator[Difference]:
-    """Yield impossible values among the text, numbers and dates of all tables. `now`: ms."""
+def check_text(reader: Reader) -> Iterator[Difference]:
+    """Yield text that isn't UTF-8, or isn't the JSON of its column."""
     for model in schema.TABLES:
-        checks: Checks = dict(_list_form_checks(model, now))
-        if not checks:
+        table: Any = model._meta
+        columns = [one for one in table.sorted_fields if isinstance(one, TextField)]
+        if not columns:
             continue
+        shown = ", ".join(f'"{one.column_name}"' for one in (table.get_primary_keys()[0], *columns))
         try:
-            yield from _check_rows(reader, model._meta, checks)
+            for number, *values in reader.rows(f'SELECT {shown} FROM "{table.table_name}"'):
+                for column, value in zip(columns, values, strict=True):
+                    shape = JSON.get(column.name)
+                    if shape and value is not None and read_stored(value, shape) is None:
+                        what = f"of row {number} cannot be {value!r:.60}"
+                        yield Difference(table.table_name, what, field=column.column_name)
         except UnicodeDecodeError:
-            yield Difference(model._meta.table_name, "a text is not UTF-8")
+            yield Difference(table.table_name, "a text is not UTF-8")
 
 
-def _check_rows(reader: Reader, table: Any, checks: Checks) -> Iterator[Difference]:
-    key = table.get_primary_keys()[0].column_name
-    selected = ", ".join(f'"{column}"' for column in (key, *checks))
-    for number, *values in reader.rows(f'SELECT {selected} FROM "{table.table_name}"'):
-        for (column, check), value in zip(checks.items(), values, strict=True):
-            if value is not None and not _fits(check, value):
-                what = f"of row {number} cannot be {value!r:.60}"
-                yield Difference(table.table_name, what, field=column)
-
-
-def _fits(check: Callable[[Any], Any], value: object) -> bool:
-    # In a damaged file, values may have another type than their column.
-    try:
-        return bool(check(value))
-    except TypeError:
-        return False
-
-
-def _list_form_checks(model: Any, now: int) -> Iterator[tuple[str, Any]]:
-    forms = EVERYWHERE | FORMS.get(model._meta.table_name, {})
-    for one in model._meta.sorted_fields:
-        if one.name in forms and isinstance(one, TextField):
-            yield one.column_name, re.compile(forms[one.name]).fullmatch
-        elif isinstance(one, BooleanField):
-            yield one.column_name, lambda value: value in (0, 1)
-        elif one.name in JSON:
-            yield one.column_name, partial(_is_json, shape=JSON[one.name])
-        elif isinstance(one, BigIntegerField) and one.name.endswith("_at"):
-            latest = now + DAY_MS * (4_000 if one.name in AHEAD else 1)
-            # 1 marks a wallet that a pass of the observer is polling.
-            marks = (0, 1) if one.name == "due_at" else (0,)
-            yield one.column_name, partial(_is_time, latest=latest, marks=marks)
-        elif isinstance(one, BigIntegerField | IntegerField) and one.name in COUNTS:
-            yield one.column_name, lambda value: 0 <= value < 10**12
-        elif isinstance(one, TextField) and model is Post:
-            yield one.column_name, _is_text
-
-
-def _is_json(value: Any, shape: Shape) -> bool:
-    return read_stored(value, shape) is not None
-
-
-def _is_time(value: Any, latest: int, marks: tuple[int, ...]) -> bool:
-    return value in marks or FIRST_MS <= value <= latest
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and CONTROL.search(value) is None
-
-
+# ---- one wallet after the other ------------------------------------------------------------------
 # An observed wallet's transactions are stored shortly before its ledger.
 TRIES, PAUSE_SECONDS = 5, 1.0
 WALLET = ("address", "backfilled", "rules", "reconciliation", "coverage")
@@ -355,7 +244,7 @@ def inspect(
     reader = Reader(config)
     try:
         with reader.snapshot():
-            yield from check_forms(reader, now)
+            yield from check_text(reader)
             yield from check_lists(reader)
             yield from check_delays(reader)
             yield from check_log(reader)
@@ -380,7 +269,7 @@ def _try_wallet(reader: Reader, number: int, programs: Any) -> list[Difference]:
         with reader.snapshot():
             found.extend(check_wallet(reader, number, programs))
     except UNREADABLE:
-        # check_forms reports text that isn't JSON.
+        # check_text reports text that isn't JSON.
         found.append(Difference("wallet", f"the stored data of wallet {number} is unreadable"))
     return found
 
@@ -571,30 +460,14 @@ def _list_own(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator
 def _check_coverage(
     wallet: Any, pending: store.PendingLedger, said: dict[str, Any]
 ) -> Iterator[Difference]:
-    told = store.show_extent(pending)
-    coverage = Checked("wallet", (), tuple(f"coverage.{name}" for name in told), "")
-    stored = [said[name] for name in told]
-    for one in compare_rows(coverage, [((), stored)], [((), [*told.values()])], wallet.address):
-        yield replace(one, field=f"coverage.{one.field}")
-    for name, what in _judge_books(pending.ledger, said):
-        yield Difference("wallet", what, wallet.address, field=name)
-
-
-def _judge_books(ledger: Any, said: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield money that is left over, and coverage claims beyond what the ledger shows.
-
-    Whether the node agreed isn't known here.
-    """
+    for one in compare_coverage(said, pending, timeless=False):
+        yield Difference("wallet", _tell(one.theirs, one.ours), wallet.address, field=one.field)
+    ledger = pending.ledger
     left_over = {"lamports": ledger.reconcile().imbalance, **ledger.find_imbalances()}
     for money, units in left_over.items():
         if units:
-            yield "reconciliation", f"the books don't balance: {units} of {money} are left over"
-    if said["state"] == "complete" and (ledger.chain.gaps or ledger.chain.opened or said["gaps"]):
-        yield "coverage.state", "says complete, but a fresh rebuild has gaps or begins late"
-    gaps = {(gap["fromSlot"], gap["toSlot"], gap["reason"]) for gap in said["gaps"]}
-    found = {(gap.from_slot, gap.to_slot, gap.reason) for gap in ledger.chain.gaps}
-    if said["state"] == "partial" and not found <= gaps:
-        yield "coverage.gaps", "lacks gaps that a fresh rebuild finds"
+            what = f"the books don't balance: {units} of {money} are left over"
+            yield Difference("wallet", what, wallet.address, field="reconciliation")
 
 
 # ---- posts ---------------------------------------------------------------------------------------
@@ -629,8 +502,6 @@ JUDGED = JudgedPost._fields[-4:]
 
 
 def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
-    sql = f"{HOLDERS.format(wallet=wallet.id)} ORDER BY id"
-    holders = [Holder._make(row) for row in reader.rows(sql)]
     trades: dict[str, dict[int, CitedTrade]] = defaultdict(dict)
     for uid, *named in reader.rows(NAMED.format(wallet=wallet.id)):
         trade = CitedTrade._make(named)
@@ -639,7 +510,7 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
         if post.status == "pending" and post.checked_at is None:
             # It is newer than the last publication.
             continue
-        right = _judge(post, list(trades[post.uid].values()), wallet.id, holders)
+        right = _judge(reader, post, list(trades[post.uid].values()))
         for name, one, other in zip(JUDGED, post[-4:], right, strict=True):
             if one != other:
                 what = f"of {post.uid} is {one}; its trade says {other}"
@@ -647,17 +518,12 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
 
 
 def _judge(
-    post: JudgedPost, named: list[CitedTrade], wallet_id: int, holders: list[Holder]
+    reader: Reader, post: JudgedPost, named: list[CitedTrade]
 ) -> tuple[str, str | None, int | None, int]:
     """Return the correct values of JUDGED for a post, according to the trades it cites."""
-    mine = [
-        one
-        for one in named
-        if one.wallet_id != wallet_id
-        or is_own_trade(holders, post.bot_id, post.created_at, one.block_time)
-    ]
-    if chosen := choose([(*judge_stored(one, post.mint), one) for one in mine]):
-        status, reason, trade = chosen
+    judged = judge_trades(named, post.bot_id, post.created_at, post.mint, reader.rows)
+    if judged and (trade := judged.trade):
+        status, reason, _ = judged
         at = post.event_at
         if status == post.status == "verified":
             at = trade.block_time * 1000 if trade.block_time else post.created_at

@@ -33,7 +33,7 @@ from evidence import log
 from evidence.notes import Signer
 from models import Attachment, Bot, Key, Post
 from notify import client, outbox
-from operate import backups, copy, doctor, schema
+from operate import backups, doctor, schema
 from storage import files, tree
 from web.site import facts
 
@@ -540,13 +540,13 @@ class Copying(Posting):
 
     def run(self, folder, tell):
         server = mock.patch.object(storage, "open_postgresql", mock.MagicMock())
-        with server, mock.patch.object(copy, "_move", self.read):
-            copy.move(settings_of(folder), "postgresql://h/d")
+        with server, mock.patch.object(backups, "_move", self.read):
+            backups.move(settings_of(folder), "postgresql://h/d")
         for one in self.posts:
             tell(one)
 
     def read(self, source, target):
-        return [list(copy._list_rows(source, table)) for table in schema.TABLES]
+        return [list(backups._list_rows(source, table)) for table in schema.TABLES]
 
 
 SCENARIOS = {

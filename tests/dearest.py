@@ -18,7 +18,7 @@ from chain.reading.currencies import STABLECOINS
 from evidence import document
 from models import Bot, Session
 from storage import database
-from web.api import leaderboard, legacy, paging, timeline
+from web.api import leaderboard, paging, timeline
 from web.api.leaderboard import RECORDS
 from web.site import tokens
 from web.site.admin import lists
@@ -26,7 +26,7 @@ from web.site.admin import lists
 # Words in most posts, and two words that never share a post (bench/_seed.py).
 COMMON = "the a took bought for looks here sold"
 # Streams never end; the operator's Prometheus requests are counted completely.
-LEFT_OUT = {"static", "v1.open_stream", "live.open_stream", "metrics.show_metrics"}
+LEFT_OUT = {"static", "v1.stream_events", "live.open_stream", "metrics.show_metrics"}
 # Below the deepest cursor, this fills a page of every filter.
 OLDEST = 2_000
 JSON = ()
@@ -118,8 +118,6 @@ class Reader:
         given = {"uid": ids[named], "mint": ids["mint"], "address": ids["wallet"]}
         given |= {"name": "listTrades", "group": "trades", "close_id": "close_1", "source": "none"}
         found = {name: given[name] or "none" for name in rule.arguments}
-        if rule.endpoint == "legacy.list_of_trader":
-            return [{**found, "name": name} for name in legacy.LISTS]
         return [found]
 
     def list_queries(self, endpoint):
@@ -145,7 +143,7 @@ class Reader:
         return [{}, *itertools.chain(*alone), *two, every]
 
     def cursor(self, scope, position):
-        return paging.write_cursor(self.app.secret, scope, position)
+        return paging.write_cursor(scope, position, self.app.secret)
 
     def deep(self, table):
         """The number of a row with only OLDEST older ones, fewer in a small table."""
@@ -335,14 +333,16 @@ def list_admin(name):
 
 QUERIES = {
     "v1.list_trades": list_trades,
-    "v1.list_feed": list_feed,
+    "v1.list_posts": list_feed,
     "v1.list_activity": list_activity,
-    "v1.show_leaderboard": list_boards,
-    "v1.search_everything": search_api,
+    "v1.get_leaderboard": list_boards,
+    "v1.search": search_api,
     "v1.list_bots": lambda reader: as_json([{}, {"cursor": reader.cursor(("bots",), (150,))}]),
     "v1.list_market": lambda reader: as_json([{}]),
-    "legacy.list_feed": lambda reader: as_json([{}]),
-    "legacy.list_of_trader": lambda reader: as_json([{}]),
+    "legacy.list_paper_posts": lambda reader: as_json([{}]),
+    "legacy.list_trader_closes": lambda reader: as_json([{}]),
+    "legacy.list_trader_diary": lambda reader: as_json([{}]),
+    "legacy.list_trader_posts": lambda reader: as_json([{}]),
     "front.show_feed": list_front,
     "board.show_leaderboard": list_boards,
     "profiles.show_profile": list_profile,

@@ -70,10 +70,10 @@ class Sender:
         return list(itertools.chain.from_iterable(found))
 
     def make_sent(self, rule):
-        if rule.endpoint == "v1.publish":
+        if rule.endpoint == "v1.publish_post":
             body = orjson.dumps({"eventId": "dearest", **self.make_post()})
             return [Sent(rule.rule, self.write_headers(self.publish), body, 201)]
-        if rule.endpoint == "v1.join":
+        if rule.endpoint == "v1.join_season":
             path = rule.rule.replace("<uid>", self.ids["season"])
             return [Sent(path, self.write_headers(self.publish), b"", 201)]
         if rule.endpoint == "inbox.take_message":

@@ -22,7 +22,8 @@ from models import Post
 from paper.tables import Period
 from storage import database, writing
 from storage.log import append_leaf
-from web.api import queries, spreadsheet, trades
+from web.api import queries, trades
+from web.site import exports
 
 BOTS, ROWS, LISTED, LEAVES = 2, 1_500, 120, 300
 # Steps of SQLite's machine are counted by the hundred.
@@ -127,7 +128,7 @@ def reader(tmp_path, monkeypatch):
     # So that little is enough to reach what bounds them.
     monkeypatch.setattr(trades, "MAX_LOOK_BACK", 60)
     monkeypatch.setattr(queries, "MAX_RECENT", 20)
-    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 100)
+    monkeypatch.setattr(exports, "PAGE_SIZE", 100)
     yield Reader(service.app)
     service.close()
 

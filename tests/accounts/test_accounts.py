@@ -228,18 +228,6 @@ def test_replacing_a_wallet_keeps_the_attachment_history(service):
     assert rows == [(address("one"), NOW, NOW + 5), (address("two"), NOW + 5, None)]
 
 
-def test_wallets_per_owner_are_limited(tmp_path):
-    service = Service(tmp_path / "data", max_wallets_per_owner=2)
-    owner = service.make_bot("A", address("a")).owner
-    second = service.make_bot("B", address("b"), owner)
-    refuse("wallet_limit", lambda: service.make_bot("C", address("c"), owner))
-    # Replacing her own wallet doesn't raise the count.
-    wallets.attach_wallet(service.config, second.bot, address("d"), NOW)
-    wallets.detach_wallet(second.bot, NOW)
-    service.make_bot("C", address("c"), owner)
-    service.close()
-
-
 def test_an_owner_at_the_limit_moves_a_wallet_to_another_bot_by_proof(tmp_path):
     service = Service(tmp_path / "data", max_wallets_per_owner=2)
     first = service.make_bot("A", address("w"))

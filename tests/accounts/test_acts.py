@@ -3,10 +3,10 @@
 import pytest
 from service import NOW, address
 
-from accounts import acts, api_keys, conduct, hooks, influencers, owners, posts
+from accounts import acts, conduct, hooks, influencers, owners, posts
 from accounts.problem import Problem
 from accounts.tables import AdminAct, Report
-from models import Attachment, Bot, Key, Post
+from models import Attachment
 from storage import database
 
 WHO, WHY = "sess_1", "as told"
@@ -33,30 +33,6 @@ def say(made):
 def make_hook(made, settings):
     url = "https://hooks.example/h"
     return hooks.add_hook(settings, made.owner, url, NOW).hook.uid
-
-
-def test_hiding_a_post_twice_records_it_once(made):
-    uid = say(made)
-    assert acts.hide_post(uid, WHO, WHY, NOW + 1)
-    assert not acts.hide_post(uid, WHO, "again", NOW + 2)
-    assert (Post.get().body, Post.get().hidden_at) == ("", NOW + 1)
-    assert lines() == [("hide_post", uid, WHO, WHY, NOW + 1)]
-
-
-def test_retiring_a_bot_twice_records_it_once(made):
-    assert acts.retire_bot(made.bot.uid, WHO, WHY, NOW + 1)
-    assert not acts.retire_bot(made.bot.uid, WHO, "again", NOW + 2)
-    assert Bot.get().retired_at == NOW + 1
-    assert lines() == [("retire_bot", made.bot.uid, WHO, WHY, NOW + 1)]
-
-
-def test_revoking_a_key_twice_keeps_the_first_time(made):
-    uid = made.publish_key.key.uid
-    assert acts.revoke_key(uid, WHO, WHY, NOW + 1)
-    assert not acts.revoke_key(uid, WHO, "again", NOW + 2)
-    api_keys.revoke_key(uid, NOW + 3)
-    assert Key.get(Key.uid == uid).revoked_at == NOW + 1
-    assert lines() == [("revoke_key", uid, WHO, WHY, NOW + 1)]
 
 
 def test_a_hook_is_pinged_switched_and_removed(made, settings):

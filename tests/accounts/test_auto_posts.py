@@ -221,9 +221,7 @@ def test_another_wallets_part_of_a_transaction_is_not_posted(wallet):
 
 
 def test_a_rebuild_posts_nothing(wallet, monkeypatch):
-    """With two simultaneous trades, both are posted if the limit is two, and neither if it is
-    one.
-    """
+    """Two simultaneous trades are both posted if the limit is two, but not if it is one."""
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, SELL, NOW + 2)
     monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 1)
@@ -303,22 +301,6 @@ def test_nothing_is_posted_while_auto_post_is_off(wallet):
     arrive(wallet, BUY, NOW + 1)
     assert publish(wallet) == []
     assert Wallet.get().last_trade_at == BUY.block_time * 1000
-
-
-def test_a_bot_may_use_the_same_event_id(wallet):
-    arrive(wallet, BUY, NOW + 1)
-    told = publish(wallet)[0]
-    own = Post.create(
-        uid="post_x",
-        bot=told.bot,
-        source="bot",
-        channel="api",
-        event_id=told.event_id,
-        body="mine",
-        event_at=1,
-        created_at=1,
-    )
-    assert own.event_id == told.event_id
 
 
 def swapped(**more):

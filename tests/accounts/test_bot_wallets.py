@@ -177,18 +177,6 @@ def test_a_new_exchange_rebuilds_the_other_wallet(empty, first):
     assert earned == ["0", "0"]
 
 
-def test_a_damaged_entry_stops_only_its_own_wallet(empty):
-    (story, _), wallets = false_profit(), empty()
-    store(wallets, list_rows(story.rows))
-    WalletSignature.update(entry=b"?").where(WalletSignature.wallet == wallets["eve"]).execute()
-    ledgers = LedgerStore(update_posts)
-    ledgers.apply(wallets["ada"])
-    ledgers.publish(wallets["ada"], None, BEGIN)
-    assert Trade.select().count() == 5
-    with pytest.raises(ValueError):
-        ledgers.apply(wallets["eve"])
-
-
 def test_exchanges_with_a_damaged_wallet_are_unknown_until_it_is_repaired(empty):
     """ada restarts while eve's entries can't be read, so the exchanges have no price. Once they can
     be read again, ada's rows match a rebuild.
@@ -301,15 +289,6 @@ def test_bot_results_are_sums_over_its_wallets(service, three):
     assert [one["results"]["realizedLamports"] for one in listed] == [str(ADA + EVE + PAMS)]
 
 
-def test_bot_pages_show_all_wallets(service, three):
-    made, _ = three
-    for query in ("", "?tab=trades", "?tab=holdings", "?tab=record"):
-        answer = service.get(f"/bots/{made.bot.uid}{query}")
-        assert answer.status_code == 200
-    page = service.get(f"/bots/{made.bot.uid}?tab=record").text
-    assert all(one in page for one in (*PEOPLE.values(), PAM))
-
-
 def test_bot_coverage_is_that_of_the_least_complete_wallet(service, three):
     made, _ = three
     eve = Wallet.get(Wallet.address == PEOPLE["eve"])
@@ -349,16 +328,6 @@ def test_an_unobserved_second_wallet_hides_no_results(service, three):
     assert shown["results"]["realizedLamports"] == str(ADA + EVE + PAMS)
     assert (shown["coverage"]["state"], shown["reconciliation"]) == ("none", None)
     assert shown["reconciliationReason"] == "not_observed"
-
-
-def test_damaged_text_of_one_wallet_causes_no_error(service, three):
-    made, _ = three
-    for column in ("results", "positions", "reconciliation", "average_cost", "by_stablecoin"):
-        Wallet.update({column: "{"}).where(Wallet.address == PAM).execute()
-        assert service.get(f"/bots/{made.bot.uid}").status_code == 200
-        shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text)
-        assert shown.status_code == 200
-    assert shown.json["resultsReason"] == "damaged"
 
 
 # ---- the audit -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from test_admin_pages import list_done, log_in
 from test_pages import HOSTILE
 from test_studio import Browser, errors_of
 
-from accounts import acts, conduct, influencers, owners, traders, wallets
+from accounts import acts, conduct, influencers, traders, wallets
 from accounts.problem import Problem
 from accounts.tables import Report
 from models import Attachment, Bot, Owner, Post, Session
@@ -215,14 +215,6 @@ def test_an_unused_wallet_can_be_banned(service, operator):
     assert refused(lambda: service.make_bot("Ada", other)) == "wallet_banned"
     assert Bot.select().count() == 0
     assert operator.get("/admin/wallets/nonsense/ban").status_code == 422
-
-
-def test_a_banned_owner_cannot_return_through_an_old_page(service, ada):
-    """The code is refused and doesn't change, so lifting the ban needs no new one."""
-    conduct.ban_owner(Bot.get().owner, "threats", NOW)
-    before = Owner.get(Owner.id == Bot.get().owner_id).recovery_hash
-    assert refused(lambda: owners.recover_owner(ada[3])) == "owner_banned"
-    assert Owner.get(Owner.id == Bot.get().owner_id).recovery_hash == before
 
 
 # ---- the rules of an instance --------------------------------------------------------------------

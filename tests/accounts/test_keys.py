@@ -15,7 +15,7 @@ from accounts.problem import Problem
 from cli import people
 from models import Bot, Key, Owner
 from storage import database
-from web.server import auth
+from web.server import gate
 
 HOUR = 3_600_000
 
@@ -66,7 +66,7 @@ def test_only_the_hash_is_stored(service):
 
 
 def find(text, now=NOW):
-    return auth.find_caller(text, now, auth.find_key)
+    return gate.find_key(text, now)
 
 
 def test_a_publishing_key_has_a_bot_and_a_read_key_none(service):

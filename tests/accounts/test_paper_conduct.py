@@ -12,9 +12,8 @@ from service import NOW, address
 from test_admin_pages import list_done, log_in
 from test_studio import Browser
 
-from accounts import acts, conduct, departures, traders
+from accounts import acts, conduct, traders
 from accounts.departures import write_archive
-from accounts.problem import Problem
 from accounts.tables import Report
 from cli.parser import main
 from models import Owner
@@ -138,34 +137,6 @@ def test_an_archive_has_the_hidden_post_without_its_text(service, wren, tmp_path
         everything = b"".join(map(archive.read, archive.namelist()))
     assert (post["body"], post["symbol"]) == ("", "") and post["hiddenAt"]
     assert b"canary" not in everything.lower()
-
-
-def test_deleting_an_account_removes_paper_text(service, wren):
-    conduct.report_post(PaperPost.get().uid, "other", "", NOW)
-    departures.delete_owner(Owner.get(), NOW + 1)
-    gone = PaperPost.get()
-    assert (gone.body, gone.symbol, gone.hidden_at) == ("", None, NOW + 1)
-    assert conduct.count_open() == 0
-
-
-def test_limits_and_errors_match_those_of_bot_posts(service, wren, monkeypatch):
-    monkeypatch.setattr(conduct, "MAX_OPEN_OF_POST", 2)
-    uid, other = PaperPost.get().uid, say(wren, "Took profit.").uid
-    bot = service.make_bot("Ada")
-    service.post({"eventId": "e", "body": "b"}, bot.publish_key.text)
-    for _ in range(2):
-        conduct.report_post(uid, "spam", "", NOW)
-    with pytest.raises(Problem, match="enough reports"):
-        conduct.report_post(uid, "spam", "", NOW)
-    conduct.report_post(other, "spam", "", NOW)
-    assert conduct.count_open() == 3
-    monkeypatch.setattr(conduct, "MAX_OPEN", 3)
-    with pytest.raises(Problem, match="too many unread reports"):
-        conduct.report_post(other, "spam", "", NOW)
-    reader = Browser(service)
-    assert report(reader, other, about="nonsense").status_code == 422
-    assert report(reader, other, note=f"it shows {bot.publish_key.text}").status_code == 422
-    assert Report.select().count() == 3
 
 
 def test_the_operator_finds_it_by_id_or_trader(service, wren):

@@ -11,7 +11,7 @@ from nacl.signing import SigningKey
 from service import NOW, address, hide_post, signature
 
 from accounts import influencers, posts, wallets
-from accounts.fields import HOLDS_SECRET, parse_json
+from accounts.fields import HOLDS_SECRET
 from accounts.problem import Problem
 from chain.addresses import b58encode
 from models import Arrival, Post
@@ -201,28 +201,6 @@ def refused(answer, status, code, field=None):
 def test_a_body_that_is_not_a_json_object_is_refused(service, bot, raw):
     refused(service.post(raw, bot.publish_key.text), 400, "invalid_json")
     assert Post.select().count() == 0
-
-
-@pytest.mark.parametrize(
-    ("raw", "told"),
-    [
-        (b"[1]", "the body must be a JSON object"),
-        (
-            b'{"eventId": "j", "body": "a", "body": "b"}',
-            "the body must be one JSON object in UTF-8, without duplicate keys or NaN",
-        ),
-    ],
-)
-def test_body_errors_are_explained(raw, told):
-    with pytest.raises(Problem) as caught:
-        parse_json(raw)
-    assert caught.value.detail == told
-
-
-def test_a_missing_event_id_names_where_it_goes():
-    with pytest.raises(Problem) as caught:
-        posts.parse_post({"body": "b"})
-    assert caught.value.detail == "eventId: is required, here or as the header Idempotency-Key"
 
 
 def test_followers_receive_a_post_and_its_hiding(service, bot):

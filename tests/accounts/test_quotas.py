@@ -107,14 +107,6 @@ def test_hiding_frees_every_text_field(tight):
     assert Owner.get().posts_bytes == 300 + 1
 
 
-def test_quotas_count_stored_bytes():
-    """Each of these characters takes four bytes; missing fields take none."""
-    assert (
-        posts.measure_post({"event_id": "e", "body": "\U0001f980" * 10, "symbol": None})
-        == 300 + 1 + 40
-    )
-
-
 def test_only_one_request_gets_the_last_bytes(tight):
     bot = tight.make_bot()
     Owner.update(posts_bytes=999_999).execute()
@@ -189,24 +181,6 @@ def test_detaching_and_retiring_count_as_changes_but_always_work(tight):
     )
     assert not Bot.select().where(Bot.name == "Cy").exists() and Attachment.select().count() == 2
     influencers.retire_bot(Bot.get(Bot.name == "Ada"), NOW)
-
-
-def test_exceeding_the_wallet_limit_names_its_setting(tmp_path):
-    service = Service(tmp_path / "data", max_wallets_per_owner=1)
-    owner = service.make_bot("Ada", address("a")).owner
-    said = refusal(lambda: service.make_bot("Bea", address("b"), owner))
-    assert said == {
-        "code": "wallet_limit",
-        "quota": "wallets",
-        "setting": "MAX_WALLETS_PER_OWNER",
-        "limit": 1,
-        "used": 1,
-    }
-    # Exchanging one doesn't add one.
-    bot = Bot.get()
-    wallets.attach_wallet(service.config, bot, address("c"), NOW + 1)
-    assert quotas.find_use(service.config, "wallets", bot.owner_id).used == 1
-    service.close()
 
 
 # ---- paper traders -------------------------------------------------------------------------------

@@ -54,9 +54,7 @@ class Field:
         wallets.attach_wallet(self.config, bot, address(name), at, ownership)
 
     def trade(self, name, money=SOL, hours=None, **coverage):
-        """Write running totals since connecting, by hours after the start, with a complete
-        history.
-        """
+        """Write running totals by hours after the start, with a complete history."""
         held = find_attachment(name)
         for hour, sums in (hours or {}).items():
             add_total(held.wallet_id, money, held.id, START // 1000 + 3600 * hour, **sums)
@@ -502,7 +500,7 @@ def test_deep_doctor_accepts_an_upcoming_season(made, field, settings):
     reader = inspection.Reader(settings)
     try:
         with reader.snapshot():
-            assert list(inspection.check_forms(reader, EARLIER)) == []
+            assert list(inspection.check_text(reader)) == []
     finally:
         reader.close()
 
@@ -576,27 +574,6 @@ def test_an_audit_recomputes_a_frozen_season(audited):
     assert (report.verdict, report.unknown, report.notes) == ("same", [], [])
     told = orjson.loads(ask_service(audited[0])(f"/bots/{Bot.get().uid}/evidence.json"))
     assert told["bot"]["seasons"][audited[2]]["standing"]["rank"] == "1"
-
-
-@pytest.mark.parametrize(
-    ("table", "column", "value", "field"),
-    [
-        *(("season_entry", name, 7, f"standing.{name}") for name in ("realized", "rank", "sales")),
-        ("season_entry", "worst_case", 7, "standing.worstCase"),
-        ("season_entry", "since", START + HOUR, "standing.since"),
-        ("season_entry", "reason", "gap", "standing.reason"),
-        ("season_entry", "ownership", "proven", "standing.ownership"),
-        *(("season", name, "x", f"terms.{name}") for name in ("name", "rules")),
-        ("season", "ends_at", START + 2 * HOUR, "terms.endsAtMs"),
-        ("season", "min_sales", 2, "terms.minTrades"),
-        ("season", "frozen_at", START, "terms.frozenAtMs"),
-    ],
-)
-def test_edits_are_named(audited, table, column, value, field):
-    change(f"UPDATE {table} SET {column} = ?", value)
-    report = audit(audited)
-    assert report.verdict == "different"
-    assert f"seasons.{audited[2]}.{field}" in {one.field for one in report.differences}
 
 
 def test_an_audit_names_a_deleted_row(audited):

@@ -15,7 +15,6 @@ from accounts import api_keys, hooks, traders
 from models import Bot
 from paper.account import public_id
 from paper.tables import Backtest, Period
-from web.api import legacy
 
 ALBA, BRUNO = "Alba", "Bruno"
 CSRF = re.compile(r'name="csrf_token" value="([^"]+)"')
@@ -121,10 +120,6 @@ def list_paths(service, places):
             given = {**common, "uid": uids.get(before[-1])}
             values = {name: given[name] for name in rule.arguments - {*(rule.defaults or ())}}
             assert None not in values.values(), f"{rule.rule} needs an id"
-            if rule.endpoint == "legacy.list_of_trader":
-                for name in legacy.LISTS:
-                    yield rule.build({**values, "name": name}, append_unknown=False)[1]
-                continue
             path = rule.build(values, append_unknown=False)[1]
             yield from (
                 (path, f"{path}?tab=trades", f"{path}?tab=record")

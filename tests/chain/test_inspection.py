@@ -99,17 +99,15 @@ CHANGES = [
     (WalletSignature, {"slot": 5}, ("sighting", "slot")),
     (WalletSignature, {"entry": pack_text("[]")}, ("sighting", "entry")),
     (WalletSignature, {"entry": None}, ("sighting", "entry")),
-    (WalletSignature, {"state": "gone"}, ("sighting", "state")),
     (Post, {"status": "pending"}, ("post", "status")),
     (Post, {"trade": None}, ("post", "trade_id")),
     (Post, {"event_at": 1_793_880_000_000}, ("post", "event_at")),
-    (Post, {"created_at": 5}, ("post", "created_at")),
     (Post, {"claim": False}, ("post", "claim")),
-    (Owner, {"uid": "owner_x"}, ("owner", "uid")),
+    (Post, {"created_at": 5}, ("post", "createdAtMs")),
+    (Owner, {"uid": "owner_x"}, ("bot", "owner")),
+    (Mint, {"address": "x"}, ("trade_mint", None)),
     (Bot, {"voice": "{"}, ("bot", "voice")),
     (Bot, {"voice": "[]"}, ("bot", "voice")),
-    (Receipt, {"endpoint": "dndpoint 1"}, ("receipt", "endpoint")),
-    (Mint, {"address": "x"}, ("mint", "address")),
 ]
 
 

@@ -62,7 +62,7 @@ def test_csv_pages_count_after_the_first(service, monkeypatch):
     """With pages of 100, 205 trades are two after the first. Five are allowed: the third table
     takes the sixth, and no other begins.
     """
-    monkeypatch.setattr("web.api.spreadsheet.COUNTED_ROWS", 100)
+    monkeypatch.setattr("web.site.exports.COUNTED_ROWS", 100)
     monkeypatch.setattr("web.server.gate.TABLE_PAGES_PER_MINUTE", 5)
     path = f"/bots/{find_bot(service)}/trades.csv"
     answers = [service.get(path, buffered=True) for _ in range(4)]

@@ -85,22 +85,14 @@ def test_an_untouched_instance_is_the_same(watched, chain):
     assert report.receipts == Trade.select().count() > 30 and report.posts == 3
 
 
-LAMPORTS = ["sol_change", "fee", "tip", "rent", "result", "proceeds", "cost", "cost_left"]
-
-
-@pytest.mark.parametrize("column", [*LAMPORTS, "beside_sol"])
-def test_one_extra_lamport_is_named_by_signature_and_field(watched, chain, column):
-    field = getattr(Trade, column)
-    row = Trade.select().where(field.is_null(False)).order_by(Trade.id.desc()).first()
-    before = getattr(row, column)
-    Trade.update({field: field + 1}).where(Trade.id == row.id).execute()
+def test_one_extra_lamport_is_named_by_signature_and_field(watched, chain):
+    row = Trade.select().order_by(Trade.id.desc()).first()
+    Trade.update(fee=row.fee + 1).where(Trade.id == row.id).execute()
     report = audit(watched, FakeNode(chain))
-    name = {"sol_change": "solChange", "beside_sol": "beside", "cost_left": "costLeft"}
-    told = name.get(column, column)
-    told += "" if column in ("result", "proceeds", "cost") else "Lamports"
     assert report.verdict == "different"
-    (one,) = report.differences
-    assert one == (row.signature, told, str(before + 1), str(before))
+    assert report.differences == [
+        (row.signature, "feeLamports", str(row.fee + 1), str(row.fee)),
+    ]
 
 
 def test_an_omitted_receipt_is_named(watched, chain):
@@ -187,9 +179,6 @@ def test_a_history_with_gaps_is_not_complete(watched, chain):
     ("was", "changes"),
     [
         ("verified", {"status": "mismatch", "status_reason": "failed"}),
-        ("verified", {"status": "pending"}),
-        ("verified", {"event_at": 7_000_000_000_000}),
-        ("verified", {"trade": None}),
         ("mismatch", {"status": "verified", "status_reason": None}),
         ("none", {"status": "verified"}),
     ],

@@ -6,13 +6,13 @@ import html
 
 import orjson
 import pytest
-from lookout import BEGIN, Lookout
+from lookout import Lookout
 from node import FakeNode
 from story import address, market
 
 from chain.stored.derived import NOT_POLLED, UNREADABLE
 from evidence.document import DigestLog
-from models import Attachment, Bot, Trade, Wallet, WalletSignature
+from models import Bot, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import doctor
 
@@ -59,14 +59,6 @@ def test_unreadable_coverage_does_not_stop_observing_and_is_rebuilt(seen, caplog
         assert seen.coverage(EVE)["receipts"] == right["receipts"]
         told = [record.getMessage() for record in caplog.records]
         assert [one for one in told if EVE in one and "coverage" in one], told
-
-
-def test_a_new_process_observes_despite_damaged_coverage(seen):
-    for text in SOME:
-        damage(text)
-        seen.restart()
-        seen.settle()
-        assert {seen.state(ADA), seen.state(EVE)} == {"complete"} and seen.observer.problem is None
 
 
 def test_an_error_next_to_damaged_coverage_affects_only_its_wallet(seen, monkeypatch):
@@ -118,28 +110,6 @@ def test_doctor_names_it_and_rebuild_repairs_it(seen):
         assert not rebuilding.rebuild(seen.observer.state, [wallet], seen.now)[0].changes
         seen.settle()
         assert seen.state(EVE) == "complete"
-
-
-def test_damaged_coverage_of_one_of_several_wallets_is_named_and_repaired(service):
-    node = FakeNode(market(3, ("ada", "eve"), 36))
-    (ada,) = Lookout.begin(service.config, node, wallets=[ADA]).wallets
-    Attachment.update(ownership="proven").execute()
-    eve = Wallet.create(address=EVE, bot=ada.bot_id, created_at=BEGIN)
-    Attachment.create(bot=ada.bot_id, wallet=eve, ownership="proven", attached_at=BEGIN)
-    seen = Lookout(service.config, node).settle()
-    assert seen.state(ADA) == "complete"
-    for text in SOME:
-        Wallet.update(coverage=text).where(Wallet.id == eve.id).execute()
-        (told,) = complain(seen)
-        assert told.level == "wrong"
-        bot = Bot.get_by_id(ada.bot_id)
-        assert service.get(f"/bots/{bot.uid}").status_code == 200
-        seen.look(2)
-        assert seen.observer.problem is None and seen.state(ADA) == "complete"
-        rebuilding.rebuild(seen.observer.state, list(Wallet), seen.now)
-        assert complain(seen) == []
-        seen.settle()
-        assert seen.state(ADA) == "complete"
 
 
 # Where a page shows them, but for the first one.

@@ -16,7 +16,6 @@ from storage.log import append_leaf, open_log
 
 NOW = 1_800_000_000_000
 WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
-OTHER = "So11111111111111111111111111111111111111112"
 
 
 @pytest.fixture
@@ -53,18 +52,9 @@ WORDS = "words"
     ("column", "value", "field"),
     [
         ("body", "another word", WORDS),
-        ("reason", None, WORDS),
-        ("symbol", "BONE", WORDS),
-        ("event_id", "e1000", WORDS),
-        ("salt", "00" * 16, WORDS),
         ("salt", None, WORDS),
         ("status", "verified", "status"),
-        ("status_reason", "failed", "reason"),
-        ("event_at", NOW - 1, "eventAtMs"),
         ("created_at", NOW - 1, "createdAtMs"),
-        ("mint", OTHER, "mint"),
-        ("signature", "5" * 88, "signature"),
-        ("channel", "studio", "channel"),
         ("hidden_at", NOW, "hiddenAtMs"),
         ("leaf_id", None, "logIndex"),
         ("uid", "post_" + "0" * 24, "logIndex"),

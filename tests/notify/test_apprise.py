@@ -17,8 +17,7 @@ from accounts import hooks
 from accounts.problem import Problem
 from accounts.tables import Hook
 from cli.people import show_hook
-from notify import apprising, messages, outbox, plan
-from notify.client import Answer
+from notify import client, messages, outbox, plan
 
 SECRET = "pAsSwOrD"
 
@@ -101,35 +100,27 @@ def test_failed_messages_are_retried_in_order(
     assert "one" in read(bad)[-2] and "two" in read(bad)[-1]
 
 
-def test_a_hanging_child_process_is_killed_and_delays_nothing(monkeypatch):
-    monkeypatch.setattr(apprising, "ANSWER_SECONDS", 0.05)
-    speakers = apprising.Speakers("https://candor.example")
-    hanging = messages.Message("json://127.0.0.1:9/", {}, b"x")
-    # An interpreter alone takes longer to begin.
-    assert speakers.send(hanging) == Answer(None, "did not respond in time")
+def send(url):
+    return client.send_with_apprise(messages.Message(url, {}, b"x"), "https://candor.example")
 
 
-def test_an_unknown_apprise_address_is_named_and_its_child_gets_time_to_stop(
-    monkeypatch,
-):
-    speakers = apprising.Speakers("https://candor.example")
-    unknown = messages.Message("nosuchkind://x", {}, b"x")
-    assert speakers.send(unknown) == Answer(None, "isn't an address that Apprise understands")
-    (speaker,) = speakers._speakers.values()
-    child = speaker._child
-    speakers.rest()
-    assert child.poll() is None
-    speakers.end()
-    assert child.returncode is not None and speaker._child is None
+def test_a_child_that_hangs_is_ended(monkeypatch):
+    # Starting an interpreter alone takes longer.
+    monkeypatch.setattr(client, "APPRISE_SECONDS", 0.05)
+    assert send("json://127.0.0.1:9/").error == "did not respond in time"
+
+
+def test_an_unusable_address_or_a_missing_apprise_is_named(monkeypatch):
+    assert send("nosuchkind://x").error == "isn't an address that Apprise understands"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    assert speakers.send(unknown) == Answer(None, "needs Apprise, which is not installed")
+    assert send("nosuchkind://x").error == "needs Apprise, which is not installed"
 
 
-def test_a_child_process_gets_none_of_our_secrets(monkeypatch):
+def test_a_child_is_told_no_secret_of_ours(monkeypatch):
     monkeypatch.setenv("SECRET_KEY", SECRET)
-    given = []
-    monkeypatch.setattr(apprising, "start_python", lambda *words: given.extend(words))
-    apprising.start_child()
+    start, given = client.start_python, []
+    monkeypatch.setattr(client, "start_python", lambda *told: given.extend(told) or start(*told))
+    send("nosuchkind://x")
     _, arguments, environment, _ = given
     assert "PATH" in environment and "SECRET_KEY" not in environment and arguments == []
 

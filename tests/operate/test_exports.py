@@ -10,7 +10,7 @@ import pytest
 from service import address, signature
 
 from market.tables import Token
-from web.api import queries, spreadsheet
+from web.api import queries
 from web.site import exports
 
 W, M = address("w"), address("m")
@@ -45,7 +45,7 @@ def sell(service):
 
 
 def test_exported_trades_match_the_api(service, bot, monkeypatch):
-    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 2)
+    monkeypatch.setattr(exports, "PAGE_SIZE", 2)
     sell(service)
     for slot in range(3, 8):
         service.observe_trade(W, f"more{slot}", slot)
@@ -111,7 +111,7 @@ def test_an_unknown_bot_has_no_csv_and_one_without_trades_an_empty_one(service, 
 
 def test_a_csv_is_streamed(service, bot, monkeypatch):
     """Of 6 trades in pages of 2, no page is read before the one before it was taken."""
-    monkeypatch.setattr(spreadsheet, "PAGE_SIZE", 2)
+    monkeypatch.setattr(exports, "PAGE_SIZE", 2)
     for slot in range(6):
         service.observe_trade(W, f"t{slot}", slot)
     asked = []

@@ -16,7 +16,7 @@ from peewee import BigIntegerField, ForeignKeyField, IntegerField, TextField
 
 import storage
 from models import Base, Owner, Wallet
-from operate import backups, foreign_schema, schema
+from operate import backups, schema
 from operate.instance import Refused
 from storage import files
 
@@ -199,7 +199,7 @@ def test_an_older_backup_is_restored_and_migrated(backup, plant, tmp_path):
     assert backups.restore_backup(elsewhere, backup, False, 2).holding.schema == SECOND
     assert read(elsewhere) == ([FIRST, SECOND], [1])
     with contextlib.closing(backups.open_reading(elsewhere.database_path)) as db:
-        assert foreign_schema.list_foreign(db) == []
+        assert schema.list_foreign(db) == []
 
 
 @ground.sqlite_only

@@ -15,7 +15,7 @@ from accounts import api_keys, influencers, posts, traders
 from market import tables as market_tables
 from market.tables import Token
 from models import Arrival, Trade
-from operate import backups, copy, schema
+from operate import backups, schema
 from operate.instance import Refused
 from storage import files
 
@@ -67,7 +67,7 @@ def everything():
 
 
 def test_all_rows_move_and_new_ones_follow_them(file, target):
-    tables = copy.move(file, target)
+    tables = backups.move(file, target)
     assert {one.table: one.rows for one in tables if one.rows} == {
         "owner": 2,
         "bot": 1,
@@ -121,7 +121,7 @@ def test_the_recorded_history_gives_the_same_ledger_on_both_engines(
     given = file_settings(tmp_path / "file")
     told = observe(given)
     leave()
-    copy.move(given, target)
+    backups.move(given, target)
     moved = ground.change(given, database_url=target)
     with storage.connect(moved).connection_context():
         assert ledger_of(history["wallets"]) == told
@@ -138,7 +138,7 @@ def test_the_recorded_history_gives_the_same_ledger_on_both_engines(
 
 def test_a_target_that_is_not_empty_is_unchanged(file, tmp_path):
     with pytest.raises(Refused, match="has tables"):
-        copy.move(file, ground.url_of(tmp_path / "taken"))
+        backups.move(file, ground.url_of(tmp_path / "taken"))
 
 
 def test_a_row_that_differs_after_copying_undoes_everything(file, target, monkeypatch):
@@ -147,7 +147,7 @@ def test_a_row_that_differs_after_copying_undoes_everything(file, target, monkey
         storage.database.execute_sql("UPDATE token SET name = 'a' || char(0) || 'b'")
     leave()
     with pytest.raises(Refused, match="nothing was stored"):
-        copy.move(file, target)
+        backups.move(file, target)
     empty = storage.open_postgresql(target)
     with empty.connection_context():
         assert empty.get_tables() == []
@@ -157,7 +157,7 @@ def test_a_row_that_differs_after_copying_undoes_everything(file, target, monkey
 def test_a_copy_is_refused_while_a_server_runs(file, target):
     storage.connect(file)
     with pytest.raises(Refused, match="stop it first"):
-        copy.move(file, target)
+        backups.move(file, target)
     leave()
 
 
@@ -165,7 +165,7 @@ def test_a_newer_or_older_schema_is_refused(file, target, monkeypatch):
     later = [*storage.list_migrations(), "9999_later"]
     monkeypatch.setattr(storage, "list_migrations", lambda: later)
     with pytest.raises(Refused, match="app.py migrate"):
-        copy.move(file, target)
+        backups.move(file, target)
 
 
 def test_the_command_reports_what_it_did(file, target, monkeypatch, capsys):

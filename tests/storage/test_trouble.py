@@ -19,7 +19,7 @@ import storage
 from operate import backups, instance
 from storage import database, files, sqlite, trouble
 from storage.trouble import LOCKED_SECONDS
-from web.api.health import show_health
+from web.api.health import get_health
 from web.server import logs
 
 pytestmark = ground.sqlite_only
@@ -49,7 +49,7 @@ def fill(folder):
 def look(service):
     """(status of the answer, what health says) as they are now."""
     with service.app.test_request_context(), storage.database.connection_context():
-        answer = show_health()
+        answer = get_health()
     return answer.status_code, answer.get_json()
 
 

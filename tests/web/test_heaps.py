@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from web.api.answers import Body
+from web.api.v1 import Body
 
 ROOT = Path(__file__).resolve().parents[2]
 READ_RSS = """

@@ -14,7 +14,7 @@ from paper.account import PIPELINE
 from paper.fills import ASSUMPTIONS, MODEL, MODEL_HASH
 from paper.strategies import FAMILIES
 from paper.tables import DiaryEntry, PaperPosition, PaperPost, Period, Trader
-from web.api import legacy
+from web.api import v1
 
 PATHS = ["/api/traders", "/api/feed", "/api/market", "/api/strategies"]
 SOL = 10**9
@@ -548,7 +548,7 @@ def test_an_unknown_trader_returns_404(service):
 def test_strangers_text_is_not_parsed_as_an_age(service):
     def tag(shown):
         with service.app.test_request_context("/api/feed"):
-            return legacy.respond(shown).headers["ETag"]
+            return v1.respond(shown).headers["ETag"]
 
     first = {"name": 'x","asOf":"a', "asOf": "a", "list": [{"ageSeconds": 1, "closes": 2}]}
     older = {**first, "asOf": None, "list": [{"ageSeconds": 2.5, "closes": 2}]}

@@ -14,7 +14,7 @@ from accounts import admin
 from chain.stored.trades import number_mints
 from models import Arrival, Trade
 from storage import database
-from web.api import legacy, openapi
+from web.api import openapi
 from web.site.admin import lists
 
 W, OTHER, M = address("w"), address("other"), address("m")
@@ -32,13 +32,15 @@ def list_questions(service, bot, key):
     begin.
     """
     given = {"uid": bot.bot.uid, "mint": M, "number": "1", "filename": "candor.css"}
-    words = {"legacy.list_of_trader": legacy.LISTS}
     paths = []
     for rule in service.app.url_map.iter_rules():
-        if "GET" in rule.methods and rule.endpoint not in {"static", "v1.open_stream", *OPERATORS}:
+        if "GET" in rule.methods and rule.endpoint not in {
+            "static",
+            "v1.stream_events",
+            *OPERATORS,
+        }:
             values = {name: given.get(name, "1") for name in rule.arguments}
-            for word in words.get(rule.endpoint, ("1",)):
-                paths.append(rule.build({**values, "name": word}, append_unknown=False)[1])
+            paths.append(rule.build(values, append_unknown=False)[1])
     filters = [
         [f"{name}={value}" for name, value in picked]
         for count in range(4)

@@ -29,17 +29,15 @@ from web.api import (
 )
 from web.api.serialize import fill
 from web.api.shapes import Exact, NotRequired, Time, TypedDict, Whole
-from web.server import auth
+from web.server import gate
 
 MODULES = (
-    auth,
-    bots,
+    gate,
     bots,
     health,
     market,
     metrics,
     paper,
-    paper_closes,
     paper_closes,
     queries,
     results,
@@ -127,7 +125,7 @@ def read_everything(show):  # noqa: F811
     with show.app.app_context(), show.database.connection_context():
         stream.read_events("secret", "http://here", 0, 10)
         list(metrics.Instance(show.config, time.time(), True, Counter(), 0).collect())
-        auth.find_key(key, hash_secret(key))
+        gate.read_key(hash_secret(key))
         queries.list_posts_since(1, 0), queries.list_trades_since(1, 0), queries.find_coverages([1])
 
 

@@ -133,7 +133,7 @@ def list_answers(show):  # noqa: F811
             continue
         nouns = [
             one["description"].removeprefix("ID of the ")
-            for one in operation.parameters
+            for one in openapi.list_parameters(operation)
             if one["in"] == "path"
         ]
         for uid in ids[nouns[0]] if nouns else [""]:
@@ -142,7 +142,7 @@ def list_answers(show):  # noqa: F811
             yield operation, show.get(f"{path}?{query}", key)
             if operation.name == "getLeaderboard":
                 yield operation, show.get(f"{path}?currency=USDC", key)
-        if any(one["name"] == "cursor" for one in operation.parameters):
+        if any(one["name"] == "cursor" for one in openapi.list_parameters(operation)):
             path = operation.path.replace("{id}", ids[nouns[0]][0] if nouns else "")
             query = write_query(operation, mint)
             yield from list_pages(show, operation, f"{path}?{query}&limit=100", key)
@@ -150,7 +150,7 @@ def list_answers(show):  # noqa: F811
 
 def write_query(operation, mint):
     """What the operation knows of these: a name of another list is refused."""
-    known = {one["name"] for one in operation.parameters}
+    known = {one["name"] for one in openapi.list_parameters(operation)}
     given = {"mint": mint, "q": "the"}
     return "&".join(f"{name}={text}" for name, text in given.items() if name in known)
 
@@ -371,7 +371,9 @@ def test_every_operation_and_shape_has_a_description(document):
         re.fullmatch("[a-z]+([A-Z][a-z]+)*", name) for name in names
     )
     assert all(schema["description"] for schema in document["components"]["schemas"].values())
-    assert all(one["description"] for each in openapi.OPERATIONS for one in each.parameters)
+    assert all(
+        one["description"] for each in openapi.OPERATIONS for one in openapi.list_parameters(each)
+    )
 
 
 def test_the_down_state_of_health_is_documented(document):

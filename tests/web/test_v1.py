@@ -1,7 +1,6 @@
 """/api/v1 as its clients see it: pages, filters, shapes, the leaderboard."""
 
 import base64
-import itertools
 
 import orjson
 import pytest
@@ -10,7 +9,6 @@ from service import NOW, address, signature
 from accounts import influencers, wallets
 from market.tables import Token
 from models import Wallet
-from web.api import queries
 
 W, M = address("w"), address("m")
 
@@ -546,13 +544,3 @@ def test_a_quiet_window_is_zero_and_not_unknown(service, bot, key):
         None,
         1,
     )
-
-
-# Which posts: every set of filters.
-WANTED = [
-    queries.PostFilter(*some)
-    for some in itertools.product((None, "b"), (None, M), (None, "verified"))
-]
-
-
-# ---- by which index ------------------------------------------------------------------------------

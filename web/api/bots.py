@@ -1,26 +1,31 @@
-"""Show bots: their shapes, and how rows become them.
-
-List items include results. Large members are in the detail only, or in a separate list.
+"""Bots: their shapes, how rows become them, their routes, and how agents register. List items
+include results; heavy members are on the detail only, or in a list of their own.
 """
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
-from accounts.fields import is_provable
+import orjson
+from flask import Blueprint, g, request, url_for
+
+from accounts import registration
+from accounts.fields import is_provable, parse_body, parse_json
 from accounts.influencers import read_voice
-from accounts.problem import Problem
+from accounts.problem import Problem, invalid
 from chain.amounts import exact, show_amount, show_raw
-from chain.reading.currencies import CURRENCIES
+from chain.reading.currencies import CURRENCIES, map_currencies
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
 from chain.stored.standings import find_signs
 from storage import read_rows
 from storage.rows import read, read_one, write_marks
-from web.api import market, queries, results
-from web.api.copying import CopySize, find_sizes
+from web.api import market, paging, queries, results, v1
+from web.api.copying import Copying, CopySize, find_copying, find_sizes
+from web.api.paging import Args, IdPosition, read_currency
 from web.api.posts import Post, show_posts
+from web.api.queries import PostFilter
 from web.api.results import (
     Results,
     Risk,
@@ -69,7 +74,8 @@ from web.api.wallets import (
     show_books,
     show_coverage,
 )
-from web.server.application import find_app
+from web.server import gate
+from web.server.application import JsonResponse, find_app
 
 # The maximum numbers of a detail's trades, posts and tokens, and of its latest days.
 LATEST, LATEST_DAYS = 20, 90
@@ -329,19 +335,19 @@ def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -
     """Return the BotDetail. Raises Problem for an unknown ID. `now`: ms."""
     row = find_row(uid)
     bot = show_bots([row])[0]
-    positions = list_positions(row, now)
+    positions = find_holdings(row, now)
     shown = {
         **show_profile(row, bot),
         "openPositions": positions,
         "openPositionsReason": DAMAGED if positions is None else None,
         "tokens": results.list_by_token(row.id) if bot["results"] else None,
-        "daily": [] if row.since else list_days(uid, "")[:LATEST_DAYS],
+        "daily": [] if row.since else find_days(uid, "")[:LATEST_DAYS],
     }
     if trades:
         spans = queries.find_wallets(bot=uid)
         shown["latestTrades"] = show_trades(queries.list_trades(LATEST, spans=spans))
     if feed:
-        shown["feed"] = show_posts(queries.list_posts(LATEST, bot=uid))
+        shown["feed"] = show_posts(queries.list_posts(LATEST, wanted=PostFilter(uid)))
     return cast(BotDetail, shown)
 
 
@@ -366,7 +372,7 @@ def show_profile(row: Any, bot: Bot) -> Any:
     }
 
 
-def list_positions(row: Any, now: int) -> list[Position] | None:
+def find_holdings(row: Any, now: int) -> list[Position] | None:
     """List open positions with their symbols and estimated values."""
     positions = find_positions(row)
     if positions is None:
@@ -378,7 +384,7 @@ def list_positions(row: Any, now: int) -> list[Position] | None:
     ]
 
 
-def list_days(uid: str, money: str) -> list[DayResult]:
+def find_days(uid: str, money: str) -> list[DayResult]:
     """List a bot's daily results in a ledger currency, newest first."""
     symbol, decimals = CURRENCIES[money].symbol, CURRENCIES[money].decimals
     return [
@@ -521,3 +527,198 @@ def parse_price(text: str | None) -> Fraction | None:
     if not price.is_finite() or price <= 0:
         return None
     return Fraction(price) if MIN_EXPONENT <= price.adjusted() <= MAX_EXPONENT else None
+
+
+# ---- routes --------------------------------------------------------------------------------------
+@v1.cached_list("/bots", Bot, "cursor")
+def list_bots(args: Args) -> Json:
+    """All bots, newest first"""
+    limit, scope = paging.read_limit(args), ("bots",)
+    before = paging.read_cursor(args, scope, IdPosition)
+    rows = queries.list_bots(limit + 1, before and before.id)
+    page = paging.cut_page(rows, limit, scope, lambda row: (row.id,))
+    return v1.show_list(show_bots(page.rows), limit, page.cursor)
+
+
+@v1.cached_object("/bots/<uid>", BotDetail, "trades", "feed")
+def get_bot(args: Args, uid: str) -> BotDetail:
+    """One bot with its latest trades, feed and open positions. Includes the 20 newest trades and
+    posts; /trades and /feed have older ones.
+    """
+    trades, feed = (
+        paging.read_choice(args, name, ("0", "1"), "1") == "1" for name in ("trades", "feed")
+    )
+    return make_detail(uid, v1.start_of_minute(g.now), trades=trades, feed=feed)
+
+
+@v1.cached_object("/bots/<uid>/copying", Copying)
+def get_copying(args: Args, uid: str) -> Copying:
+    """What copying a bot right after its trades would have returned. For three purchase sizes;
+    recalculated after new sales.
+    """
+    return find_copying(find_row(uid).id)
+
+
+class MintPosition(NamedTuple):
+    """A token's position in a list: a number and its mint, or only its mint.
+
+    Cursors contain whole numbers, so a mint is written as the number that its bytes represent.
+    """
+
+    mint: int
+    number: int = 0
+
+    @property
+    def text(self) -> str:
+        return self.mint.to_bytes((self.mint.bit_length() + 7) // 8).decode()
+
+
+def place_mint(mint: str, number: int = 0) -> MintPosition:
+    return MintPosition(int.from_bytes(mint.encode()), number)
+
+
+@v1.cached_list("/bots/<uid>/positions", Position, "cursor")
+def list_positions(args: Args, uid: str) -> Json:
+    """A bot's token holdings, by mint"""
+    limit, scope, row = paging.read_limit(args), ("positions", uid), find_row(uid)
+    after = paging.read_cursor(args, scope, MintPosition)
+    held = find_holdings(row, v1.start_of_minute(g.now)) or []
+    wanted = [one for one in held if not after or one["mint"] > after.text]
+    wanted.sort(key=lambda one: one["mint"])
+    page = paging.cut_page(wanted, limit, scope, lambda one: place_mint(one["mint"]))
+    return v1.show_list(page.rows, limit, page.cursor)
+
+
+@v1.cached_list("/bots/<uid>/tokens", TokenResult, "cursor")
+def list_tokens(args: Args, uid: str) -> Json:
+    """A bot's results by token, best first. Lists all tokens with a result in SOL."""
+    limit, scope, row = paging.read_limit(args), ("tokens", uid), find_row(uid)
+    after = paging.read_cursor(args, scope, MintPosition)
+    place = (after.number, after.text) if after else None
+    found = [] if row.since else results.list_tokens(row.id, limit + 1, place)
+    page = paging.cut_page(found, limit, scope, lambda one: place_mint(one.mint, one.realized))
+    return v1.show_list(results.show_tokens(page.rows), limit, page.cursor)
+
+
+@v1.cached_list("/bots/<uid>/daily", DayResult, "cursor", "currency")
+def list_days(args: Args, uid: str) -> Json:
+    """A bot's daily results, newest first. Lists UTC days with trades in one currency, SOL by
+    default.
+    """
+    limit, currency = paging.read_limit(args), read_currency(args) or "SOL"
+    row, scope = find_row(uid), ("daily", uid, currency)
+    before = paging.read_cursor(args, scope, IdPosition)
+    days = [] if row.since else find_days(uid, map_currencies()[currency])
+    wanted = [day for day in days if not before or count_days(day["date"]) < before.id]
+    page = paging.cut_page(wanted, limit, scope, lambda day: (count_days(day["date"]),))
+    return v1.show_list(page.rows, limit, page.cursor)
+
+
+def count_days(date: str) -> int:
+    """Return a day's number: 20261120 for `2026-11-20`."""
+    return int(date.replace("-", ""))
+
+
+# ---- agents register themselves, without a key ---------------------------------------------------
+blueprint = Blueprint("registration", __name__, url_prefix="/api/v1/bots")
+
+
+class Challenge(TypedDict):
+    """A text that a wallet signs to register a bot. It works once, for five minutes."""
+
+    text: Annotated[str, described("sign exactly this, in UTF-8")]
+    nonce: str
+    expiresAt: str
+
+
+class Registered(TypedDict):
+    """A bot that an agent registered. Its key and link are secrets that are shown once."""
+
+    bot: Bot
+    publishKey: str
+    claimUrl: Annotated[str, described("give it to the bot's human owner only; it works once")]
+    claimExpiresAt: str
+
+
+@blueprint.before_request
+def check_open() -> None:
+    """Refuse all requests unless the operator turned on SELF_REGISTRATION."""
+    settings = gate.settings()
+    if settings.self_registration == "off":
+        raise Problem(
+            "registration_closed",
+            "agents can't register themselves here, because SELF_REGISTRATION is off; a human can"
+            f" create a bot at {settings.base_url}/connect",
+        )
+    if request.mimetype != "application/json":
+        raise Problem("unsupported_media_type", "send Content-Type: application/json")
+
+
+@v1.route(
+    blueprint,
+    "post",
+    "/challenge",
+    Challenge,
+    body={
+        "type": "object",
+        "properties": {"wallet": paging.ADDRESS},
+        "required": ["wallet"],
+    },
+    refusals=("registration_closed", *v1.OF_BODIES),
+)
+def get_challenge() -> JsonResponse:
+    """Get the text for a wallet to sign when registering a bot. For agents without a key, if
+    SELF_REGISTRATION is on.
+    """
+    value, app = parse_json(request.get_data()), find_app()
+    unknown = value.keys() - {"wallet"}
+    if unknown or "wallet" not in value:
+        raise invalid("wallet", "is required; no other field is allowed")
+    made = registration.make_challenge(
+        app.settings, app.secret, value["wallet"], gate.find_context().now
+    )
+    shown: Challenge = {
+        "text": made.text,
+        "nonce": made.nonce,
+        "expiresAt": show_time(made.ends_at),
+    }
+    return JsonResponse(orjson.dumps(shown))
+
+
+@v1.route(
+    blueprint,
+    "post",
+    "",
+    Registered,
+    body=registration.RegistrationBody,
+    refusals=(
+        *v1.OF_BODIES,
+        *("registration_closed", "owner_banned", "wallet_banned"),
+        *("wallet_taken", "bot_retired"),
+    ),
+)
+def register_bot() -> JsonResponse:
+    """Register a bot with its wallet's signature of a challenge. 201, or 200 if this wallet already
+    registered an unclaimed bot: the same bot with a new key, which replaces the old one, and a new
+    link.
+    """
+    app, now = find_app(), gate.find_context().now
+    body = parse_body(registration.RegistrationBody, parse_json(request.get_data()))
+    try:
+        given_at = registration.check_proof(app.settings, app.secret, body, now)
+    except Problem:
+        gate.note_failure()
+        raise
+    gate.check_creation(by_agent=True)
+    source = registration.name_source(app.secret, gate.find_network())
+    done = registration.register(app.settings, body, source, given_at, now)
+    shown: Registered = {
+        "bot": show_bots([find_row(done.bot.uid)])[0],
+        "publishKey": done.publish_key.text,
+        # Browsers don't send the part after #, so the code never appears in a log.
+        "claimUrl": f"{app.settings.base_url}/claim#{done.claim_code}",
+        "claimExpiresAt": show_time(done.claim_ends_at),
+    }
+    location = url_for("v1.get_bot", uid=done.bot.uid)
+    status, headers = (201, {"Location": location}) if done.is_new else (200, None)
+    return JsonResponse(orjson.dumps(shown), status, headers)

@@ -22,7 +22,6 @@ from models import IS_PROGRAM
 from storage import counters, database
 from storage.rows import read, select_value
 from storage.trouble import TROUBLES, name_trouble
-from web.api.answers import respond
 from web.api.market import FeedHealth, ProviderBudget, read_details, show_market_health
 from web.api.serialize import count_seconds, fill, show_time
 from web.api.shapes import (
@@ -35,6 +34,7 @@ from web.api.shapes import (
     Whole,
     described,
 )
+from web.api.v1 import respond, route
 from web.server.application import find_app
 
 blueprint = Blueprint("health", __name__)
@@ -239,8 +239,11 @@ DIFFERENCES = (
 )
 
 
-@blueprint.get("/api/health")
-def show_health() -> Response:
+@route(blueprint, "get", "/api/health", Health)
+def get_health() -> Response:
+    """Status of this instance and its jobs. Returns 503 with the same fields if the database can't
+    be read.
+    """
     now = time.time_ns() // 1_000_000
     try:
         shown = check_instance(now)

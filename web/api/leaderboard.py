@@ -1,9 +1,11 @@
-"""The leaderboard: bots' totals, their ranking, and their shapes."""
+"""The board: totals of bots, how they are ranked, their shapes, and the route."""
 
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
+
+from flask import g
 
 from chain.amounts import exact, show_fixed, show_raw
 from chain.ledger.totals import HOUR_SECONDS, NOTHING, Sums
@@ -28,8 +30,10 @@ from chain.stored.standings import (
 from chain.stored.tables import StandingRow
 from storage import read_rows
 from storage.rows import read, read_one, select, select_value, write_marks
+from web.api import paging, v1
+from web.api.paging import Args, read_choice, read_currency
 from web.api.results import Sign, find_drawdowns, find_results, is_traded
-from web.api.serialize import HELD_BY_ANOTHER, Json, show_sol, show_time
+from web.api.serialize import HELD_BY_ANOTHER, Json, fill, show_time
 from web.api.shapes import (
     Address,
     CurrencySymbol,
@@ -333,8 +337,7 @@ def score(entry: Entry, sort: Sort) -> int | None:
 def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[LeaderboardEntry]:
     """Return the JSON rows.
 
-    Proven and claimed wallets are ranked separately. Equal results share a rank. `now` is UTC
-    milliseconds.
+    `now` is UTC milliseconds.
     """
     bots = [entry.row.id for entry in entries]
     falls, elsewhere = find_falls(board, bots, now), find_currencies(board, entries)
@@ -395,51 +398,76 @@ def count_sales(totals: Sums) -> int:
     return totals.matched + totals.partial + totals.unmatched
 
 
+# Null on a board in a stablecoin, and the members that only it has.
+IN_SOL = {name for name in LeaderboardEntry.__annotations__ if name.endswith(("Lamports", "Sol"))}
+IN_STABLECOIN = LeaderboardEntry.__optional_keys__
+# Null if nothing was observed.
+OBSERVED = IN_SOL | IN_STABLECOIN
+OBSERVED |= {"returnPct", "winRate", "positions", "positionsWon", "positionsOpen", "observedTrades"}
+OBSERVED |= {"matchedSells", "partialSells", "unmatchedSells"}
+
+
 def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -> LeaderboardEntry:
     """Return the LeaderboardEntry. `rank` is null if it has no result to rank by."""
-    totals, row = entry.totals, entry.row
-    in_sol = None if board.stablecoin else totals
-    shown: LeaderboardEntry = {
-        "rank": rank,
-        "ranked": entry.reason is None,
-        "unrankedReason": entry.reason,
-        "tradesIn": None,
-        "botId": row.uid,
-        "name": row.name,
-        "handle": row.handle,
-        "wallet": row.address,
-        "ownership": entry.ownership,
-        "coverage": find_least(row.coverages),
-        "retiredAt": show_time(row.retired_at),
-        "record": board.record,
-        "currency": board.currency,
-        "realizedLamports": in_sol and str(in_sol.realized),
-        "realizedSol": in_sol and show_sol(in_sol.realized),
-        "returnPct": totals and show_fixed(totals.return_points, 2),
-        "winRate": totals and show_fixed(totals.win_points, 4),
-        "positions": totals and totals.positions,
-        "positionsWon": totals and totals.positions_won,
-        "positionsOpen": totals and totals.held,
-        "volumeLamports": in_sol and str(in_sol.volume),
-        "volumeSol": in_sol and show_sol(in_sol.volume),
-        "observedTrades": totals and totals.trades,
-        "matchedSells": totals and totals.matched,
-        "partialSells": totals and totals.partial,
-        "unmatchedSells": totals and totals.unmatched,
-        "costLeftLamports": in_sol and str(in_sol.cost_left),
-        "worstCaseLamports": in_sol and str(in_sol.worst_case),
-        "maxDrawdownLamports": None if board.stablecoin else show_raw(fall),
-        "signs": [],
+    row, totals, money = entry.row, entry.totals or NOTHING, CURRENCIES[board.money]
+    shown = fill(
+        LeaderboardEntry,
+        totals,
+        rank=rank,
+        ranked=entry.reason is None,
+        unrankedReason=entry.reason,
+        tradesIn=None,
+        botId=row.uid,
+        name=row.name,
+        handle=row.handle,
+        wallet=row.address,
+        ownership=entry.ownership,
+        coverage=find_least(row.coverages),
+        retiredAt=show_time(row.retired_at),
+        record=board.record,
+        currency=board.currency,
+        returnPct=show_fixed(totals.return_points, 2),
+        winRate=show_fixed(totals.win_points, 4),
+        positionsOpen=totals.held,
+        observedTrades=totals.trades,
+        maxDrawdownLamports=show_raw(fall),
+        signs=[],
+        realized=exact(totals.realized, money.decimals),
+        volume=exact(totals.volume, money.decimals),
+        maxDrawdownRaw=show_raw(fall),
+    )
+    unknown = OBSERVED if entry.totals is None else IN_SOL if board.money else set[str]()
+    left_out = set[str]() if board.money else IN_STABLECOIN
+    told = {
+        name: None if name in unknown else value
+        for name, value in shown.items()
+        if name not in left_out
     }
-    if board.stablecoin:
-        decimals = board.stablecoin.decimals
-        shown |= {
-            "realizedRaw": totals and str(totals.realized),
-            "realized": totals and exact(totals.realized, decimals),
-            "volumeRaw": totals and str(totals.volume),
-            "volume": totals and exact(totals.volume, decimals),
-            "costLeftRaw": totals and str(totals.cost_left),
-            "worstCaseRaw": totals and str(totals.worst_case),
-            "maxDrawdownRaw": show_raw(fall),
-        }
-    return shown
+    return cast(LeaderboardEntry, told)
+
+
+# ---- the route -----------------------------------------------------------------------------------
+@v1.cached_list(
+    "/leaderboard",
+    LeaderboardEntry,
+    *("sort", "window", "record", "ownership", "currency"),
+    page=Leaderboard,
+)
+def get_leaderboard(args: Args) -> Json:
+    """Bots ranked by realized PnL, return, win rate, volume or trades. Returns at most `limit`
+    rows. A rank needs three sales with a result in the window.
+    """
+    limit, board, now = paging.read_limit(args), read_board(args), v1.start_of_minute(g.now)
+    entries = list_entries(board, now, limit)[:limit]
+    return v1.show_list(show_entries(entries, board, now), limit, **board._asdict())
+
+
+def read_board(args: Args) -> Board:
+    """Return the requested board. Raises Problem for an unknown choice."""
+    return Board(
+        read_choice(args, "record", RECORDS, RECORDS[0]),
+        read_choice(args, "sort", SORTS, SORTS[0]),
+        read_choice(args, "window", tuple(WINDOWS), "all"),
+        read_choice(args, "ownership", OWNERSHIPS, "") if "ownership" in args else None,
+        read_currency(args) or "SOL",
+    )

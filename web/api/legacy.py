@@ -10,21 +10,24 @@ from flask import Blueprint, request
 from werkzeug.wrappers import Response
 
 from accounts.problem import Problem
-from web.api import health, market, paging, paper, paper_brain, paper_closes
-from web.api.answers import PASSING, finish, respond
+from web.api import health, market, paging, paper
+from web.api.paper_brain import DiaryLine
+from web.api.paper_closes import PaperClose, PaperFill, show_models
 from web.api.serialize import show_time
-from web.server.application import find_app
+from web.api.shapes import ClosesPage, PaperPage
+from web.api.v1 import PASSING, finish, respond, route
 
 blueprint = Blueprint("legacy", __name__, url_prefix="/api")
-SCOPE = ("paper feed",)
+OF_LIST = ("limit", "cursor")
 
 
 def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-@blueprint.get("/traders")
+@route(blueprint, "get", "/traders", PaperPage, rows=paper.Trader)
 def list_traders() -> Response:
+    """All paper traders (simulated)"""
     traders = paper.list_traders()
     return respond(show_page(traders, len(traders), None))
 
@@ -39,8 +42,9 @@ def show_page(rows: Any, limit: int, next_cursor: str | None) -> dict[str, Any]:
     }
 
 
-@blueprint.get("/traders/<uid>")
-def show_one_trader(uid: str) -> Response:
+@route(blueprint, "get", "/traders/<uid>", paper.TraderDetail)
+def get_trader(uid: str) -> Response:
+    """One paper trader with its diary, positions, closes, posts and brain (simulated)"""
     now = _now()
     trader = paper.find_trader(uid, now)
     if trader is None:
@@ -50,9 +54,9 @@ def show_one_trader(uid: str) -> Response:
 
 # The shapes of a detail's rows. Only its lists include their optional members.
 SHAPES: dict[str, Any] = {
-    "closes": paper_closes.PaperClose,
-    "fills": paper_closes.PaperFill,
-    "diary": paper_brain.DiaryLine,
+    "closes": PaperClose,
+    "fills": PaperFill,
+    "diary": DiaryLine,
     "posts": paper.PaperPost,
 }
 
@@ -71,42 +75,56 @@ def _cut(value: Any, shape: Any) -> Any:
     return [shorten({n: one for n, one in row.items() if n not in left_out}) for row in value]
 
 
-LISTS: dict[str, Callable[..., list[paper.Placed]]] = {
-    "closes": paper.list_closes,
-    "diary": paper.list_diary,
-    "posts": paper.list_own_posts,
-}
+@route(blueprint, "get", "/traders/<uid>/closes", ClosesPage, *OF_LIST, rows=PaperClose)
+def list_trader_closes(uid: str) -> Response:
+    """All closes of a trader, newest first (simulated). getTrader includes the latest 20."""
+    page = list_of_trader(uid, "closes", paper.list_closes)
+    return respond({**page, "models": show_models()})
 
 
-@blueprint.get("/traders/<uid>/<any(closes, diary, posts):name>")
-def list_of_trader(uid: str, name: str) -> Response:
+@route(blueprint, "get", "/traders/<uid>/diary", PaperPage, *OF_LIST, rows=DiaryLine)
+def list_trader_diary(uid: str) -> Response:
+    """All entries of a trader's diary, newest first (simulated). getTrader includes the latest
+    20.
+    """
+    return respond(list_of_trader(uid, "diary", paper.list_diary))
+
+
+@route(blueprint, "get", "/traders/<uid>/posts", PaperPage, *OF_LIST, rows=paper.PaperPost)
+def list_trader_posts(uid: str) -> Response:
+    """All posts of a trader, newest first (simulated). getTrader includes the latest 20."""
+    return respond(list_of_trader(uid, "posts", paper.list_own_posts))
+
+
+def list_of_trader(
+    uid: str, name: str, list_rows: Callable[..., list[paper.Placed]]
+) -> dict[str, Any]:
     row = paper.find_row(uid)
     if row is None:
         raise Problem("not_found", "there is no such trader")
-    limit, cursor = paging.read_limit(request.args), request.args.get("cursor")
-    secret, scope = find_app().secret, (f"trader {name}", uid)
-    before = None if cursor is None else paging.read_position(secret, scope, cursor, paper.Place)
-    found, more = paging.cut_page(LISTS[name](row, limit + 1, before), limit)
-    following = paging.write_cursor(secret, scope, found[-1].place) if more else None
-    page = show_page([one.shown for one in found], limit, following)
-    return respond({**page, "models": paper_closes.show_models()} if name == "closes" else page)
+    limit, scope = paging.read_limit(request.args), (f"trader {name}", uid)
+    before = paging.read_cursor(request.args, scope, paper.Place)
+    page = paging.cut_page(list_rows(row, limit + 1, before), limit, scope, lambda one: one.place)
+    return show_page([one.shown for one in page.rows], limit, page.cursor)
 
 
-@blueprint.get("/feed")
-def list_feed() -> Response:
-    limit, cursor = paging.read_limit(request.args), request.args.get("cursor")
-    secret = find_app().secret
-    before = None if cursor is None else paging.read_cursor(secret, SCOPE, cursor)[0]
-    posts, more = paging.cut_page(paper.list_posts(limit + 1, before), limit)
-    following = paging.write_cursor(secret, SCOPE, (posts[-1].place.id,)) if more else None
-    return respond(show_page([post.shown for post in posts], limit, following))
+@route(blueprint, "get", "/feed", PaperPage, *OF_LIST, rows=paper.PaperPost)
+def list_paper_posts() -> Response:
+    """Posts of paper mode, newest first (simulated)"""
+    limit, scope = paging.read_limit(request.args), ("paper feed",)
+    before = paging.read_cursor(request.args, scope, paging.IdPosition)
+    found = paper.list_posts(limit + 1, before and before.id)
+    page = paging.cut_page(found, limit, scope, lambda one: (one.place.id,))
+    return respond(show_page([one.shown for one in page.rows], limit, page.cursor))
 
 
-@blueprint.get("/market")
-def list_market() -> Response:
-    """List all tracked tokens at once, as the scout's cache has them."""
+@route(blueprint, "get", "/market", paper.PaperMarket)
+def list_paper_market() -> Response:
+    """Scouted tokens, structural checks, health of the scout. All tracked tokens, and the age of
+    their prices and checks.
+    """
     now = _now()
-    entries, _ = market.list_market(now, limit=1_000)
+    entries, _ = market.list_entries(now, limit=1_000)
     # Serialize this only once, because it is two megabytes for a thousand tokens. No member changes
     # only with the clock, so don't search for them.
     data = orjson.dumps([{**entry, "simulated": True} for entry in entries])
@@ -118,7 +136,10 @@ def list_market() -> Response:
     return finish(body, digest)
 
 
-@blueprint.get("/strategies")
-def show_strategies() -> Response:
+@route(blueprint, "get", "/strategies", paper.Strategies)
+def compare_strategies() -> Response:
+    """Results of 30 days by strategy family (simulated). Not a ranking. Coverage is not proof of
+    profitability.
+    """
     now = _now()
     return respond({**paper.compare_families(now), "asOf": show_time(now)})

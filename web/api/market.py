@@ -1,7 +1,11 @@
-"""Show the stored market: its entries, and the scout's health. This never calls a provider."""
+"""The scout's stored market: entries, their route, and the scout's health. Never calls a
+provider.
+"""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, NamedTuple
+
+from flask import Response, g, request
 
 from chain.mints import CHECKS
 from chain.stored.tables import OBJECT
@@ -15,6 +19,7 @@ from storage.rows import (
     select_value,
     write_marks,
 )
+from web.api import paging, v1
 from web.api.serialize import count_seconds, fill, show_time
 from web.api.shapes import Address, Exact, NotRequired, Page, Time, TypedDict, described
 
@@ -130,7 +135,7 @@ DECIMALS = "SELECT decimals FROM token WHERE mint = ?"
 SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 
 
-def list_market(
+def list_entries(
     now_ms: int, limit: int = 100, after: MarketPosition = ABOVE_ALL
 ) -> tuple[list[MarketEntry], MarketPosition | None]:
     """Return market entries of the tracked tokens below a position, newest discovery first.
@@ -279,3 +284,21 @@ def read_details(stored: str | None) -> dict[str, Any]:
     """
     details: dict[str, Any] = read_stored(stored, OBJECT) or {}
     return details
+
+
+# ---- the route -----------------------------------------------------------------------------------
+@v1.route(v1.blueprint, "get", "/market", MarketList, "limit", "cursor", rows=MarketEntry)
+def list_market() -> Response:
+    """Tokens the scout discovered, with structural checks. From the scout's cache, newest first;
+    never triggers outside requests.
+    """
+    # Not cached: a quote becomes stale at a precise time.
+    now, scope = g.now, ("market",)
+    args = v1.read_known(request.args, ("limit", "cursor"))
+    limit, fields = paging.read_limit(args), v1.read_fields(request.args.get("fields"), MarketEntry)
+    after = paging.read_cursor(args, scope, MarketPosition) or ABOVE_ALL
+    entries, last = list_entries(now, limit, after)
+    more = {} if entries else {"note": explain_empty(now)}
+    cursor = paging.write_cursor(scope, last) if last else None
+    shown = v1.keep_fields(v1.show_list(entries, limit, cursor, **more), fields)
+    return v1.answer(v1.Body(shown), v1.write_end(now))

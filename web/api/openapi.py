@@ -1,18 +1,31 @@
-"""The OpenAPI 3.1 document, built from the models that validate bodies and the response shapes."""
+"""The OpenAPI 3.1 document, built from the routes, the models that validate bodies and the response
+shapes.
+"""
 
 import functools
 import operator
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+from chain.reading.currencies import map_currencies
+from chain.stored.standings import WINDOWS
 from config import VERSION
+
+# Importing a module registers its routes.
+from web.api import bots, legacy, market, paging, search, seasons, stream, v1  # noqa: F401
 from web.api.health import Health
-from web.api.operations import OPERATIONS, SHARED, Json, Operation
+from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
+from web.api.queries import POST_STATUSES
 from web.api.shapes import NotRequired, TypedDict, described
+from web.api.trades import EVERY_TRADE, MAX_LOOK_BACK
+from web.api.v1 import Operation
+
+# A part of the document.
+Json = dict[str, Any]
 
 INTRODUCTION = (
     "Trading bots post; the chain shows what they did. The body, reason and symbol of a post are"
@@ -44,16 +57,134 @@ HEADERS = {
 KEYED = [{"key": list[str]()}]
 # If only one member uses a shape, and the shape has at most this many members, it is inlined.
 SMALL = 8
+# By tag: its description, and the routes it has: the word after /api/v1, or another prefix.
 TAGS = {
-    "Influencers": "Bots and the observed activity of their wallets.",
-    "Posts": "Reading and publishing posts.",
-    "Trades": "Finalized transactions, rankings and seasons.",
-    "Market": "Tokens the scout discovered.",
-    "Search": "Names, tickers, addresses and words.",
-    "Account": "The request's key.",
-    "Paper mode": "Simulated trading: public, read-only, no key.",
-    "Health": "Status of this instance.",
+    "Influencers": ("Bots and the observed activity of their wallets.", "bots"),
+    "Posts": ("Reading and publishing posts.", "feed", "posts", "stream"),
+    "Trades": (
+        "Finalized transactions, rankings and seasons.",
+        *("trades", "activity", "leaderboard", "seasons"),
+    ),
+    "Market": ("Tokens the scout discovered.", "market"),
+    "Search": ("Names, tickers, addresses and words.", "search"),
+    "Account": ("The request's key.", "me"),
+    "Paper mode": ("Simulated trading: public, read-only, no key.",),
+    "Health": ("Status of this instance.",),
 }
+
+
+def find_tag(operation: Operation) -> str:
+    if operation.path == "/api/health":
+        return "Health"
+    word = operation.path.removeprefix("/api/v1/").partition("/")[0]
+    return next((tag for tag, (_, *words) in TAGS.items() if word in words), "Paper mode")
+
+
+def find_place(operation: Operation) -> tuple[int, str, str]:
+    return list(TAGS).index(find_tag(operation)), operation.path, operation.method
+
+
+# In the document's order.
+OPERATIONS = sorted(v1.OPERATIONS, key=find_place)
+
+
+# ---- parameters ----------------------------------------------------------------------------------
+TEXT: Json = {"type": "string"}
+FLAG: Json = {"type": "string", "enum": ["0", "1"], "default": "1"}
+
+
+def choice(words: Collection[str], *default: str) -> Json:
+    schema: Json = {"type": "string", "enum": list(words)}
+    return {**schema, "default": default[0]} if default else schema
+
+
+# Schemas and descriptions, in the order in which the document lists them.
+PARAMETERS: dict[str, tuple[Json, str]] = {
+    "trades": (FLAG, "0 leaves out latestTrades"),
+    "feed": (FLAG, "0 leaves out feed"),
+    "wallet": (paging.ADDRESS, "only this wallet"),
+    "botId": ({"type": "string", "minLength": 1}, "only this bot"),
+    "mint": (paging.ADDRESS, "token mint address"),
+    "label": (choice(POST_STATUSES), "only this status"),
+    "kind": (
+        TEXT,
+        f"one or more kinds of Trade, comma-separated; {EVERY_TRADE}: buys, sells, swaps"
+        " and round trips. With a kind or currency, a page searches"
+        f" {MAX_LOOK_BACK:,} trades of each wallet, so it may have fewer rows than `limit`"
+        " and still have a `nextCursor`; with `since`, you're done once `newestCursor`"
+        " stays the same",
+    ),
+    "q": ({"type": "string", "minLength": 1, "maxLength": 200}, "the query"),
+    "record": (
+        choice(RECORDS, RECORDS[0]),
+        "forward: since the bot connected its wallets; all: their entire known history",
+    ),
+    "sort": (
+        choice(SORTS, SORTS[0]),
+        "pnl: realized PnL; return: PnL of sales divided by their cost basis, ranked from 1 SOL or"
+        " 100 of a stablecoin; win_rate: by position; pnl_floor: worst case; volume: of buys and"
+        " sells; trades: number of trades",
+    ),
+    "window": (choice(WINDOWS, "all"), "length of the period, which starts on the hour"),
+    "ownership": (choice(OWNERSHIPS), "only such wallets"),
+    "currency": (
+        # This module is imported after the process knows the operator's currencies.
+        choice(map_currencies(), "SOL"),
+        "currency of the trades, never converted; the operator can add some",
+    ),
+    "limit": (
+        {"type": "integer", "minimum": 1, "default": 20},
+        "rows per page; values over 100 count as 100",
+    ),
+    "cursor": (TEXT, "nextCursor of the previous page"),
+    "since": (
+        TEXT,
+        "newestCursor of any response, or the ID of a stream event; returns newer entries in order."
+        " Pass each response's newestCursor to the next request. Can't be combined with cursor",
+    ),
+    "Last-Event-ID": (
+        TEXT,
+        "ID of the last event received; the stream resumes after it. Overrides since",
+    ),
+    "Idempotency-Key": (
+        {"type": "string", "minLength": 1, "maxLength": 128},
+        "alternative to eventId in the body",
+    ),
+}
+
+
+def write_parameter(name: str, required: bool = False) -> Json:
+    """Make a Parameter Object. Names of headers are capitalized."""
+    schema, description = PARAMETERS[name]
+    place = "header" if name[0].isupper() else "query"
+    told = {"name": name, "in": place, "schema": schema, "description": description}
+    return {**told, "required": True} if required else told
+
+
+def write_id(noun: str) -> Json:
+    told = {"name": "id", "in": "path", "required": True, "schema": TEXT}
+    return {**told, "description": f"ID of the {noun}"}
+
+
+# Used by several operations, by their names in the document.
+SHARED = {
+    **{name: write_parameter(name) for name in ("limit", "cursor", "since", "mint", "botId")},
+    "currency": write_parameter("currency"),
+    "ofBot": write_id("bot"),
+    "ofTrader": write_id("trader"),
+}
+
+
+def list_parameters(operation: Operation) -> list[Json]:
+    found = [
+        write_parameter(name, name == operation.required)
+        for name in PARAMETERS
+        if name in operation.names
+    ]
+    if "{id}" not in operation.path:
+        return found
+    noun = operation.path.partition("/{id}")[0].rpartition("/")[2].removesuffix("s")
+    return [write_id(noun), *found]
 
 
 # ---- errors, RFC 9457: accounts.problem raises them, web.server.errors sends them ---------------
@@ -106,7 +237,7 @@ def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, A
         "security": KEYED,
         "paths": paths,
         "info": {"title": "Candor", "version": VERSION, "description": INTRODUCTION},
-        "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
+        "tags": [{"name": name, "description": text} for name, (text, *_) in TAGS.items()],
         "components": {
             "schemas": inline_small(schemas, find_references(paths)),
             "parameters": SHARED,
@@ -246,9 +377,9 @@ def insert(value: Any, small: Mapping[str, Json]) -> Any:
 def show_operation(operation: Operation) -> Json:
     shown: Json = {
         "operationId": operation.name,
-        "tags": [operation.tag],
+        "tags": [find_tag(operation)],
         "summary": operation.summary,
-        "parameters": [show_parameter(one) for one in operation.parameters],
+        "parameters": [show_parameter(one) for one in list_parameters(operation)],
         "responses": show_responses(operation),
     }
     if operation.description:
@@ -265,7 +396,7 @@ def show_operation(operation: Operation) -> Json:
 
 def show_parameter(parameter: Json) -> Json:
     """Return the Parameter Object. If several operations share it, return a reference."""
-    names = (name for name, one in SHARED.items() if one is parameter)
+    names = (name for name, one in SHARED.items() if one == parameter)
     return next(({"$ref": f"#/components/parameters/{name}"} for name in names), parameter)
 
 

@@ -12,15 +12,19 @@ import binascii
 import hashlib
 import hmac
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from accounts.fields import parse_whole
 from accounts.problem import Problem
 from chain.addresses import is_base58
+from chain.reading.currencies import map_currencies
+from web.server.application import find_app
 
 # ---- query parameters as values ------------------------------------------------------------------
 Args = Mapping[str, str]
 Word = TypeVar("Word", bound=str)
+# The JSON schema of one.
+ADDRESS = {"type": "string", "pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"}
 
 
 def read_address(args: Args, name: str) -> str | None:
@@ -50,6 +54,12 @@ def read_choice(args: Args, name: str, allowed: Collection[Word], default: Word)
         raise refuse(name, f"must be one of: {', '.join(allowed)}")
     word: Word = text
     return word
+
+
+def read_currency(args: Args) -> str | None:
+    if "currency" not in args:
+        return None
+    return read_choice(args, "currency", tuple(map_currencies()), "")
 
 
 def read_whole(args: Args, name: str, least: int, most: int, default: int | None = None) -> int:
@@ -84,7 +94,14 @@ class IdPosition(NamedTuple):
     id: int
 
 
-def read_limit(args: Mapping[str, str]) -> int:
+class ListPage(NamedTuple, Generic[Row]):
+    """A page of a list. `cursor`: to the next page, None on the last one."""
+
+    rows: Sequence[Row]
+    cursor: str | None
+
+
+def read_limit(args: Args) -> int:
     """Return the query's `limit`. It is 20 by default, and larger values are reduced to 100. Raises
     Problem unless it is a whole number of 1 or more.
     """
@@ -97,15 +114,55 @@ def read_limit(args: Mapping[str, str]) -> int:
     return min(number, MAX_LIMIT)
 
 
-def write_cursor(secret: str, scope: Scope, position: Position) -> str:
+def cut_page(
+    rows: Sequence[Row], limit: int, scope: Scope, place: Callable[[Row], Position]
+) -> ListPage[Row]:
+    """Make a page from a query for one row more than it shows. `place`: finds a row's position."""
+    page = rows[:limit]
+    return ListPage(page, write_cursor(scope, place(page[-1])) if len(rows) > limit else None)
+
+
+def write_cursor(scope: Scope, position: Position, secret: str | None = None) -> str:
+    """`secret`: the application's; None in a request."""
     rest = _mark(scope[:1]) + _mark(scope) + ".".join(map(str, position)).encode()
-    return base64.urlsafe_b64encode(_mac(secret, rest) + rest).decode().rstrip("=")
+    mac = _mac(secret or find_app().secret, rest)
+    return base64.urlsafe_b64encode(mac + rest).decode().rstrip("=")
 
 
-def read_cursor(secret: str, scope: Scope, text: str) -> Position:
-    """Return the position in a cursor. Raises Problem if the cursor is damaged, or from another
-    list or other filters.
+def read_cursor(
+    args: Args, scope: Scope, kind: Callable[..., Kind], name: str = "cursor"
+) -> Kind | None:
+    """Return the position (NamedTuple `kind`) in the query's cursor, or None without one."""
+    text = args.get(name)
+    return None if text is None else read_position(scope, text, kind)
+
+
+def read_position(scope: Scope, text: str, kind: Callable[..., Kind]) -> Kind:
+    """Raises Problem if the cursor is damaged, or from another list or other filters."""
+    position = _check_cursor(scope, text)
+    try:
+        return kind(*position)
+    except TypeError:
+        raise _damaged() from None
+
+
+def read_since(args: Args, last_event_id: str | None = None) -> int | None:
+    """Return the arrival in `since` or, without it, in the `Last-Event-ID` header. Return None
+    without either.
     """
+    text = last_event_id or args.get("since")
+    if text is None:
+        return None
+    if "cursor" in args:
+        raise Problem("invalid_parameter", "send either cursor (older) or since (newer)")
+    return read_position(ARRIVALS, text, IdPosition).id
+
+
+def write_newest(arrival: int) -> str:
+    return write_cursor(ARRIVALS, (arrival,))
+
+
+def _check_cursor(scope: Scope, text: str) -> Position:
     try:
         raw = base64.urlsafe_b64decode((text + "=" * (-len(text) % 4)).encode("ascii"))
         mac, rest = raw[:MAC_BYTES], raw[MAC_BYTES:]
@@ -115,26 +172,13 @@ def read_cursor(secret: str, scope: Scope, text: str) -> Position:
     # Base64 and numbers can be written in several ways. Only our own form is accepted.
     told = base64.urlsafe_b64encode(raw).decode().rstrip("=")
     written = ".".join(map(str, position)).encode() == rest[2 * MARK_BYTES :]
-    if not hmac.compare_digest(mac, _mac(secret, rest)) or told != text or not written:
+    if not hmac.compare_digest(mac, _mac(find_app().secret, rest)) or told != text or not written:
         raise _damaged()
     if rest[:MARK_BYTES] != _mark(scope[:1]):
         raise Problem("invalid_cursor", "this cursor is from another list")
     if rest[MARK_BYTES : 2 * MARK_BYTES] != _mark(scope):
         raise Problem("invalid_cursor", "this cursor was created with other filters")
     return position
-
-
-def read_position(secret: str, scope: Scope, text: str, kind: Callable[..., Kind]) -> Kind:
-    position = read_cursor(secret, scope, text)
-    try:
-        return kind(*position)
-    except TypeError:
-        raise _damaged() from None
-
-
-def cut_page(rows: Sequence[Row], limit: int) -> tuple[Sequence[Row], bool]:
-    """Return (the page's rows, whether there are more), given one row more than the page shows."""
-    return rows[:limit], len(rows) > limit
 
 
 def _mark(scope: Scope) -> bytes:

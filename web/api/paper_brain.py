@@ -207,14 +207,7 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
     shown = [note for note in lessons if note.facts.get("expiresAt", 0) > now]
     in_force = {note.facts.get("key") for note in shown}
     patterns = [
-        _show_lesson(
-            one.text,
-            one.n,
-            one.window_ms,
-            one.created_at,
-            one.expires_at,
-            one.evidence,
-        )
+        _show_pattern(one)
         for one in brain.find_lessons(closes, newest, control)
         if one.is_pattern and one.key not in in_force
     ]
@@ -224,7 +217,7 @@ def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: i
         "reviewed": reviewed,
         "patterns": patterns,
         "pauses": [_show_pause(one) for one in open_pauses if one.facts["id"] not in ended],
-        "lessons": list(map(_show_noted_lesson, shown)),
+        "lessons": list(map(_show_lesson, shown)),
         "simulated": True,
     }
 
@@ -236,36 +229,30 @@ def _list_notes(trader_id: int, now: int) -> tuple[list[Any], list[Any]]:
     return found["pause"], found["lesson"]
 
 
-def _show_noted_lesson(note: Any) -> Lesson:
+def _show_pattern(one: brain.Lesson) -> Lesson:
+    shown = fill(Lesson, one, window=_count_days(one.window_ms))
+    # Only a lesson names its closes.
+    del shown["closeIds"]
+    return shown
+
+
+def _show_lesson(note: Any) -> Lesson:
     facts = note.facts
-    shown = _show_lesson(
-        facts["text"],
-        facts["n"],
-        facts["windowMs"],
-        note.at,
-        facts["expiresAt"],
-        facts.get("evidence"),
+    return fill(
+        Lesson,
+        note,
+        text=facts["text"],
+        n=facts["n"],
+        window=_count_days(facts["windowMs"]),
+        createdAt=show_time(note.at),
+        expiresAt=show_time(facts["expiresAt"]),
+        evidence=facts.get("evidence"),
+        closeIds=facts["closeIds"],
     )
-    return {**shown, "closeIds": facts["closeIds"]}
 
 
-def _show_lesson(
-    text: str,
-    n: int,
-    window_ms: int,
-    created_at: int,
-    expires_at: int,
-    evidence: Any,
-) -> Lesson:
-    return {
-        "text": text,
-        "n": n,
-        "window": f"{window_ms // rules.DAY_MS}d",
-        "createdAt": show_time(created_at),
-        "expiresAt": show_time(expires_at),
-        "evidence": evidence,
-        "simulated": True,
-    }
+def _count_days(window_ms: int) -> str:
+    return f"{window_ms // rules.DAY_MS}d"
 
 
 def _show_pause(note: Any) -> Pause:

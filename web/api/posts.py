@@ -1,21 +1,38 @@
-"""Show posts: their shapes, and how rows become them.
-
-Each has its receipt, which is what the chain shows about the bot's words.
+"""Posts: their shapes, how rows become them, each with its receipt (what the chain shows, next to
+the bot's words), and their routes.
 """
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
+import orjson
+from flask import Blueprint, Response, request, url_for
+
+from accounts import discord, posts
+from accounts.fields import parse_json
+from accounts.problem import Problem, invalid
 from chain.amounts import exact, show_amount
 from chain.reading.flows import Change, list_venue_changes
 from chain.stored.trades import VERIFIED_KINDS
 from chain.symbols import show_symbol
+from evidence import log
 from storage.rows import is_damaged, select_value
-from web.api.serialize import fill, show_percentage, show_seconds, show_share, show_sol
+from web.api import paging, queries, v1
+from web.api.paging import (
+    Args,
+    IdPosition,
+    read_address,
+    read_bot,
+    read_choice,
+    read_since,
+    write_newest,
+)
+from web.api.serialize import Json, fill, show_percentage, show_seconds, show_share, show_sol
 from web.api.shapes import (
     Address,
     CurrencySymbol,
     Exact,
+    FollowedPage,
     NotRequired,
     Ownership,
     PostStatus,
@@ -27,7 +44,8 @@ from web.api.shapes import (
     described,
 )
 from web.api.trades import Scales, find_money, find_multiplier, read_scales
-from web.server.application import find_app
+from web.server import errors, gate
+from web.server.application import JsonResponse, find_app
 
 UNTRUSTED_FIELDS = ["body", "reason", "symbol", "eventId", "botName"]
 
@@ -157,8 +175,10 @@ class Post(TypedDict):
 
 # ---- posts ---------------------------------------------------------------------------------------
 def show_posts(rows: Iterable[Any]) -> list[Post]:
-    base_url, scales = find_app().settings.base_url, read_scales()
-    return [show_post(row, base_url, scales) for row in rows]
+    base_url, shown = find_app().settings.base_url, list(rows)
+    # Only receipts have amounts.
+    scales = read_scales() if any(row.trade_kind for row in shown) else {}
+    return [show_post(row, base_url, scales) for row in shown]
 
 
 def show_post(row: Any, base_url: str, scales: Scales) -> Post:
@@ -277,3 +297,185 @@ def list_moved(row: Any) -> list[Change]:
     if (not row.token_changes and not row.beside_tokens) or "ambiguous" in (row.trade_flags or ()):
         return []
     return list_venue_changes(row.token_changes or (), row.beside_tokens or ())
+
+
+# ---- routes --------------------------------------------------------------------------------------
+@v1.cached_list("/feed", Post, "cursor", "since", "botId", "mint", "label", page=FollowedPage)
+def list_posts(args: Args) -> Json:
+    """Latest posts, newest first"""
+    limit, wanted = paging.read_limit(args), read_post_filter(args)
+    after, head = read_since(args), queries.find_head()
+    if after is not None:
+        arrived = queries.list_posts_since(limit, after, wanted)
+        last = arrived[-1].arrival if arrived else after
+        newest = last if len(arrived) == limit else max(last, head.arrival)
+        return v1.show_list(
+            show_posts(one.row for one in arrived), limit, newestCursor=write_newest(newest)
+        )
+    scope = ("feed", *(args.get(name) for name in ("botId", "mint", "label")))
+    before = paging.read_cursor(args, scope, IdPosition) or IdPosition(head.post + 1)
+    rows = queries.list_posts(limit + 1, before.id, wanted)
+    page = paging.cut_page(rows, limit, scope, lambda row: (row.id,))
+    newest = write_newest(head.arrival)
+    return v1.show_list(show_posts(page.rows), limit, page.cursor, newestCursor=newest)
+
+
+def read_post_filter(args: Args) -> queries.PostFilter:
+    label = read_choice(args, "label", queries.POST_STATUSES, "") if "label" in args else None
+    bot, mint = read_bot(args), read_address(args, "mint")
+    return queries.PostFilter(bot, (mint,) if mint else None, (label,) if label else None)
+
+
+@v1.cached_object("/posts/<uid>", Post)
+def get_post(args: Args, uid: str) -> Post:
+    """One post"""
+    return find_post(uid)
+
+
+def find_post(uid: str) -> Post:
+    row = queries.find_post(uid)
+    if row is None:
+        raise Problem("not_found", "there is no such post")
+    return show_posts([row])[0]
+
+
+@v1.route(
+    v1.blueprint,
+    "post",
+    "/posts",
+    Post,
+    "Idempotency-Key",
+    body=posts.PostBody,
+    refusals=(
+        *v1.OF_BODIES,
+        *("insufficient_scope", "bot_mismatch", "event_conflict", "quota_exceeded"),
+    ),
+)
+def publish_post() -> JsonResponse:
+    """Publish a post; an identical retry returns 200 and the same post. Needs a publishing key.
+    After a timeout, send the same request again. Nothing in the request can make a post verified.
+    """
+    app, context, caller = find_app(), gate.find_context(), gate.find_caller()
+    if caller.scope != "publish" or caller.bot_id is None:
+        raise Problem("insufficient_scope", "posting needs a publishing key; this is a read key")
+    if request.mimetype != "application/json":
+        raise Problem("unsupported_media_type", "send Content-Type: application/json")
+    body, sanitized = posts.parse_post(parse_json(request.get_data()), read_event_id())
+    if body.botId not in (None, caller.bot_uid):
+        raise Problem("bot_mismatch", "botId must be the bot that this key belongs to")
+    done = posts.publish(
+        caller.bot_id, body, context.now, "api", caller.key_id, sanitized, app.settings
+    )
+    post = find_post(done.uid)
+    shown = orjson.dumps({**post, "logPromise": make_promise(done, post["logId"] or "")})
+    if done.replayed:
+        return JsonResponse(shown, 200, {"Idempotent-Replayed": "true"})
+    return JsonResponse(shown, 201, {"Location": url_for("v1.get_post", uid=done.uid)})
+
+
+def make_promise(done: posts.Published, log_uid: str) -> LogPromise:
+    leaf, salt = done.leaf, done.salt
+    if leaf is None:
+        logged = log.find_post(done.uid)
+        if logged is None:
+            raise Problem("internal_error", "this post is not in the log")
+        leaf, salt = logged.leaf, logged.salt
+    signature = find_app().log_signer.promise(log_uid, leaf)
+    return {"leaf": leaf, "salt": salt, "signature": signature}
+
+
+def read_event_id() -> str | None:
+    """Return the `Idempotency-Key` header as UTF-8 text, or None."""
+    text = request.headers.get("Idempotency-Key")
+    try:
+        return text and text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        raise invalid("Idempotency-Key", "must be UTF-8") from None
+
+
+# ---- the inbox: a bot built for Discord webhooks posts here unchanged ----------------------------
+# Its key is the only key that is allowed in a URL. It can't be used for anything else. URLs are
+# never logged (web.server.gate logs routes).
+blueprint = Blueprint("inbox", __name__, url_prefix="/api/v1/inbox")
+FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
+FORM_FIELDS = ("content", "nonce")
+# Discord's response when a URL isn't a webhook.
+UNKNOWN_WEBHOOK = {"message": "Unknown Webhook", "code": 10015}
+# The reasons for rejecting the key in the URL.
+KEY_REFUSALS = ("missing_key", "invalid_key", "insufficient_scope")
+# The values that Discord clients send for true: Python's, JSON's, and a number.
+YES = ("true", "True", "1")
+
+
+@blueprint.before_request
+def check_inbox_key() -> None:
+    """Admit a request whose URL ends with a working inbox key that has requests left."""
+    text = (request.view_args or {}).get("key", "")
+    gate.admit(f"Bearer {text}", "inbox")
+
+
+@blueprint.errorhandler(Problem)
+def answer_refusal(problem: Problem) -> Response:
+    """Return an error in the form that Discord clients understand.
+
+    For an unknown webhook and for too many requests, this is Discord's own form. All other errors
+    are problem documents.
+    """
+    if problem.code in KEY_REFUSALS:
+        return JsonResponse(orjson.dumps(UNKNOWN_WEBHOOK), 404)
+    if problem.code != "rate_limited":
+        return errors.answer(problem)
+    shown = {
+        "message": "You are being rate limited.",
+        "retry_after": float(problem.headers["Retry-After"]),
+        "global": False,
+        "window": problem.more["window"],
+    }
+    # Discord clients wait only if the response came through a proxy. Without this header, they drop
+    # the message.
+    return JsonResponse(orjson.dumps(shown), 429, {**problem.headers, "Via": "1.1 candor"})
+
+
+@blueprint.post("/discord/<key>")
+def take_message(key: str) -> Response:
+    """Store a Discord message as a post.
+
+    Returns 204. With `?wait=true`, returns 200 and Discord's message object, with the Post as
+    `post`.
+    """
+    app, context, caller = find_app(), gate.find_context(), gate.find_caller()
+    if caller.bot_id is None:
+        raise Problem("bot_retired", "this key's bot is retired")
+    value = read_message()
+    given = discord.read_message(value)
+    event_id = read_event_id() or discord.name_event(
+        value, given.get("signature"), caller.key_uid, context.now
+    )
+    body, sanitized = posts.parse_post({**given, "eventId": event_id})
+    done = posts.publish(
+        caller.bot_id, body, context.now, "discord", caller.key_id, sanitized, app.settings
+    )
+    if request.args.get("wait") not in YES:
+        return Response(status=204)
+    return JsonResponse(orjson.dumps(make_message(value, done.uid, caller.key_uid)))
+
+
+def make_message(value: dict[str, Any], uid: str, key_uid: str) -> Json:
+    row = queries.find_post(uid)
+    if row is None:
+        raise Problem("not_found", "the post was stored, but its account has since been deleted")
+    message = discord.show_message(value, row.uid, row.bot, row.bot_name, key_uid, row.created_at)
+    return {**message, "post": show_posts([row])[0]}
+
+
+def read_message() -> dict[str, Any]:
+    """Return the message from a JSON body or from a form, as its part `payload_json` or
+    `content`.
+    """
+    if request.mimetype == "application/json":
+        return parse_json(request.get_data())
+    if request.mimetype not in FORMS:
+        raise Problem("unsupported_media_type", "send Content-Type: application/json")
+    if "payload_json" in request.form:
+        return parse_json(request.form["payload_json"].encode())
+    return {name: request.form[name] for name in FORM_FIELDS if name in request.form}

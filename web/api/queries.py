@@ -232,58 +232,56 @@ POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
 
 
 class PostFilter(NamedTuple):
-    """Which posts to list: a bot's (its uid), those about a mint, with a status, or by a source.
-    None means all.
+    """Which posts: a bot's (its uid), about any of these mints, with any of these statuses, by a
+    source; None for all.
     """
 
     bot: str | None = None
-    mint: str | None = None
-    status: str | None = None
+    mints: tuple[str, ...] | None = None
+    statuses: tuple[str, ...] | None = None
     source: str | None = None
 
 
 ALL_POSTS = PostFilter()
 
 
-def list_posts(
-    limit: int,
-    before: int | None = None,
-    bot: str | None = None,
-    mint: str | None = None,
-    status: str | None = None,
-) -> list[Any]:
-    """Return posts below the id `before`, newest first. `bot` is the bot's uid."""
-    parts = _split(PostFilter(bot, mint, status))
-    lists = [list_post_ids(limit, before, part) for part in parts]
+def list_posts(limit: int, before: int | None = None, wanted: PostFilter = ALL_POSTS) -> list[Any]:
+    """Return posts, newest first, below the id `before`."""
+    lists = [_list_ids(limit, before, part) for part in _split(wanted)]
     found = find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
     return sorted(found.values(), key=attrgetter("id"), reverse=True)
 
 
 def _split(wanted: PostFilter) -> list[PostFilter]:
     """Split a filter into filters that an index lists in order."""
-    if sum(one is not None for one in wanted) < 2:
+    if wanted.mints is None and wanted.statuses is None and wanted.source is None:
         return [wanted]
+    mints = [(one,) for one in wanted.mints] if wanted.mints is not None else [None]
+    if wanted.bot is None and wanted.statuses is None and wanted.source is None:
+        return [wanted._replace(mints=mint) for mint in mints]
     sources = (wanted.source,) if wanted.source else WRITERS
-    statuses = (wanted.status,) if wanted.status else POST_STATUSES
     return [
-        wanted._replace(source=source, status=status)
-        for source, status in itertools.product(sources, statuses)
+        PostFilter(wanted.bot, mint, (status,), source)
+        for mint, status, source in itertools.product(
+            mints, wanted.statuses or POST_STATUSES, sources
+        )
     ]
 
 
-def list_post_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
-    """Return the numbers of the posts in list_posts. This uses one index."""
+def _list_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
+    """Return the numbers of posts, using one index."""
     filters = [("p.id < ?", before) if before else None, *_post_filters(wanted)]
     sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
     return select(int, sql, [*values, limit])
 
 
 def _post_filters(wanted: PostFilter) -> Sequence[Condition]:
+    """Return the conditions of a part that _split made."""
     return (
         ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", wanted.bot) if wanted.bot else None,
-        ("p.mint = ?", wanted.mint) if wanted.mint else None,
+        ("p.mint = ?", *wanted.mints) if wanted.mints else None,
         ("p.source = ?", wanted.source) if wanted.source else None,
-        ("p.status = ?", wanted.status) if wanted.status else None,
+        ("p.status = ?", *wanted.statuses) if wanted.statuses else None,
     )
 
 

@@ -12,18 +12,17 @@ from accounts.problem import Problem
 from chain.addresses import is_base58
 from chain.stored.trades import LISTED_TRADE
 from chain.symbols import mark_name, show_symbol
-from storage import search
+from storage import search as words
 from storage.rows import read, select
 from web.api import paging, queries, v1
 from web.api.paging import Args
-from web.api.serialize import show_time
+from web.api.serialize import Json, show_time
 from web.api.shapes import Time, TypedDict, described
 from web.server.application import find_app
 
 MAX_QUERY, MAX_OTHERS = 200, 10
 WORD = re.compile(r"[^\W_]+")
 END = 2**62
-Json = dict[str, Any]
 
 # Bots or paper traders.
 NAMED = """
@@ -145,28 +144,32 @@ def find_posts(query: str, limit: int, below: int = END) -> list[Any]:
     if is_base58(query, 64):
         ids = select(int, POSTS_NAMING, (query, below, limit))
     else:
-        ids = search.find_post_ids(WORD.findall(query), below, limit)
+        ids = words.find_post_ids(WORD.findall(query), below, limit)
     rows = queries.find_posts(ids)
     return [rows[number] for number in ids if number in rows]
 
 
 # ---- the API's list ------------------------------------------------------------------------------
-@v1.cached_list("/search", SearchHit, "cursor", "q")
-def search_everything(args: Args) -> Json:
+@v1.cached_list("/search", SearchHit, "cursor", "q", required="q")
+def search(args: Args) -> Json:
+    """Search bots, paper traders, tokens, trades and posts. Bots by name, handle or wallet address;
+    tokens by ticker, name or address; trades by signature; posts that contain all the words. Posts
+    are listed last, newest first.
+    """
     limit, query = paging.read_limit(args), read_query(args.get("q", ""))
     if not query:
         raise Problem("invalid_parameter", "q is required: a name, ticker, address or words")
     scope = ("search", query)
-    start = v1.read_cursor(args, scope, SearchPosition) or SearchPosition(0, END)
+    start = paging.read_cursor(args, scope, SearchPosition) or SearchPosition(0, END)
     found = list(show_others(find_others(query)))
     others = found[start.others :][:limit]
     rows = find_posts(query, limit - len(others) + 1, start.post)
-    posts, more = paging.cut_page(rows, limit - len(others))
+    posts, more = rows[: limit - len(others)], len(rows) > limit - len(others)
     place = SearchPosition(start.others + len(others), posts[-1].id if posts else start.post)
     return v1.show_list(
         [*others, *map(show_post_hit, posts)],
         limit,
-        v1.write_cursor(scope, place) if more or len(found) > place.others else None,
+        paging.write_cursor(scope, place) if more or len(found) > place.others else None,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import orjson
-from flask import g
+from flask import g, url_for
 
 from accounts import seasons
 from accounts.influencers import find_bot
@@ -15,7 +15,7 @@ from chain.amounts import exact, show_fixed
 from storage.rows import read, write_marks
 from web.api import paging, v1
 from web.api.paging import Args
-from web.api.serialize import fill, show_time
+from web.api.serialize import Json, fill, show_time
 from web.api.shapes import (
     Exact,
     Page,
@@ -27,10 +27,7 @@ from web.api.shapes import (
     described,
 )
 from web.server import gate
-from web.server.application import JsonResponse, find_app
-
-# The blueprint of v1, with the routes of seasons.
-blueprint = v1.blueprint
+from web.server.application import JsonResponse
 
 
 class Season(TypedDict):
@@ -134,47 +131,50 @@ def _show_exact(raw: int | None, decimals: int) -> str | None:
 
 
 def cut_standings(
-    row: StoredSeason, now: int, limit: int, after: seasons.Place | None
-) -> tuple[Sequence[SeasonRow], seasons.Place | None]:
-    """Return a page of standings after a position.
-
-    Also returns the position of its last row, or None if no more rows follow.
-    """
+    row: StoredSeason, now: int, limit: int, scope: paging.Scope, after: seasons.Place | None
+) -> paging.ListPage[SeasonRow]:
+    """Return a page of standings after a position."""
     listed = seasons.list_standings(row, now)
     rest = [one for one in listed if after is None or find_place(row.rule, one) > after]
-    page, more = paging.cut_page(rest, limit)
-    return page, find_place(row.rule, page[-1]) if more else None
+    return paging.cut_page(rest, limit, scope, lambda one: find_place(row.rule, one))
 
 
 # ---- requests ------------------------------------------------------------------------------------
 @v1.cached_list("/seasons", Season, "cursor")
-def list_seasons(args: Args) -> v1.Json:
-    limit, now = paging.read_limit(args), v1.start_of_minute(g.now)
-    before = v1.read_cursor(args, ("seasons",), paging.IdPosition)
-    found = seasons.list_seasons(limit + 1, before.id if before else None)
-    rows, more = paging.cut_page(found, limit)
-    following = v1.write_cursor(("seasons",), (rows[-1].id,)) if more else None
-    return v1.show_list([show_season(row, now) for row in rows], limit, following)
+def list_seasons(args: Args) -> Json:
+    """Seasons, newest first"""
+    limit, now, scope = paging.read_limit(args), v1.start_of_minute(g.now), ("seasons",)
+    before = paging.read_cursor(args, scope, paging.IdPosition)
+    found = seasons.list_seasons(limit + 1, before and before.id)
+    page = paging.cut_page(found, limit, scope, lambda row: (row.id,))
+    return v1.show_list([show_season(row, now) for row in page.rows], limit, page.cursor)
 
 
-@v1.cached_list("/seasons/<uid>", SeasonStanding, "cursor")
-def list_standings(args: Args, uid: str) -> v1.Json:
+@v1.cached_list("/seasons/<uid>", SeasonStanding, "cursor", page=SeasonPage)
+def get_season(args: Args, uid: str) -> Json:
+    """A season with its standings: live, then frozen"""
     limit, now, row = paging.read_limit(args), v1.start_of_minute(g.now), seasons.find_season(uid)
     scope = ("standings", uid)
-    after = v1.read_cursor(args, scope, seasons.Place)
-    page, last = cut_standings(row, now, limit, after)
-    cursor = v1.write_cursor(scope, last) if last else None
-    return v1.show_list(show_standings(row, page), limit, cursor, season=show_season(row, now))
+    after = paging.read_cursor(args, scope, seasons.Place)
+    page = cut_standings(row, now, limit, scope, after)
+    rows = show_standings(row, page.rows)
+    return v1.show_list(rows, limit, page.cursor, season=show_season(row, now))
 
 
-@blueprint.post("/seasons/<uid>/join")
-def join(uid: str) -> JsonResponse:
-    """Add the key's bot to the season. Returns 201, or 200 if it already takes part."""
+@v1.route(
+    v1.blueprint,
+    "post",
+    "/seasons/<uid>/join",
+    Season,
+    refusals=("insufficient_scope", "season_closed", "bot_retired"),
+)
+def join_season(uid: str) -> JsonResponse:
+    """Enter a publishing key's bot in a season"""
     caller = gate.find_caller()
     if caller.scope != "publish" or caller.bot_uid is None:
         raise Problem("insufficient_scope", "joining needs a publishing key; this is a read key")
     is_new = seasons.join(uid, find_bot(caller.bot_uid), g.now)
     row = seasons.find_season(uid)
     shown = orjson.dumps(show_season(row, g.now))
-    location = f"{find_app().settings.base_path}/api/v1/seasons/{uid}"
-    return JsonResponse(shown, 201 if is_new else 200, {"Location": location} if is_new else {})
+    location = {"Location": url_for("v1.get_season", uid=uid)}
+    return JsonResponse(shown, 201 if is_new else 200, location if is_new else {})

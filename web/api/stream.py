@@ -29,7 +29,7 @@ from web.api.trades import read_scales, show_trades
 from web.api.wallets import show_coverage
 from web.server import gate
 from web.server.application import find_app
-from web.server.auth import ApiCaller
+from web.server.gate import ApiCaller
 
 # The first limit is per process, for streams with a key. The second is per instance, for pages.
 MAX_STREAMS, MAX_PAGE_STREAMS = 32, 64
@@ -48,15 +48,38 @@ COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
 
 
-@v1.blueprint.get("/stream")
-def open_stream() -> Response:
-    app = find_app()
+@v1.route(v1.blueprint, "get", "/stream", None, "since", "Last-Event-ID")
+def stream_events() -> Response:
+    """Stream new entries as server-sent events: `hello` (`{}`), then `post`, `trade` and
+    `verification` (a post whose verification changed); event IDs work as since. The data of an
+    event is a Post or Trade on one line. Comments keep an idle stream open. A stream ends when its
+    key is revoked or expires.
+    """
     args = v1.read_known(request.args, ("since",))
-    after = v1.read_since(args, request.headers.get("Last-Event-ID"))
-    newest, hub = queries.find_last_id("arrival"), app.stream_hub
-    subscriber = hub.subscribe(gate.find_caller(), gate.find_network(), newest)
+    after = paging.read_since(args, request.headers.get("Last-Event-ID"))
+    response = open_stream(after, MAX_STREAMS, gate.find_caller())
+    if response is None:
+        raise Problem(
+            "busy",
+            f"all {MAX_STREAMS} streams are in use; try again later, or poll with since",
+            headers={"Retry-After": str(RETRY_SECONDS)},
+        )
+    return response
+
+
+def open_stream(after: int | None, room: int, caller: ApiCaller | None = None) -> Response | None:
+    """Respond with a stream, or return None if there is no room for one more."""
+    hub: StreamHub = find_app().stream_hub
+    newest = queries.find_last_id("arrival")
+    subscriber = hub.subscribe(gate.find_network(), newest, room, caller)
+    if subscriber is None:
+        return None
+    begin = newest if after is None else after
+    if subscriber.is_page:
+        # A page that is far behind needs only one event: it reloads itself.
+        begin = max(begin, newest - BATCH)
     response = Response(
-        hub.read_events(subscriber, newest if after is None else after),
+        hub.read_events(subscriber, begin),
         content_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
@@ -149,7 +172,7 @@ def write_event(secret: str, arrival: int, kind: str, shown: Mapping[str, Any]) 
 
 
 def write_id(secret: str, arrival: int) -> bytes:
-    return paging.write_cursor(secret, paging.ARRIVALS, (arrival,)).encode()
+    return paging.write_cursor(paging.ARRIVALS, (arrival,), secret).encode()
 
 
 @dataclass(eq=False)
@@ -190,51 +213,33 @@ class StreamHub:
         self._version: object = None
 
     # ---- for streams -----------------------------------------------------------------------------
-    def subscribe(self, caller: ApiCaller, network: str, newest: int) -> Subscriber:
-        """Open a stream. Raises Problem if this process has no room for another one.
+    def subscribe(
+        self, network: str, newest: int, room: int, caller: ApiCaller | None = None
+    ) -> Subscriber | None:
+        """Open a stream, or one of a page (without a caller). None if this process already has
+        `room` of them.
 
         `newest` is the last arrival. If the hub isn't polling yet, it starts there. An owner and an
         address can each have MAX_STREAMS_EACH. One more ends the oldest, which a restarted bot has
         abandoned.
         """
+        made = Subscriber(caller and caller.key_id, caller and caller.owner_id, network)
         with self._news:
-            active = [one for one in self._subscribers if one.is_active and not one.is_page]
-            own = [one for one in active if one.owner_id == caller.owner_id]
-            oldest = _list_surplus(own)
-            near = [one for one in active if one.network == network and one not in oldest]
-            oldest += _list_surplus(near)
-            if len(active) - len(oldest) >= MAX_STREAMS:
-                raise Problem(
-                    "busy",
-                    f"all {MAX_STREAMS} streams are in use; try again later, or poll with since",
-                    headers={"Retry-After": str(RETRY_SECONDS)},
-                )
-            self._displace(oldest)
-            return self._add(Subscriber(caller.key_id, caller.owner_id, network), newest)
-
-    def subscribe_page(self, network: str, newest: int, room: int) -> Subscriber | None:
-        """Open a page's stream, or return None if this process already has `room` open streams.
-
-        An address can have MAX_STREAMS_EACH. One more ends its oldest.
-        """
-        with self._news:
-            pages = [one for one in self._subscribers if one.is_active and one.is_page]
-            oldest = _list_surplus([one for one in pages if one.network == network])
-            if len(pages) - len(oldest) >= room:
+            active = [
+                one for one in self._subscribers if one.is_active and one.is_page == made.is_page
+            ]
+            oldest = [] if made.is_page else _list_surplus(active, "owner_id", made)
+            rest = [one for one in active if one not in oldest]
+            oldest += _list_surplus(rest, "network", made)
+            if len(active) - len(oldest) >= room:
                 return None
-            self._displace(oldest)
-            return self._add(Subscriber(None, None, network), newest)
-
-    def _displace(self, oldest: list[Subscriber]) -> None:
-        for subscriber in oldest:
-            subscriber.is_displaced = True
-        self._end(oldest)
-
-    def _add(self, subscriber: Subscriber, newest: int) -> Subscriber:
-        self._subscribers[subscriber] = None
-        if not self._is_polled:
-            self._start_polling(newest)
-        return subscriber
+            for one in oldest:
+                one.is_displaced = True
+            self._end(oldest)
+            self._subscribers[made] = None
+            if not self._is_polled:
+                self._start_polling(newest)
+            return made
 
     def unsubscribe(self, subscriber: Subscriber) -> None:
         with self._news:
@@ -358,9 +363,10 @@ class StreamHub:
             self._news.notify_all()
 
 
-def _list_surplus(opened: list[Subscriber]) -> list[Subscriber]:
-    """Return the oldest of these streams, which must end so that one more can be opened."""
-    return opened[: max(0, len(opened) - MAX_STREAMS_EACH + 1)]
+def _list_surplus(opened: list[Subscriber], name: str, made: Subscriber) -> list[Subscriber]:
+    """Return the oldest streams of the same owner or address that must end for this one."""
+    same = [one for one in opened if getattr(one, name) == getattr(made, name)]
+    return same[: max(0, len(same) - MAX_STREAMS_EACH + 1)]
 
 
 def _read_version() -> object:

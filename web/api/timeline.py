@@ -1,7 +1,6 @@
 """The feed on pages: posts by wallet bots and paper traders in one list, newest first."""
 
 import heapq
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,9 +23,9 @@ LABELS = {
     "none": "Not verified",
     "simulated": "Simulated",
 }
-# The states of posts with this label. For other labels, the label is the state.
+# States of posts with these labels.
 STATUSES = {
-    "": queries.POST_STATUSES,
+    **{label: (label,) for label in ("verified", "mismatch", "pending")},
     "none": ("none", "not_found"),
 }
 Json = Mapping[str, Any]
@@ -99,38 +98,20 @@ def find_newest() -> Start:
 
 
 def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.Placed]:
-    # An index lists posts of one kind, newest first, but not of several kinds.
-    lists = [
-        queries.list_post_ids(
-            limit, start.post, queries.PostFilter(filters.bot, mint, status, source)
-        )
-        for mint in _list_choices(filters)
-        for source, status in _list_kinds(filters)
-    ]
-    found = queries.find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
-    rows = sorted(found.values(), key=lambda row: row.id, reverse=True)
+    wanted = queries.PostFilter(
+        filters.bot, filters.mints, STATUSES.get(filters.label), filters.source or None
+    )
+    rows = queries.list_posts(limit, start.post, wanted)
     return [
         paper.Placed(paper.Place(row.created_at, row.id), shown)
         for row, shown in zip(rows, show_posts(rows), strict=True)
     ]
 
 
-def _list_kinds(filters: Filters) -> list[tuple[str | None, str | None]]:
-    """List the pairs of source and status to query. None means all, if one index covers them."""
-    if not (filters.source or filters.label or (filters.bot and filters.mints)):
-        return [(None, None)]
-    sources = (filters.source,) if filters.source else queries.WRITERS
-    statuses = STATUSES.get(filters.label, (filters.label,))
-    return list(itertools.product(sources, statuses))
-
-
 def _list_paper_posts(limit: int, start: Start, filters: Filters) -> list[paper.Placed]:
-    lists = [paper.list_posts(limit, start.paper_post, mint) for mint in _list_choices(filters)]
+    mints = (None,) if filters.mints is None else filters.mints
+    lists = [paper.list_posts(limit, start.paper_post, mint) for mint in mints]
     return list(heapq.merge(*lists, key=lambda one: one.place.id, reverse=True))[:limit]
-
-
-def _list_choices(filters: Filters) -> tuple[str | None, ...]:
-    return (None,) if filters.mints is None else filters.mints
 
 
 def find_time(post: paper.Placed) -> datetime:

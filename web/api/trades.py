@@ -11,14 +11,24 @@ from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from chain.amounts import ONE, Scale, exact, load_scale, show_amount, show_raw
-from chain.reading.currencies import CURRENCIES, Currency
+from chain.reading.currencies import CURRENCIES, Currency, map_currencies
 from chain.reading.flows import Change, list_venue_changes
 from chain.reading.kinds import TRADES
 from chain.stored.derived import read_coverage
 from storage.rows import is_damaged, read, write_marks
-from web.api import market, queries
+from web.api import market, paging, queries, v1
 from web.api.copying import Excluded
-from web.api.queries import TradePosition
+from web.api.paging import (
+    Args,
+    read_address,
+    read_bot,
+    read_choice,
+    read_currency,
+    read_since,
+    refuse,
+    write_newest,
+)
+from web.api.queries import TradePosition, find_place
 from web.api.serialize import Json, fill, show_percentage, show_seconds, show_sol
 from web.api.shapes import (
     Address,
@@ -35,7 +45,7 @@ from web.api.shapes import (
     Whole,
     described,
 )
-from web.api.wallets import Coverage, CoverageState
+from web.api.wallets import Coverage, CoverageState, show_coverage
 
 # ---- displayed amounts: for some tokens a multiple of the raw units ------------------------------
 # Scales by mint, for tokens whose displayed amounts aren't raw units.
@@ -510,3 +520,91 @@ def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition |
 
 def _list_mints(wanted: Wanted) -> Sequence[str | None]:
     return (None,) if wanted.mints is None else wanted.mints
+
+
+# ---- routes --------------------------------------------------------------------------------------
+def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
+    """Return the requested trades, and the scope of their cursors."""
+    bot, wallet, mint = read_bot(args), read_address(args, "wallet"), read_address(args, "mint")
+    kinds, currency = read_kinds(args), read_currency(args)
+    spans = queries.find_wallets(wallet, bot) if wallet or bot else None
+    scope = ("trades", wallet, mint, bot, args.get("kind"), currency)
+    money = None if currency is None else map_currencies()[currency]
+    if money is not None:
+        payable = frozenset(PAYABLE_KINDS)
+        # If no requested kind has a currency, the empty kind makes the query return no rows.
+        kinds = (kinds or payable) & payable or frozenset(("",))
+    return Wanted(spans, [mint] if mint else None, kinds, money), scope
+
+
+def read_kinds(args: Args) -> frozenset[str]:
+    """Return the comma-separated kinds in the query. If it is empty, all kinds are wanted."""
+    if "kind" not in args:
+        return frozenset()
+    allowed = (*TRADE_KINDS, EVERY_TRADE)
+    words = args["kind"].split(",")
+    for word in words:
+        read_choice({"kind": word}, "kind", allowed, "")
+    return expand_kinds(words)
+
+
+@v1.cached_list(
+    "/trades",
+    Trade,
+    "cursor",
+    "since",
+    "wallet",
+    "mint",
+    "botId",
+    "kind",
+    "currency",
+    page=TradePage,
+)
+def list_trades(args: Args) -> Json:
+    """Finalized wallet activity, newest first. Raw token amounts, SOL changes, and matched realized
+    PnL.
+    """
+    limit, (wanted, scope) = paging.read_limit(args), read_wanted(args)
+    spans = wanted.spans
+    one = spans[0] if spans and len(spans) == 1 else None
+    coverage = one and show_coverage(one.address, one.coverage)
+    after, head = read_since(args), queries.find_head()
+    if after is not None:
+        arrived = find_arrived(wanted, limit, after)
+        return v1.show_list(
+            show_trades(arrived.rows),
+            limit,
+            newestCursor=write_newest(arrived.arrival),
+            coverage=coverage,
+        )
+    position = paging.read_cursor(args, scope, TradePosition)
+    found = find_trades(wanted, limit, position, None if position else head.trade)
+    return v1.show_list(
+        show_trades(found.rows),
+        limit,
+        found.position and paging.write_cursor(scope, found.position),
+        newestCursor=write_newest(head.arrival),
+        coverage=coverage,
+    )
+
+
+@v1.cached_list("/activity", TokenTrade, "cursor", "mint", page=Activity, required="mint")
+def list_activity(args: Args) -> Json:
+    """Who bought or sold a token"""
+    limit, mint = paging.read_limit(args), read_address(args, "mint")
+    if mint is None:
+        raise refuse("mint", "is required: a base58 address of 32 bytes")
+    scope = ("activity", mint)
+    before = paging.read_cursor(args, scope, TradePosition)
+    rows = queries.list_activity(mint, limit + 1, before)
+    page, sides = paging.cut_page(rows, limit, scope, find_place), queries.count_sides(mint)
+    return v1.show_list(
+        show_activities(page.rows, mint),
+        limit,
+        page.cursor,
+        mint=mint,
+        symbol=market.find_symbols([mint]).get(mint),
+        buyers=sides.get("buy", 0),
+        sellers=sides.get("sell", 0),
+        walletsTracked=queries.count_tracked(),
+    )

@@ -1,13 +1,15 @@
-"""The Flask application class, fast JSON responses, and the path prefix."""
+"""The Flask application class, fast JSON responses, the path prefix, and the headers of every
+response, including the server's own errors.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from flask import Flask, Response
+from flask import Flask, Response, request
 from flask.globals import app_ctx
 
 if TYPE_CHECKING:
@@ -16,12 +18,32 @@ if TYPE_CHECKING:
     from config import Config
     from evidence.notes import Signer
     from ratelimit import Allowance
-    from web.api.stream import StreamHub
-    from web.server.auth import ApiCaller
     from web.server.cache import ListCache
     from web.server.places import Places
 
 NO_STORE = {"Cache-Control": "no-store"}
+CONTENT_POLICY = (
+    "default-src 'none'; connect-src 'self'; manifest-src 'self'; script-src 'self'; style-src"
+    " 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+SECURITY_HEADERS = {
+    "Content-Security-Policy": CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+# Their responses are public and the same for everyone, so other sites' pages may read them. Never
+# add anything that depends on a key or cookie.
+SHARED_BLUEPRINTS = frozenset(("legacy", "health", "feeds", "evidence", "log", "share_cards"))
+SHARED_ENDPOINTS = ("embeds.show_badge", "documentation.show_document")
+SHARED_HEADERS = {
+    "Access-Control-Allow-Origin": "*",
+    "Cross-Origin-Resource-Policy": "cross-origin",
+}
+HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
 
 
 class Application(Flask):
@@ -30,8 +52,9 @@ class Application(Flask):
     allowance: Allowance
     # Lists as bytes, and feeds with the time of their last change.
     list_cache: ListCache[Any]
-    caller_cache: ListCache[ApiCaller | None]
-    stream_hub: StreamHub
+    caller_cache: ListCache[Any]
+    # A web.api.stream.StreamHub, whose module imports this one.
+    stream_hub: Any
     # Signs the log's checkpoints and promises.
     log_signer: Signer
     # Slots for slow responses.
@@ -95,3 +118,38 @@ class Prefix:
             environ["PATH_INFO"] = path[len(self.path) :] or "/"
         environ["SCRIPT_NAME"] = self.path
         return self.app(environ, start_response)
+
+
+class Headers:
+    """WSGI middleware that adds these headers to every response that doesn't set them itself."""
+
+    def __init__(self, app: WSGIApplication, https: bool) -> None:
+        self.app, self.headers = app, {**SECURITY_HEADERS, **(HTTPS_ONLY if https else {})}
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        return self.app(
+            environ,
+            lambda status, headers, exc_info=None: start_response(
+                status, add_missing(headers, self.headers), exc_info
+            ),
+        )
+
+
+def add_missing(
+    headers: list[tuple[str, str]], defaults: Mapping[str, str]
+) -> list[tuple[str, str]]:
+    """Return WSGI `headers` plus the missing `defaults`.
+
+    A response with its own Content-Security-Policy also controls framing.
+    """
+    named = {name for name, _ in headers}
+    if "Content-Security-Policy" in named:
+        named.add("X-Frame-Options")
+    return headers + [pair for pair in defaults.items() if pair[0] not in named]
+
+
+def share_answer(response: Response) -> Response:
+    """Let other sites' pages read shared responses. Flask calls this as after_request."""
+    if request.blueprint in SHARED_BLUEPRINTS or request.endpoint in SHARED_ENDPOINTS:
+        response.headers.update(SHARED_HEADERS)
+    return response

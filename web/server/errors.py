@@ -4,6 +4,7 @@ import logging
 import secrets
 from collections import Counter
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import orjson
@@ -16,9 +17,8 @@ from werkzeug.wrappers import Response as AnyResponse
 import storage
 from accounts.problem import CODES, Problem
 from storage import trouble
-from web.server.application import Application, find_app
+from web.server.application import SECURITY_HEADERS, Application, find_app
 from web.server.connections import BodyTooLarge
-from web.server.headers import SECURITY_HEADERS
 
 # The errors that Flask itself raises, by status.
 FLASK_CODES = {
@@ -76,11 +76,7 @@ def answer(problem: Problem) -> Response:
     """Return a Problem as JSON or as a page, depending on the route."""
     status, title = CODES[problem.code]
     shown = {
-        "type": f"{find_app().settings.base_url}/docs/errors#{problem.code}",
-        "title": title,
-        "status": status,
-        "detail": problem.detail,
-        "code": problem.code,
+        **describe(find_app().settings.base_url, status, title, problem.detail, problem.code),
         "requestId": g.context.request_id,
         **({"errors": problem.errors} if problem.errors else {}),
         **problem.more,
@@ -92,6 +88,12 @@ def answer(problem: Problem) -> Response:
     response.headers.update(problem.headers)
     response.headers["Cache-Control"] = "no-store"
     return response
+
+
+def describe(base_url: str, status: int, title: str, detail: str, code: str) -> dict[str, Any]:
+    """Return the members that all problems have, without the request ID."""
+    kind = f"{base_url}/docs/errors#{code}"
+    return {"type": kind, "title": title, "status": status, "detail": detail, "code": code}
 
 
 def answer_http(error: HTTPException) -> AnyResponse:
@@ -166,15 +168,8 @@ def write_refusal(error: Exception, base_url: str) -> bytes:
         log.error("request failed outside the application", exc_info=error)
     phrase, request_id = HTTPStatus(status).phrase, f"req_{secrets.token_hex(12)}"
     usual, title = CODES[code]
-    problem = {
-        "type": f"{base_url}/docs/errors#{code}",
-        "title": title if status == usual else phrase,
-        "status": status,
-        "detail": detail,
-        "code": code,
-        "requestId": request_id,
-    }
-    body = orjson.dumps(problem)
+    problem = describe(base_url, status, title if status == usual else phrase, detail, code)
+    body = orjson.dumps({**problem, "requestId": request_id})
     headers = {
         "Content-Type": "application/problem+json",
         "Content-Length": str(len(body)),

@@ -3,12 +3,13 @@ every response.
 """
 
 import functools
+import hmac
 import logging
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 from wsgiref.types import WSGIEnvironment
 
@@ -18,21 +19,23 @@ from flask_limiter import Limiter
 from limits import RateLimitItemPerMinute
 
 import ratelimit
+from accounts.conduct import tell_owner
+from accounts.keys import hash_secret, is_well_formed
 from accounts.problem import Problem
 from config import WINDOW_SECONDS, Config
 from ratelimit import Limit
 from storage import counters, database, trouble
-from web.server import auth
+from storage.rows import select_one
 from web.server.application import Application, find_app
 
 # The blueprints whose routes require a key.
 KEYED = ("v1", "inbox", "mcp")
 KEYED_PATHS = "/api/v1/"
 # Of their routes, these don't count toward the rate limit. Tool calls by an agent do.
-FREE = ("v1.show_me", "mcp.answer_agent")
+FREE = ("v1.get_me", "mcp.answer_agent")
 # Static files, of which a page requests several, and health checks. They aren't counted, so they
 # never wait for the counters.
-UNCOUNTED = ("static", "health.show_health")
+UNCOUNTED = ("static", "health.get_health")
 # Nobody reads faster.
 REPORTS_PER_MINUTE = 5
 # The number of account exports per address. Each reads everything that an owner has.
@@ -176,7 +179,37 @@ def init_app(app: Application, config: Config) -> None:
     app.extensions["limiter"] = {limiter}
     limiter.init_app(app)
     app.after_request(functools.partial(finish, config))
-    app.teardown_request(lambda _: trouble.end_deadline())
+    app.teardown_request(end)
+
+
+FIND_KEY = """
+SELECT k.hash AS key_hash, k.expires_at AS key_expires_at, k.id AS key_id, k.uid AS key_uid,
+       k.scope, o.id AS owner_id, o.uid AS owner_uid, b.id AS bot_id, b.uid AS bot_uid,
+       (SELECT reason FROM ban WHERE kind = 'owner' AND target = o.uid) AS ban_reason
+FROM "key" k JOIN owner o ON o.id = k.owner_id LEFT JOIN bot b ON b.id = k.bot_id
+WHERE k.hash = ? AND k.revoked_at IS NULL"""
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="candor"'}
+INVALID_TOKEN = {"WWW-Authenticate": 'Bearer realm="candor", error="invalid_token"'}
+
+
+class ApiCaller(NamedTuple):
+    """The owner of a key that isn't revoked.
+
+    `key_expires_at` is in ms, or None. `bot_*` is None for a read key. `key_hash` is the hash of
+    the key's text, which isn't stored.
+    """
+
+    key_hash: str
+    key_expires_at: int | None
+    key_id: int
+    key_uid: str
+    scope: str
+    owner_id: int
+    owner_uid: str
+    bot_id: int | None
+    bot_uid: str | None
+    # None if the owner isn't banned.
+    ban_reason: str | None
 
 
 @dataclass(slots=True)
@@ -194,7 +227,7 @@ class RequestContext:
     began: float = field(default_factory=time.perf_counter)
     # The version of the database.
     version: object = None
-    caller: auth.ApiCaller | None = None
+    caller: ApiCaller | None = None
     # The state of the owner's rate limit.
     rate_limit: ratelimit.RateLimitState | None = None
     # Whether it counts for its address.
@@ -228,6 +261,13 @@ def enter(config: Config) -> None:
         check_key()
     elif this.blueprint not in KEYED and this.endpoint not in UNCOUNTED:
         count_address()
+
+
+def end(error: BaseException | None) -> None:
+    trouble.end_deadline()
+    # The first query opens a connection; a request without queries has none to close.
+    if not database.is_closed():
+        database.close()
 
 
 def begin(method: str = "", route: str | None = None) -> None:
@@ -297,26 +337,58 @@ def find_context() -> RequestContext:
     return context
 
 
-def find_caller() -> auth.ApiCaller:
+def find_caller() -> ApiCaller:
     """Return the current request's caller, after check_key has admitted it."""
-    return cast(auth.ApiCaller, find_context().caller)
+    return cast(ApiCaller, find_context().caller)
 
 
-def identify(app: Application, context: RequestContext, header: str) -> auth.ApiCaller:
-    """Authenticate the Authorization header, and record the key's use. Raises Problem 401 without a
-    valid key.
+def identify(app: Application, context: RequestContext, header: str) -> ApiCaller:
+    """Find the Authorization header's caller and record the key's use. Raises Problem 401 without a
+    valid key and 403 if the owner is banned.
 
     A key is looked up once per database version.
     """
     context.version = version = database.data_version()
-    context.caller = caller = auth.authenticate(
-        header,
+    scheme, _, text = header.partition(" ")
+    if scheme.lower() != "bearer" or not text.strip():
+        raise Problem(
+            "missing_key", "send the header Authorization: Bearer <API_KEY>", headers=CHALLENGE
+        )
+    caller = find_key(
+        text.strip(),
         context.now,
-        lambda text, digest: app.caller_cache.find(
-            digest, version, lambda: auth.find_key(text, digest)
-        ),
+        lambda digest: app.caller_cache.find(digest, version, lambda: read_key(digest)),
     )
+    if caller is None:
+        raise Problem(
+            "invalid_key", "this key is unknown, revoked or expired", headers=INVALID_TOKEN
+        )
+    if caller.ban_reason is not None:
+        raise Problem("owner_banned", tell_owner(caller.ban_reason))
+    context.caller = caller
     app.allowance.note_use(caller.key_uid, context.now)
+    return caller
+
+
+def read_key(digest: str) -> ApiCaller | None:
+    """Return an unrevoked key's owner, even if it has expired. `digest`: hash_secret(text)."""
+    return select_one(ApiCaller, FIND_KEY, (digest,))
+
+
+def find_key(
+    text: str, now: int, read: Callable[[str], ApiCaller | None] = read_key
+) -> ApiCaller | None:
+    """Return a valid key's owner, or None. Malformed text costs no query. `read`: read_key, or a
+    cache of it.
+    """
+    if not is_well_formed(text):
+        return None
+    digest = hash_secret(text)
+    caller = read(digest)
+    if not caller or not hmac.compare_digest(caller.key_hash, digest):
+        return None
+    if caller.key_expires_at is not None and caller.key_expires_at <= now:
+        return None
     return caller
 
 

@@ -8,7 +8,7 @@ from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
 from chain.reading.currencies import map_currencies
-from web.api import leaderboard, v1
+from web.api import leaderboard
 from web.api.leaderboard import show_connected
 from web.site import pictures
 from web.site.candor import find_strips
@@ -35,7 +35,7 @@ FILTERS = {
 @blueprint.get("/leaderboard")
 def show_leaderboard() -> ResponseReturnValue:
     # A form sends every field, including empty ones.
-    board = v1.read_board({name: text for name, text in request.args.items() if text})
+    board = leaderboard.read_board({name: text for name, text in request.args.items() if text})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
     rows = leaderboard.show_entries(entries, board, g.now)
     groups = defaultdict(list)

@@ -117,7 +117,7 @@ def find_state(bot: Json, is_down: bool) -> str:
         return "loading"
     if coverage["gaps"]:
         return "gap"
-    latest = queries.list_posts(1, bot=bot["id"])
+    latest = queries.list_posts(1, wanted=queries.PostFilter(bot["id"]))
     is_silent = not latest or latest[0].created_at < g.now - SILENT_MS
     return "silent" if is_silent else "healthy"
 

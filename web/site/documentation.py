@@ -1,5 +1,6 @@
-"""/docs and the pages below it: every request, error and field of the API, from the operations
-behind the OpenAPI document.
+"""The OpenAPI document; /docs and the pages below it: every request, error and field of the API,
+from the operations behind the document.
+
 
 Each example works unchanged if CANDOR_KEY has a key.
 """
@@ -9,9 +10,10 @@ import importlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flask import Blueprint, render_template
+import orjson
+from flask import Blueprint, Response, render_template
 from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
@@ -25,14 +27,14 @@ from web.site import words
 from web.site.lists import add_etag
 
 if TYPE_CHECKING:
-    from web.api.operations import Operation
+    from web.api.v1 import Operation
 
 blueprint = Blueprint("documentation", __name__)
 blueprint.after_request(add_etag)
 SCHEMA_PREFIX = "#/components/schemas/"
 # The pages of fields. Each shows the shapes in these web.api modules.
 GROUPS = {
-    "bots": ("bots", "results", "copying", "registration"),
+    "bots": ("bots", "results", "copying"),
     "wallets": ("wallets",),
     "posts": ("posts",),
     "trades": ("trades", "leaderboard", "seasons"),
@@ -91,7 +93,16 @@ def init_templates(state: BlueprintSetupState) -> None:
     }
 
 
-# ---- pages ---------------------------------------------------------------------------------------
+@blueprint.get("/openapi.json")
+def show_document() -> Response:
+    # Takes a tenth of the startup time, so it waits until a request needs it.
+    from web.api import openapi
+
+    made = openapi.build_document(settings().base_url, settings().demonstration)
+    headers = {"Cache-Control": "public, max-age=300"}
+    return Response(orjson.dumps(made), content_type="application/json", headers=headers)
+
+
 @blueprint.get("/docs")
 def show_docs() -> ResponseReturnValue:
     return render_template(
@@ -117,6 +128,7 @@ def show_request(name: str) -> ResponseReturnValue:
         "request.html",
         operation=operation,
         refusals=list_refusals(operation),
+        parameters=list_parameters(operation),
         url=write_url(operation),
         # A request without a body also accepts an empty object.
         body=json.dumps(EXAMPLE_BODIES.get(name, {})),
@@ -143,22 +155,29 @@ def show_errors() -> ResponseReturnValue:
 
 # ---- requests ------------------------------------------------------------------------------------
 def list_operations() -> "list[Operation]":
-    # Imported on first use, as in web.api.document.
-    from web.api.operations import OPERATIONS
+    # Imported on first use, because it needs the operator's currencies.
+    from web.api.openapi import OPERATIONS
 
     return OPERATIONS
 
 
+def list_parameters(operation: "Operation") -> list[dict[str, Any]]:
+    from web.api import openapi
+
+    return openapi.list_parameters(operation)
+
+
 def write_url(operation: "Operation") -> str:
     """Return a request's address with the newest IDs and the required parameters."""
+    parameters = list_parameters(operation)
     newest = queries.find_newest_ids()._asdict()
     known = {noun: newest.get(noun) or instead for noun, instead in PLACEHOLDERS.items()}
     query = "&".join(
         f"{one['name']}={known[one['name']]}"
-        for one in operation.parameters
+        for one in parameters
         if one["in"] == "query" and one.get("required")
     )
-    nouns = (one["description"] for one in operation.parameters if one["in"] == "path")
+    nouns = (one["description"] for one in parameters if one["in"] == "path")
     uid = known.get(next(nouns, "").removeprefix("ID of the "), "")
     path = operation.path.replace("{id}", uid)
     return f"{settings().base_url}{path}{f'?{query}' if query else ''}"
@@ -183,7 +202,7 @@ def name_codes(codes: Iterable[str]) -> str:
 @functools.lru_cache(1)
 def list_shapes() -> dict[str, dict[str, Shape]]:
     """Return {group: {name: shape}}, sorted by name, with all groups in order."""
-    # Imported on first use, as in web.api.document.
+    # Imported on first use, because it needs the operator's currencies.
     from web.api import openapi
 
     groups: dict[str, dict[str, Shape]] = {group: {} for group in GROUPS}

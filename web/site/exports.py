@@ -4,7 +4,7 @@
 rotki's generic trades.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
+from accounts.spreadsheet import disarm, write_lines
 from chain.addresses import WRAPPED_SOL
 from chain.amounts import exact, sol
 from chain.reading.currencies import find_stablecoin
@@ -19,14 +20,41 @@ from chain.reading.flows import Change, list_venue_changes
 from chain.reading.kinds import TRADES
 from chain.symbols import find_own
 from storage import database
-from web.api import market, queries, spreadsheet, trades
+from web.api import market, queries, trades
 from web.api.paging import read_choice
+from web.api.queries import TradePosition
 from web.api.serialize import Json
-from web.api.spreadsheet import TRADE_COLUMNS, Cells, make_trade_cells
-from web.api.trades import is_paid, read_outside
+from web.api.trades import Wanted, find_trades, is_paid, read_outside
+from web.server import gate
+from web.server.application import find_app
 from web.site.profiles import find_wanted, read_filter
 
 blueprint = Blueprint("exports", __name__)
+PAGE_SIZE, COUNTED_ROWS = 100, 1_000
+# The columns with numbers, which aren't quoted.
+NUMBERS = frozenset(
+    (
+        *("slot", "transactionIndex", "blockTime", "solChangeLamports", "solChange"),
+        *("feeLamports", "tipLamports", "rentLamports", "resultLamports", "proceedsLamports"),
+        *("costLamports", "matchedRaw", "unmatchedRaw", "explainedShare", "amountRaw", "lot"),
+        *("resultRaw", "proceedsRaw", "costRaw", "outsideLamports"),
+        *("Sent Amount", "Received Amount", "Fee Amount", "Spend Amount", "Receive Amount", "Fee"),
+    )
+)
+OF_TRADE = (
+    *("id", "botId", "wallet", "signature", "slot", "transactionIndex", "blockTime", "eventAt"),
+    *("kind", "venue", "mint", "symbol", "solChangeLamports", "solChange", "feeLamports"),
+    *("tipLamports", "rentLamports", "explainedShare"),
+)
+OF_RESULT = (
+    *("status", "resultLamports", "proceedsLamports", "costLamports", "matchedRaw"),
+    "unmatchedRaw",
+)
+IN_CURRENCY = ("currency", "resultRaw", "proceedsRaw", "costRaw")
+# The parts of solChangeLamports and tokenChanges outside the venue.
+OUTSIDE = ("outsideLamports", "outsideTokenChanges")
+TRADE_COLUMNS = (*OF_TRADE, *OF_RESULT, "tokenChanges", "flags", *IN_CURRENCY, *OUTSIDE)
+Cells = dict[str, object]
 LOT_COLUMNS = (
     *("saleId", "wallet", "signature", "eventAt", "mint", "lot", "tradeId", "amountRaw"),
     *("costRaw", "currency", "costLamports"),
@@ -189,8 +217,8 @@ def respond(
     """Respond with a table. Raises Problem `not_found` for an unknown bot."""
     if queries.find_bot(uid) is None:
         raise Problem("not_found", "there is no such bot")
-    pages = spreadsheet.list_trade_pages(trades.show_trades, find_wanted(uid, read_filter()))
-    return spreadsheet.respond_table(f"{uid}-{name}", pages, columns, make_rows, "no-cache")
+    pages = list_trade_pages(find_wanted(uid, read_filter()))
+    return respond_table(f"{uid}-{name}", pages, columns, make_rows)
 
 
 def make_lot_cells(trade: Json) -> list[Cells]:
@@ -205,3 +233,82 @@ def make_lot_cells(trade: Json) -> list[Cells]:
         }
         for number, lot in enumerate(trade["realized"]["lots"], 1)
     ]
+
+
+# ---- CSV (UTF-8, RFC 4180), streamed a page of rows at a time ------------------------------------
+def respond_table(
+    file_name: str,
+    pages: Iterable[Sequence[Json]],
+    columns: Sequence[str],
+    make_rows: Callable[[Json], Iterable[Cells]],
+) -> Response:
+    """Respond with a table that is read while it is sent. Raises Problem if no slot is free."""
+    count_page = gate.meter_table()
+    leave = find_app().places.take(gate.find_network())
+
+    def read_pages() -> Iterator[Sequence[Json]]:
+        try:
+            for number, page in enumerate(pages, 1):
+                if number > 1 and (number - 1) % (COUNTED_ROWS // PAGE_SIZE) == 0:
+                    count_page()
+                yield page
+        finally:
+            leave()
+
+    response = Response(
+        write_table(read_pages(), columns, make_rows),
+        mimetype="text/csv",
+        headers={
+            "Content-Disposition": f'attachment; filename="{file_name}.csv"',
+            "Cache-Control": "no-cache",
+        },
+    )
+    response.call_on_close(leave)
+    return response
+
+
+def list_trade_pages(wanted: Wanted) -> Iterator[Sequence[Json]]:
+    """Yield the matching trades, newest first. Between pages, no connection is open."""
+    before: TradePosition | None = None
+    while True:
+        with database.connection_context():
+            found = find_trades(wanted, PAGE_SIZE, before)
+            page = trades.show_trades(found.rows)
+        yield page
+        if found.position is None:
+            return
+        before = found.position
+
+
+def write_table(
+    pages: Iterable[Sequence[Json]],
+    columns: Sequence[str],
+    make_rows: Callable[[Json], Iterable[Cells]],
+) -> Iterator[str]:
+    """Yield CSV text: the header row, then a chunk for each page."""
+    yield write_lines([columns])
+    for page in pages:
+        rows = [cells for trade in page for cells in make_rows(trade)]
+        yield write_lines([[write_cell(name, row[name]) for name in columns] for row in rows])
+
+
+def write_cell(column: str, value: object) -> str:
+    """Return a cell's text. Unknown values are empty. Text that looks like a formula is quoted."""
+    text = "" if value is None else str(value)
+    return text if column in NUMBERS else disarm(text)
+
+
+def make_trade_cells(trade: Json) -> Cells:
+    outside = read_outside(trade)
+    return {
+        **{name: trade[name] for name in OF_TRADE},
+        **{name: trade["realized"][name] for name in (*OF_RESULT, *IN_CURRENCY)},
+        "tokenChanges": _list_changes(trade["tokenChanges"]),
+        "flags": " ".join(trade["flags"]),
+        "outsideLamports": outside["solLamports"],
+        "outsideTokenChanges": _list_changes(outside["tokenChanges"]),
+    }
+
+
+def _list_changes(changes: Iterable[Json]) -> str:
+    return "; ".join(f"{one['mint']} {one['change']}" for one in changes)

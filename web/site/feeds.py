@@ -19,7 +19,7 @@ from chain.addresses import is_address
 from config import VERSION
 from storage import database
 from web.api import paging, queries, timeline
-from web.api.paging import IdPosition, Kind
+from web.api.paging import IdPosition, Kind, Scope
 from web.api.posts import show_posts
 from web.api.serialize import Json
 from web.api.trades import explorer_url
@@ -27,7 +27,6 @@ from web.server.application import find_app
 from web.server.gate import settings
 from web.site import facts, words
 from web.site.cards import TAKEN_DOWN, describe_trust, write_title
-from web.site.lists import Scope
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50
@@ -108,9 +107,9 @@ def find_feed_of_bot(uid: str) -> Json:
 
 def list_page_of_bot(uid: str, size: int, before: IdPosition | None) -> timeline.Page:
     """List a bot's posts before a position, newest first."""
-    found = queries.list_posts(size + 1, before.id if before else None, bot=uid)
-    rows, more = paging.cut_page(found, size)
-    return timeline.Page(show_posts(rows), (rows[-1].id,) if more else None)
+    found = queries.list_posts(size + 1, before and before.id, queries.PostFilter(uid))
+    rows = found[:size]
+    return timeline.Page(show_posts(rows), (rows[-1].id,) if len(found) > size else None)
 
 
 def find_page(
@@ -125,7 +124,7 @@ def find_page(
     text = request.args.get("before")
     before = None
     if text is not None:
-        before = paging.read_position(find_app().secret, scope, text, kind)
+        before = paging.read_position(scope, text, kind)
     page = list_page(MAX_ITEMS, before)
     fitting = len(cut_to_size(page.posts))
     return page if fitting == len(page.posts) else list_page(fitting, before)
@@ -178,7 +177,7 @@ def show_feed(title: str, page: str, path: str, found: timeline.Page, scope: Sco
     the feed.
     """
     config = settings()
-    following = found.next and paging.write_cursor(find_app().secret, scope, found.next)
+    following = found.next and paging.write_cursor(scope, found.next)
     return {
         "version": "https://jsonfeed.org/version/1.1",
         "title": f"{title} (demonstration)" if config.demonstration else title,

@@ -8,9 +8,8 @@ from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
 from chain.addresses import is_address
-from web.api import health, leaderboard, paging, queries, timeline, v1
+from web.api import health, leaderboard, paging, queries, timeline
 from web.api.serialize import Json
-from web.server.application import find_app
 from web.site import pictures
 from web.site.lists import add_etag, read_cursor
 from web.site.pieces import draw_posts, link_to
@@ -52,13 +51,13 @@ def show_feed() -> ResponseReturnValue:
     position = read_cursor("before", scope, timeline.Start)
     page = timeline.Page([], None)
     # Read this before the posts, so that the stream sends posts that arrive while the page loads.
-    newest = v1.write_newest(queries.find_last_id("arrival"))
+    newest = paging.write_newest(queries.find_last_id("arrival"))
     if not wrong:
         page = timeline.list_page(PAGE_SIZE, position, find_filters(asked))
     shown = render_template(
         "feed.html",
         posts=draw_posts(page.posts),
-        cursor=page.next and paging.write_cursor(find_app().secret, scope, page.next),
+        cursor=page.next and paging.write_cursor(scope, page.next),
         asked=asked,
         problem=wrong,
         labels=timeline.LABELS,
@@ -106,7 +105,7 @@ def make_side() -> Json:
     """Make the side column: the start of the ranking at `board` in this `time`, and the bots with
     recent posts that don't match, and how many.
     """
-    board = v1.read_board({"window": WINDOW})
+    board = leaderboard.read_board({"window": WINDOW})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKED)
     shown = [row for row in leaderboard.show_entries(entries, board, g.now) if row["ranked"]]
     ranked = shown[:MAX_RANKED]

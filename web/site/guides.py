@@ -50,8 +50,8 @@ def respond(template: str, content_type: str, bot: Any = None) -> ResponseReturn
 
 
 def render_guide(config: Config, template: str, bot: Any) -> str:
-    # Imported on first use, as in web.api.document.
-    from web.api.operations import OPERATIONS
+    # Imported on first use, because it needs the operator's currencies.
+    from web.api.openapi import OPERATIONS
 
     return render_template(
         template,

@@ -1,28 +1,17 @@
 """Code that pages with lists share: filters and cursors in the URL, and cacheable responses."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from flask import Response, request, session, url_for
 
-from web.api import paging
-from web.server.application import find_app
+from web.api.paging import Kind, Scope, read_position
 
 # The parameters to keep in the link to older entries.
 KEPT_PARAMETERS = (
     *("label", "source", "bot", "token", "mint", "posts", "trades", "tab"),
     *("q", "owner", "post", "kind"),
 )
-# The list and its filters. A cursor works only in its own list.
-Scope = tuple[str | None, ...]
-Row = TypeVar("Row")
-
-
-class ListPage(NamedTuple, Generic[Row]):
-    """A page of a list. `cursor` is the position of older entries, or None if there are none."""
-
-    rows: Sequence[Row]
-    cursor: str | None
 
 
 def link_to_older(name: str, cursor: str) -> str:
@@ -45,19 +34,9 @@ def add_etag(response: Response) -> Response:
     return response
 
 
-def read_cursor(name: str, scope: Scope, kind: Callable[..., paging.Kind]) -> paging.Kind | None:
+def read_cursor(name: str, scope: Scope, kind: Callable[..., Kind]) -> Kind | None:
     """Return the position (NamedTuple `kind`) in the parameter `name`, or None without one."""
     text = request.args.get(name)
     if not text:
         return None
-    return paging.read_position(find_app().secret, scope, text, kind)
-
-
-def cut_page(
-    rows: Sequence[Row], limit: int, scope: Scope, find_position: Callable[[Row], paging.Position]
-) -> ListPage[Row]:
-    shown, more = paging.cut_page(rows, limit)
-    if not more:
-        return ListPage(shown, None)
-    position = find_position(shown[-1])
-    return ListPage(shown, paging.write_cursor(find_app().secret, scope, position))
+    return read_position(scope, text, kind)

@@ -14,7 +14,7 @@ from storage.rows import read, write_marks
 from web.api import bots, paging, queries, results
 from web.api.bots import add_estimates
 from web.api.copying import find_copying
-from web.api.paging import read_choice
+from web.api.paging import ListPage, cut_page, read_choice
 from web.api.posts import show_posts
 from web.api.queries import TradePosition
 from web.api.results import show_ends
@@ -30,16 +30,10 @@ from web.api.trades import (
 )
 from web.api.wallets import find_positions
 from web.server import sessions
-from web.server.application import find_app
 from web.site import pictures
 from web.site.charts import DAY_SECONDS
 from web.site.front import MAX_FILTER, find_mints
-from web.site.lists import (
-    ListPage,
-    add_etag,
-    cut_page,
-    read_cursor,
-)
+from web.site.lists import add_etag, read_cursor
 from web.site.pieces import draw_posts, draw_trades, find_symbols
 
 blueprint = Blueprint("profiles", __name__)
@@ -69,7 +63,7 @@ def show_profile(uid: str) -> ResponseReturnValue:
 
 
 def read_overview(bot: Json) -> dict[str, Any]:
-    posts = queries.list_posts(LATEST_POSTS, bot=bot["id"])
+    posts = queries.list_posts(LATEST_POSTS, wanted=queries.PostFilter(bot["id"]))
     return {"posts": draw_posts(show_posts(posts), "h3"), "charts": pictures.draw_curves(bot)}
 
 
@@ -204,7 +198,7 @@ CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
 def list_posts_of(uid: str) -> ListPage[Json]:
     scope = ("posts of", uid)
     before = read_cursor("posts", scope, paging.IdPosition)
-    rows = queries.list_posts(PAGE_SIZE + 1, before.id if before else None, bot=uid)
+    rows = queries.list_posts(PAGE_SIZE + 1, before and before.id, queries.PostFilter(uid))
     page = cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
     return ListPage(show_posts(page.rows), page.cursor)
 
@@ -213,4 +207,4 @@ def list_trades_of(uid: str, asked: TradeFilter, wanted: Wanted) -> tuple[Found,
     """List a page of a bot's trades, newest first, and the cursor of older ones."""
     scope = ("trades of", uid, *asked) if any(asked) else ("trades of", uid)
     found = find_trades(wanted, PAGE_SIZE, read_cursor("trades", scope, TradePosition))
-    return found, found.position and paging.write_cursor(find_app().secret, scope, found.position)
+    return found, found.position and paging.write_cursor(scope, found.position)

@@ -32,7 +32,7 @@ def _find(query: str) -> dict[str, Any]:
     scope = ("search page", query)
     before = lists.read_cursor("before", scope, paging.IdPosition)
     rows = search.find_posts(query, PAGE_SIZE + 1, before.id if before else search.END)
-    page = lists.cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
+    page = paging.cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
     found = search.Found() if before else search.find_others(query)
     return {
         "found": found,
@@ -46,5 +46,9 @@ def _find(query: str) -> dict[str, Any]:
 
 def list_latest(found: search.Found) -> list[str]:
     """Return the latest posts, as HTML, of the first bot whose name matches."""
-    rows = queries.list_posts(LATEST_POSTS, bot=found.bots[0].uid) if found.bots else []
+    rows = (
+        queries.list_posts(LATEST_POSTS, wanted=queries.PostFilter(found.bots[0].uid))
+        if found.bots
+        else []
+    )
     return draw_posts(show_posts(rows), "h3")

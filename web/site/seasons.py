@@ -10,16 +10,14 @@ from accounts.problem import Problem
 from accounts.tables import Season
 from chain.reading.currencies import map_currencies
 from models import Bot
-from web.api import paging
-from web.api.paging import IdPosition
+from web.api.paging import IdPosition, cut_page
 from web.api.seasons import cut_standings, show_season, show_standings
 from web.api.serialize import Json
-from web.server.application import find_app
 from web.site import creator, figures, words
 from web.site.admin import entry
 from web.site.admin.changes import confirm
 from web.site.forms import Texts, first_error, list_errors, read_texts, without_secrets
-from web.site.lists import add_etag, cut_page, read_cursor
+from web.site.lists import add_etag, read_cursor
 
 blueprint = Blueprint("season_pages", __name__)
 blueprint.after_request(add_etag)
@@ -59,14 +57,13 @@ def show_one_season(uid: str) -> ResponseReturnValue:
     """Show a season with its standings, which are live, provisional or final."""
     row, scope = seasons.find_season(uid), ("standings of", uid)
     after = read_cursor("after", scope, seasons.Place)
-    page, last = cut_standings(row, g.now, PAGE_SIZE, after)
-    cursor = last and paging.write_cursor(find_app().secret, scope, last)
-    rows = show_standings(row, page)
+    page = cut_standings(row, g.now, PAGE_SIZE, scope, after)
+    rows = show_standings(row, page.rows)
     return render_template(
         "season.html",
         season=describe(row),
         rows=rows,
-        cursor=cursor,
+        cursor=page.cursor,
         decimals=row.decimals,
         places=figures.find_unit_places([one["realizedRaw"] for one in rows], row.decimals),
         unranked=UNRANKED,

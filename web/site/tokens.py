@@ -11,14 +11,14 @@ from accounts.problem import Problem
 from chain.addresses import is_address
 from storage.rows import read, select_value, write_marks
 from web.api import market, queries
-from web.api.paging import read_choice, read_whole
+from web.api.paging import cut_page, read_choice, read_whole
 from web.api.posts import show_posts
-from web.api.queries import TradePosition, find_place
+from web.api.queries import PostFilter, TradePosition, find_place
 from web.api.serialize import Json, count_seconds
 from web.api.trades import list_moving, read_scales, show_activity, show_changes
 from web.server.gate import settings
 from web.site import charts
-from web.site.lists import add_etag, cut_page, read_cursor
+from web.site.lists import add_etag, read_cursor
 from web.site.money import venue_changes
 from web.site.pieces import draw_activity, draw_posts
 
@@ -40,7 +40,7 @@ def show_token(mint: str) -> ResponseReturnValue:
     latest = queries.list_activity(mint, MAX_MARKS)
     rows = queries.list_activity(mint, PAGE_SIZE + 1, position) if position else latest
     page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, find_place)
-    posts = show_posts(queries.list_posts(MAX_POSTS, mint=mint))
+    posts = show_posts(queries.list_posts(MAX_POSTS, wanted=PostFilter(mints=(mint,))))
     return render_template(
         "token.html",
         mint=mint,

@@ -20,11 +20,11 @@ from chain.stored.attachments import LEAD
 from models import Bot, Owner, Post, Wallet
 from paper.tables import PaperPost
 from storage.rows import read
-from web.api.paging import IdPosition
+from web.api.paging import IdPosition, ListPage, cut_page
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site.admin.entry import blueprint
-from web.site.lists import ListPage, cut_page, read_cursor
+from web.site.lists import read_cursor
 
 LIMIT, MAX_QUERY, MAX_BODY = 50, 200, 240
 # Higher than every row's number.

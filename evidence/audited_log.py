@@ -1,22 +1,173 @@
-"""Read an instance's logs: fetch all leaves, and check that they lead to the signed root.
+"""Read an instance's logs: fetch each leaf once and keep it, and check that the leaves lead to the
+signed root.
 
-The caller compares claims with the leaves (evidence.leaves).
+evidence.leaves compares claims with the leaves.
 """
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, NamedTuple
+
+import orjson
 
 from evidence import witness
 from evidence.claims import Changed, Instance, Nonsense
 from evidence.differences import Difference
 from evidence.lines import ClaimedPost
-from evidence.memory import LogMemory, Part
 from evidence.notes import BadNote, Checkpoint, name_origin, parse_checkpoint, parse_note
+from evidence.witness import Seen
 from market.failures import FetchError
 from storage import tree
+from storage.tree import TILE_WIDTH
 
+# ---- kept leaves ---------------------------------------------------------------------------------
+OF_SEASONS = "kind IN ('season', 'season_entry', 'standing')"
+TABLES = f"""
+CREATE TABLE IF NOT EXISTS log_seen (id INTEGER PRIMARY KEY, key TEXT, note TEXT);
+CREATE TABLE IF NOT EXISTS log_part (origin TEXT, number INTEGER, hash BLOB,
+    PRIMARY KEY (origin, number)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS log_leaf (origin TEXT, place INTEGER, kind TEXT, about TEXT, bot TEXT,
+    leaf BLOB, PRIMARY KEY (origin, place)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS log_leaf_about ON log_leaf (about, kind);
+CREATE INDEX IF NOT EXISTS log_leaf_bot ON log_leaf (bot, kind);
+CREATE INDEX IF NOT EXISTS log_leaf_season ON log_leaf (kind) WHERE {OF_SEASONS};
+CREATE TEMP TABLE part (origin TEXT PRIMARY KEY, begins INTEGER, size INTEGER);
+"""
+# A leaf's subject, by kind.
+ABOUT = {
+    **dict.fromkeys(("post", "verification", "hiding"), "post"),
+    **dict.fromkeys(("profile", "retirement", "attachment", "detachment"), "bot"),
+    "evidence": "wallet",
+    **dict.fromkeys(("season", "season_entry", "standing"), "season"),
+}
+
+
+class Said(NamedTuple):
+    """A leaf's members, and its place counted across all logs."""
+
+    place: int
+    leaf: dict[str, Any]
+
+
+class Part(NamedTuple):
+    """A log whose first `size` leaves were read. `begins` is the number of leaves in earlier
+    logs.
+    """
+
+    origin: str
+    begins: int
+    size: int
+
+    @property
+    def ends(self) -> int:
+        return self.begins + self.size
+
+
+class LogMemory:
+    def __init__(self, kept: sqlite3.Connection) -> None:
+        self._kept = kept
+        kept.executescript(TABLES)
+
+    def find_seen(self) -> Seen | None:
+        row = self._kept.execute("SELECT key, note FROM log_seen").fetchone()
+        return Seen(*row) if row else None
+
+    def keep_seen(self, seen: Seen) -> None:
+        self._kept.execute("INSERT OR REPLACE INTO log_seen VALUES (1, ?, ?)", seen)
+
+    # ---- keeping leaves --------------------------------------------------------------------------
+    def list_bundles(self, origin: str, count: int) -> list[bytes]:
+        rows = self._kept.execute(
+            "SELECT hash FROM log_part WHERE origin = ? ORDER BY number LIMIT ?", (origin, count)
+        )
+        return [one for (one,) in rows]
+
+    def keep_bundle(
+        self, origin: str, number: int, leaves: list[bytes], root: bytes | None
+    ) -> None:
+        """Store the leaves of a bundle. `root` is its hash, or None if it isn't full."""
+        begin = number * TILE_WIDTH
+        self._kept.execute("BEGIN IMMEDIATE")
+        self._kept.execute("DELETE FROM log_leaf WHERE origin = ? AND place >= ?", (origin, begin))
+        self.add_leaves(origin, begin, leaves)
+        if root is not None:
+            self._kept.execute(
+                "INSERT OR REPLACE INTO log_part VALUES (?, ?, ?)", (origin, number, root)
+            )
+        self._kept.execute("COMMIT")
+
+    def add_leaves(self, origin: str, begin: int, leaves: list[bytes]) -> None:
+        rows = [_make_row(origin, place, leaf) for place, leaf in enumerate(leaves, begin)]
+        self._kept.executemany(
+            "INSERT INTO log_leaf VALUES (?, ?, ?, ?, ?, ?)", [row for row in rows if row]
+        )
+
+    def forget(self, origin: str) -> None:
+        for table in ("log_part", "log_leaf"):
+            self._kept.execute(f"DELETE FROM {table} WHERE origin = ?", (origin,))
+
+    # ---- reading leaves --------------------------------------------------------------------------
+    def join(self, parts: Iterable[Part]) -> None:
+        """Treat these logs as one from now on."""
+        self._kept.execute("DELETE FROM part")
+        self._kept.executemany("INSERT INTO part VALUES (?, ?, ?)", parts)
+
+    def _list(self, where: str, *values: Any) -> list[Said]:
+        rows = self._kept.execute(
+            "SELECT p.begins + l.place, l.leaf FROM log_leaf l JOIN part p ON p.origin = l.origin"
+            f" AND l.place < p.size WHERE {where} ORDER BY 1",
+            values,
+        )
+        return [Said(place, orjson.loads(leaf)) for place, leaf in rows]
+
+    def list_said(self, about: str) -> list[Said]:
+        return self._list("l.about = ?", about)
+
+    def list_seasons(self) -> list[Said]:
+        return self._list(OF_SEASONS)
+
+    def list_posts(self, bot: str, before: int) -> list[str]:
+        said = self._list("l.bot = ? AND l.kind = 'post'", bot)
+        return [one.leaf["post"] for one in said if one.place < before]
+
+    def list_bots(self) -> list[str]:
+        rows = self._kept.execute(
+            "SELECT DISTINCT bot FROM log_leaf WHERE bot IS NOT NULL AND origin IN"
+            " (SELECT origin FROM part) ORDER BY bot"
+        )
+        return [bot for (bot,) in rows]
+
+    def find_opening(self, origin: str) -> dict[str, Any]:
+        """Return a log's first leaf. Return an empty dict if it isn't an opening or isn't known."""
+        found = self._kept.execute(
+            "SELECT leaf FROM log_leaf WHERE origin = ? AND place = 0 AND kind = 'opening'",
+            (origin,),
+        )
+        row = found.fetchone()
+        return orjson.loads(row[0]) if row else {}
+
+
+def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
+    """Return a leaf's row, or None if the leaf isn't stored or can't be parsed."""
+    try:
+        made = orjson.loads(leaf)
+    except ValueError:
+        return None
+    kind = made.get("kind") if isinstance(made, dict) else None
+    if kind == "opening":
+        return (origin, place, kind, None, None, leaf)
+    if not isinstance(kind, str) or kind not in ABOUT:
+        return None
+    about, bot = made.get(ABOUT[kind]), made.get("bot")
+    if not isinstance(about, str):
+        return None
+    return (origin, place, kind, about, bot if isinstance(bot, str) else None, leaf)
+
+
+# ---- reading -------------------------------------------------------------------------------------
 # Limits per log and per run. Leaves that were read are kept, and the next run continues.
 MAX_LEAVES, MAX_SECONDS = 4_000_000, 900.0
 # The limit for earlier logs, and for other logs that posts reference.
@@ -177,7 +328,7 @@ class LogAudit:
                 self.unknown.append(f"{uid} can't be read: {error}")
         return found
 
-    # ---- reading ---------------------------------------------------------------------------------
+    # ---- fetching --------------------------------------------------------------------------------
     def _get(self, path: str) -> bytes:
         try:
             return self.instance.read_log(path)
@@ -200,7 +351,7 @@ class LogAudit:
 
     def _read_leaves(self, one: Checkpoint, prefix: str) -> bytes:
         """Fetch missing leaves, and return the root of all leaves."""
-        full, rest = divmod(one.size, tree.TILE_WIDTH)
+        full, rest = divmod(one.size, TILE_WIDTH)
         hashes, end = self.memory.list_bundles(one.origin, full), time.monotonic() + MAX_SECONDS
         for number in range(len(hashes), full):
             if time.monotonic() > end:
@@ -209,7 +360,7 @@ class LogAudit:
                 )
             if number % TELL_EVERY == TELL_EVERY - 1:
                 self.tell(f"log: {number + 1} of {full} parts")
-            leaves = self._fetch_bundle(prefix, number, tree.TILE_WIDTH)
+            leaves = self._fetch_bundle(prefix, number, TILE_WIDTH)
             hashes.append(tree.hash_tile([tree.hash_leaf(one) for one in leaves]))
             self.memory.keep_bundle(one.origin, number, leaves, hashes[-1])
         last = self._fetch_bundle(prefix, full, rest) if rest else []
@@ -230,10 +381,10 @@ def _make_reader(bundles: list[bytes], last: list[bytes]) -> tree.ReadHash:
 
     def read(level: int, index: int) -> bytes:
         if level == 0:
-            return last[index - len(bundles) * tree.TILE_WIDTH]
+            return last[index - len(bundles) * TILE_WIDTH]
         if level == 1:
             return bundles[index]
-        begin = index * tree.TILE_WIDTH
-        return tree.hash_tile([read(level - 1, begin + n) for n in range(tree.TILE_WIDTH)])
+        begin = index * TILE_WIDTH
+        return tree.hash_tile([read(level - 1, begin + n) for n in range(TILE_WIDTH)])
 
     return read
