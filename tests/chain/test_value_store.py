@@ -7,7 +7,7 @@ import ground
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
-from lookout import ledger_of
+from lookout import ledger_of, watch
 from teller import FEE, SOL_STEP, Teller, write_sol_steps
 from test_ledger_store import ADA, BEGIN, DONE, ORDER, empty, store
 
@@ -18,6 +18,7 @@ from chain.stored.tables import RunningTotal, TradeMint
 from chain.stored.trades import DIGESTED, digest_columns, mark_differing_trades
 from models import Trade, Wallet, WalletSignature
 from operate import doctor
+from web.api.queries import count_sides
 
 FUNDED = 10**12
 # a fixture
@@ -222,3 +223,18 @@ def derived():
 def test_text_turned_into_bytes_on_disk_changes_the_digest():
     row = dict.fromkeys(DIGESTED, "7")
     assert digest_columns({**row, "venue": b"7"}) != digest_columns(row)
+
+
+def test_each_wallet_that_traded_a_token_counts_once(empty):
+    t = Teller().buy("A", 10, 100).buy("A", 5, 60).buy("B", 7, 70).sell("A", 4, 60)
+    publish(empty(), t.entries)
+    assert count_sides("A") == {"buy": 1, "sell": 1}
+    bought = TradeMint.get(TradeMint.side == "buy")
+    for n in range(2):
+        other = watch(f"other {n}")
+        for slot in range(3):
+            TradeMint.create(
+                trade=bought.trade, wallet=other, mint=bought.mint, side="buy", slot=slot
+            )
+    assert count_sides("A") == {"buy": 3, "sell": 1}
+    assert count_sides("C") == {"buy": 0, "sell": 0}
