@@ -274,12 +274,6 @@ class PaperMetrics(TypedDict):
     sortinoPerDay: Annotated[
         float | None, described("Sortino ratio of daily returns; null under 20 days")
     ]
-    sharpePerDay: Annotated[
-        float | None, described("computed from daily returns; null under 20 days")
-    ]
-    sortinoPerDay: Annotated[
-        float | None, described("computed from daily returns; null under 20 days")
-    ]
     exposure: Annotated[float | None, described("mean share of the equity in positions")]
     expectancyLamports: Annotated[Whole | None, described("mean net result of a close")]
     profitFactor: Annotated[float | None, described("gains divided by losses; null without a loss")]
