@@ -85,7 +85,7 @@ def find_ban(kind: str, target: str) -> str | None:
 
 
 def list_silent() -> set[int]:
-    """Return the ids of paper traders that must not post because their owner is banned or deleted.
+    """Return the IDs of paper traders that must not post because their owner is banned or deleted.
 
     Traders of banned owners keep trading, so that their records don't have a gap.
     """

@@ -327,7 +327,7 @@ def delete_owner(owner: Owner, now: int) -> None:
 
 
 def _erase_some(bot: Bot, now: int) -> bool:
-    """Erase the text of one batch of posts, and the event ids that their bot chose. Return whether
+    """Erase the text of one batch of posts, and the event IDs that their bot chose. Return whether
     there were any.
 
     The newest posts come first, because a bot may have used an earlier post's id as an event id,

@@ -22,7 +22,7 @@ EVENT_ID_BYTES = 16
 # Discord has the same limit.
 MAX_NONCE = 25
 MINUTE_MS = 60_000
-# Discord's epoch in ms. The low 22 bits of its message ids distinguish messages within a
+# Discord's epoch in ms. The low 22 bits of its message IDs distinguish messages within a
 # millisecond.
 SNOWFLAKE_EPOCH, SNOWFLAKE_BITS = 1_420_070_400_000, 22
 # 64 bytes are 87 or 88 characters in base58, rarely fewer.
@@ -122,7 +122,7 @@ def _number(uid: str) -> str:
 
 
 def _number_at(uid: str, created_at: int) -> str:
-    """Return an integer like `_number`, with the creation time encoded as in Discord's own ids."""
+    """Return an integer like `_number`, with the creation time encoded as in Discord's own IDs."""
     low = int(_number(uid)) & ((1 << SNOWFLAKE_BITS) - 1)
     return str((created_at - SNOWFLAKE_EPOCH) << SNOWFLAKE_BITS | low)
 

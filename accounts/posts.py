@@ -36,7 +36,7 @@ KEPT = ("mint", "signature")
 # The storage of a post in addition to its text: the row, five indexes, and the arrival.
 POST_OVERHEAD_BYTES = 300
 POST_TEXTS = ("event_id", "body", "mint", "symbol", "signature", "reason")
-# The public ids in a post's log leaf.
+# The public IDs in a post's log leaf.
 NAMES_OF = "SELECT b.uid, w.address FROM bot b LEFT JOIN wallet w ON w.id = ? WHERE b.id = ?"
 IS_TOLD = "SELECT 1 FROM post WHERE signature = ? AND bot_id = ? LIMIT 1"
 COUNT_POSTS = """UPDATE owner SET posts_bytes = posts_bytes + ?

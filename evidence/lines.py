@@ -39,7 +39,7 @@ class ClaimedReceipt(BaseModel):
 
 # ---- pages ---------------------------------------------------------------------------------------
 class Paged(NamedTuple):
-    """A table that is shown as lines, in order of row ids.
+    """A table that is shown as lines, in order of row IDs.
 
     `lines` is the SQL for the rows of an `owner` above the id `after`. It selects the id, then the
     arguments of `show`.

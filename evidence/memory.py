@@ -25,7 +25,7 @@ RECEIPTS = (
     "CREATE TABLE IF NOT EXISTS receipt (signature TEXT PRIMARY KEY, body BLOB) WITHOUT ROWID"
 )
 # The current wallet's transactions: listed by the node, claimed (`line`, JSON) or included in the
-# rebuild (`taken`). `entry` is what the node reported. The table has row ids, because signatures
+# rebuild (`taken`). `entry` is what the node reported. The table has row IDs, because signatures
 # are random and rows are large, so WITHOUT ROWID is 50% slower.
 TRANSACTIONS = """
 CREATE TABLE tx (signature TEXT PRIMARY KEY, slot INTEGER, tx_index INTEGER,

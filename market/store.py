@@ -104,7 +104,7 @@ def list_unchecked(now_ms: int) -> list[Token]:
 
 
 def list_moved(after: int) -> list[MovedRow]:
-    """Return up to MAX_MOVED_ROWS tokens that observed wallets moved, with ids above `after`, in
+    """Return up to MAX_MOVED_ROWS tokens that observed wallets moved, with IDs above `after`, in
     order.
     """
     rows: Any = (
@@ -132,7 +132,7 @@ def list_expired(now_ms: int) -> list[int]:
 
 
 def list_forgettable() -> list[int]:
-    """Return the ids of up to PRUNE_ROWS discovered tokens that are no longer tracked and that no
+    """Return the IDs of up to PRUNE_ROWS discovered tokens that are no longer tracked and that no
     snapshot, trade or post refers to.
     """
     moved = TradeMint.mint == Mint.select(Mint.id).where(Mint.address == Token.mint)

@@ -87,7 +87,7 @@ def _store_rules(wallet: Wallet, rules: str) -> None:
 def _list_batches(
     wallet: Wallet, signatures: Collection[str] | None, after: int = 0
 ) -> Iterator[list[Any]]:
-    """Yield batches of (id, signature, entry, body) for these signatures, or for all ids above
+    """Yield batches of (id, signature, entry, body) for these signatures, or for all IDs above
     `after`.
 
     The body is None if it is missing.

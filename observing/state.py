@@ -332,7 +332,7 @@ class State:
         self.now, self.begun_at, self.work_until = now, self.clock(), 0.0
         # Why this pass stopped, for health.
         self.problem: str | None = None
-        # The ids of wallets with a failed step, and of wallets skipped for the rest of the pass.
+        # The IDs of wallets with a failed step, and of wallets skipped for the rest of the pass.
         self.troubled: set[int] = set()
         self.skipped: set[int] = set()
         # The number of requests left for wallets without known changes.

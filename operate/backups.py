@@ -567,7 +567,7 @@ class CopiedTable(NamedTuple):
 
 
 def move(config: Config, url: str) -> list[CopiedTable]:
-    """Copy the instance, including ids, into the empty PostgreSQL database at `url`.
+    """Copy the instance, including IDs, into the empty PostgreSQL database at `url`.
 
     This is one transaction, which is committed only after everything was read back. The instance
     must not be in use, because later writes to the file would be lost. If Refused is raised,

@@ -87,7 +87,7 @@ def _store_node(db: Any, first: int, place: int) -> None:
 
 
 def mark_owner(bot: str, owner: str) -> str:
-    """Return the owner mark for a bot's leaves, a hash of both ids.
+    """Return the owner mark for a bot's leaves, a hash of both IDs.
 
     It changes with the owner, but doesn't reveal which bots have the same owner.
     """

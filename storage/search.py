@@ -46,7 +46,7 @@ STATEMENTS = {
 
 
 def find_post_ids(words: Sequence[str], below: int, limit: int) -> list[int]:
-    """Return the ids of posts below the id `below` that contain all these words, newest first.
+    """Return the IDs of posts below the ID `below` that contain all these words, newest first.
 
     `words` may contain only letters and digits. Raises OperationalError if the database timed out.
     """

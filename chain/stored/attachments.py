@@ -178,7 +178,7 @@ def _list(siblings: Collection[Sibling]) -> str:
 
 
 # ---- attachments ---------------------------------------------------------------------------------
-# The ids of the wallets that are attached now, each once.
+# The IDs of the wallets that are attached now, each once.
 HELD = "(SELECT wallet_id FROM attachment WHERE detached_at IS NULL)"
 # The number of attached wallets. This reads only the index of open rows.
 COUNT_HELD = "(SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL)"

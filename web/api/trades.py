@@ -453,7 +453,7 @@ class Found(NamedTuple):
 def find_trades(
     wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
 ) -> Found:
-    """Find a page of trades below a position. With `up_to`, higher ids are left out."""
+    """Find a page of trades below a position. With `up_to`, higher IDs are left out."""
     floor = _find_floor(wanted, before) if wanted.kinds else None
     rows = {
         row.id: row
