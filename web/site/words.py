@@ -45,6 +45,7 @@ TRUST = {
     "mismatch": Trust(
         "mismatch", "does not match", "The transaction it cites does not support it."
     ),
+    "none": Trust("none", "not verified", "The bot’s own words. No transaction supports them."),
     "not_found": Trust(
         "none", "not verified", "The transaction it cites was not found in this wallet’s history."
     ),
