@@ -234,7 +234,7 @@ def test_the_multiplier_of_a_token_is_shown(decimals, told):
         (26, KEY + b"\1", "pausable", ("fail", "all transfers are paused")),
         (26, KEY + b"\0", "pausable", ("warn", f"{WHO} can pause all transfers")),
         (26, NONE + b"\0", "pausable", ("pass", "the pause authority was revoked")),
-        (9, b"", "non_transferable", ("fail", "it cannot be transferred or sold")),
+        (9, b"", "non_transferable", ("fail", "it can't be transferred or sold")),
         (3, KEY, "close_authority", ("warn", f"{WHO} {REOPENED}")),
         (3, NONE, "close_authority", ("pass", "the close authority was revoked")),
         (25, bytes(56), "supply", NO_POWERS["supply"]),

@@ -64,14 +64,20 @@ def sums(ledger, money=USDC):
     return {name: getattr(account.totals, name) for name in names.split()}
 
 
+RECONCILED = (
+    "realized unmatched_proceeds open_cost cost_left cost_left_receipts received sent overhead"
+    " failed_cost other gaps"
+)
+
+
 def told(entries, quote="Q"):
     """The nonzero running totals and reconciliation lines; the sums reconcile."""
     money = mint_of(quote)
     ledger, _ = book(entries, money)
     books = ledger.reconcile(money)
     assert books.difference == 0 and books.closing == held(entries, money)
-    kept = {n: v for n, v in books._asdict().items() if n not in ("opening", "closing")}
-    return {n: v for n, v in {**sums(ledger, money), **kept}.items() if v}
+    lines = {name: getattr(books, name) for name in RECONCILED.split()}
+    return {n: v for n, v in {**sums(ledger, money), **lines}.items() if v}
 
 
 def held(entries, money):

@@ -73,7 +73,7 @@ def world(db, tmp_path, market):
 
 
 def entries(world):
-    return {entry["mint"]: entry for entry in shown.list_market(world.now)[0]}
+    return {entry["mint"]: entry for entry in shown.list_entries(world.now)[0]}
 
 
 def entry(world, mint=ONE):
@@ -110,7 +110,7 @@ def test_tokens_from_all_sources_are_listed_newest_first(world):
     world.market.boost(TWO)
     world.market.open_pool(THREE, symbol="THREE", usd="0.25", sol="0.00125")
     world.tick()
-    assert [row["mint"] for row in shown.list_market(world.now)[0]] == [THREE, TWO, ONE]
+    assert [row["mint"] for row in shown.list_entries(world.now)[0]] == [THREE, TWO, ONE]
     assert {mint: row["source"] for mint, row in entries(world).items()} == {
         ONE: "dexscreener",
         TWO: "dexscreener",
@@ -185,11 +185,11 @@ def test_a_missing_name_keeps_the_known_one(world):
 def test_new_tokens_do_not_shift_pages(world):
     discover(world, *(address(n) for n in range(1, 8)))
     world.tick()
-    first, place = shown.list_market(world.now, limit=3)
+    first, place = shown.list_entries(world.now, limit=3)
     discover(world, address(50))
     world.tick()
-    second, place = shown.list_market(world.now, limit=3, after=place)
-    third, end = shown.list_market(world.now, limit=3, after=place)
+    second, place = shown.list_entries(world.now, limit=3, after=place)
+    third, end = shown.list_entries(world.now, limit=3, after=place)
     assert [row["mint"] for row in first + second + third] == [
         address(n) for n in range(7, 0, -1)
     ] and end is None
@@ -551,7 +551,7 @@ def test_absurd_prices_are_stored_and_marked(world):
 
 
 def test_before_the_first_request_the_market_says_it_is_empty(db):
-    assert shown.list_market(NOW) == ([], None)
+    assert shown.list_entries(NOW) == ([], None)
     assert (
         shown.show_market_health(NOW)["discovery"]["state"]
         == shown.show_market_health(NOW)["safety"]["state"]
@@ -638,7 +638,7 @@ def test_reading_a_page_sends_no_requests(world):
     world.tick()
     asked, calls = dict(world.market.asked), len(world.node.calls)
     for _ in range(50):
-        shown.list_market(world.now)
+        shown.list_entries(world.now)
         shown.find_entry(world.now, ONE)
         shown.show_market_health(world.now)
     assert world.market.asked == asked and len(world.node.calls) == calls
