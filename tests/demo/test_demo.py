@@ -497,17 +497,16 @@ def test_restore_refuses_to_replace_a_demonstration(tmp_path, service):
         )
 
 
-# A shorter past and a smaller recording than app.py has.
+# A shorter past than app.py has.
 SHORT = """
 import sys
 
 sys.path.insert(0, ".")
 sys.argv[0] = "app.py"
 from app import main
-from demo import recording, stage
+from demo import stage
 
 stage.PAST_SECONDS = 60
-recording.load_recording.__defaults__ = (60,)
 sys.exit(main())
 """
 

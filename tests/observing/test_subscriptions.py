@@ -445,7 +445,7 @@ def test_covered_idle_wallets_cost_fewer_requests(look):
 
 
 # ---- what a steady flow costs --------------------------------------------------------------------
-PEOPLE, FLOW_SECONDS, A_SECOND, TICK_SECONDS = 20, 40 if sampling.FULL else 10, 8, 0.05
+PEOPLE, FLOW_SECONDS, A_SECOND, TICK_SECONDS = 20, 40 if sampling.FULL else 20, 8, 0.05
 
 
 class Flow(Street):
