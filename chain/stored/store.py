@@ -62,21 +62,19 @@ FollowUp = Callable[[Wallet, set[str], int], None]
 
 @dataclass
 class PendingLedger:
-    """A ledger and its unwritten changes."""
-
     ledger: Ledger
     siblings: tuple[Sibling, ...] = ()
-    # The trade row by signature, or None for a stored row that no longer exists.
+    # By signature. None is a stored row that no longer exists.
     rows: dict[str, Row | None] = field(default_factory=dict)
     derived: Pending = field(default_factory=Pending)
-    # Signatures shared with siblings, whose marks may predate the current entries.
+    # Shared with siblings, whose marks may predate the current entries.
     unchecked: set[str] = field(default_factory=set)
     first_time: int | None = None
     last_time: int | None = None
     place: tuple[int | None, int] = (None, 0)
 
     def book(self, entry: Entry) -> tuple[int, Mapping[Key, Booked]]:
-        """Book an entry. Return its place in the slot and the ledger's result."""
+        """Return the entry's place in the slot and the ledger's result."""
         slot, count = self.place
         self.place = (entry.slot, count + 1 if slot == entry.slot else 0)
         if entry.block_time is not None:
@@ -94,8 +92,6 @@ class PendingLedger:
 
 
 class BookedEntry(NamedTuple):
-    """An entry, its place in the slot, and the ledger's result."""
-
     entry: Entry
     place: int
     made: Mapping[Key, Booked]
@@ -108,10 +104,7 @@ class LedgerStore:
     """The ledgers of all wallets, with only their unwritten rows."""
 
     def __init__(self, follow_up: FollowUp | None = None) -> None:
-        """Create an empty store.
-
-        `follow_up(wallet, changed signatures, now)` runs in each publication's transaction.
-        """
+        """`follow_up(wallet, changed signatures, now)` runs in each publication's transaction."""
         self._pending: dict[int, PendingLedger] = {}
         self._follow_up = follow_up
 
@@ -119,10 +112,7 @@ class LedgerStore:
         self._pending.pop(wallet_id, None)
 
     def apply(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Ledger:
-        """Return the Ledger after these new entries.
-
-        The ledger is rebuilt if one of them isn't newer than all earlier ones.
-        """
+        """Return the ledger after these new entries. It is rebuilt unless they are all newer."""
         pending, spans = self._pending.get(wallet.id), read_spans(storage.read_rows, wallet.id)
         siblings = read_siblings(storage.read_rows, wallet.id)
         if (
@@ -145,11 +135,10 @@ class LedgerStore:
         return pending.ledger
 
     def find(self, wallet_id: int) -> Ledger:
-        """Return a wallet's Ledger after the latest entries applied."""
         return self._pending[wallet_id].ledger
 
     def last_time(self, wallet_id: int) -> int | None:
-        """Return the block time of the newest receipt in a wallet's ledger, or None."""
+        """Return the block time of the ledger's newest receipt."""
         pending = self._pending.get(wallet_id)
         return None if pending is None else pending.last_time
 
@@ -170,8 +159,7 @@ class LedgerStore:
                 pending.rows, pending.unchecked = {}, set()
                 self._rebuild_marked(wallet, pending, booked, now)
         except BaseException:
-            # The write failed, so only a rebuild finds which rows are missing, including siblings'
-            # rows.
+            # Only a rebuild finds which rows are missing, including siblings' rows.
             for number in (wallet.id, *(one.wallet for one in pending.siblings)):
                 self.forget(number)
             raise
@@ -218,15 +206,14 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     pending.derived.settle(wallet.id, pending.ledger)
 
 
-# Plain SQL for speed: this runs on every ledger rebuild and every poll. `{wallet}` is its id, or a
-# placeholder.
+# Plain SQL for speed: it runs on every rebuild and poll. `{wallet}` is an ID or a placeholder.
 UNTOUCHED = """
 SELECT address, held_mint, held_amount, held_decimals FROM address
 WHERE wallet_id = {wallet} AND held_amount IS NOT NULL"""
 
 
 def read_untouched(rows: Rows, wallet_id: int) -> dict[str, Opening]:
-    """Return {address: Opening} for accounts with a balance that no known receipt involves."""
+    """Return Openings of accounts with a balance that no known receipt involves, by address."""
     return {
         address: Opening.untouched(address, mint, int(amount), decimals)
         for address, mint, amount, decimals in rows(UNTOUCHED.format(wallet=wallet_id))
@@ -249,7 +236,7 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
 
 
 def name_rules(programs: object, currencies: Iterable[Currency]) -> str:
-    """Return a name for the rules by which entries are read. If it changes, entries are reread.
+    """Name the rules by which entries are read. If the name changes, they are reread.
 
     `currencies` are the operator's.
     """
