@@ -49,7 +49,7 @@ def make_recovery_code() -> str:
 
 
 def hash_recovery_code(code: str) -> str:
-    """Hash a code, ignoring spaces, hyphens and case."""
+    """Ignore spaces, hyphens and case."""
     return hash_secret("recovery:" + re.sub(r"[\s-]", "", code).upper())
 
 
@@ -70,7 +70,7 @@ def recover_owner(code: str) -> OwnerWithCode | None:
 
 
 def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
-    """Replace the current recovery code and return the new one, or None if `present_code` is wrong.
+    """Return a new recovery code, or None if `present_code` is wrong.
 
     A session isn't enough, because anyone who stole one could take over the account permanently.
     """
@@ -82,8 +82,9 @@ def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
 
 
 def replace_recovery_code(owner: Owner) -> str:
-    """Replace an owner's lost recovery code, as the operator. Raises Problem `not_found` if the
-    account was deleted.
+    """Replace a lost code, as the operator.
+
+    Raises Problem `not_found` if the account was deleted.
     """
     code = make_recovery_code()
     with writing():
