@@ -66,9 +66,7 @@ class KeptEntry(NamedTuple):
 
 
 class Memory:
-    """An auditor's memory. `path` is the file of transactions. If it is None, they are kept for
-    this run only.
-    """
+    """`path` is the file of transactions. If it is None, they are kept for this run only."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -77,14 +75,13 @@ class Memory:
         self._kept.execute("PRAGMA synchronous = OFF")
         self._kept.execute(RECEIPTS)
         self.log = LogMemory(self._kept)
-        # With an empty name, this is a temporary file.
+        # An empty name makes a temporary file.
         self._posts = sqlite3.connect("", isolation_level=None)
         self._posts.executescript(POSTS)
         self.begin()
 
     def begin(self) -> None:
-        """Forget the current wallet."""
-        # Keep the number of listed transactions, because counting the rows would read all of them.
+        # Counting the rows would read all of them.
         self.listed = 0
         self._work = sqlite3.connect("", isolation_level=None)
         self._work.executescript(
@@ -103,7 +100,7 @@ class Memory:
 
     # ---- transactions ----------------------------------------------------------------------------
     def find_receipt(self, signature: str) -> Receipt | None:
-        """Return the stored transaction, or None if it is missing or unreadable."""
+        """Return None if the transaction is missing or unreadable."""
         found = self._kept.execute("SELECT body FROM receipt WHERE signature = ?", (signature,))
         row = found.fetchone()
         return row and read_stored(row[0], signature)
@@ -118,15 +115,13 @@ class Memory:
         self.listed += self._add(ADD_LISTED, rows)
 
     def _add(self, sql: str, rows: list[Any]) -> int:
-        """Add rows, and return how many of them were new."""
+        """Return how many of the rows were new."""
         before = self._work.total_changes
         self._work.executemany(sql, rows)
         return self._work.total_changes - before
 
     def list_unread(self) -> list[tuple[str, int, int | None]]:
-        """List the signatures, slots and places that are listed or claimed but have no entry
-        yet.
-        """
+        """List (signature, slot, place) of listed or claimed transactions without an entry."""
         return self._work.execute(
             "SELECT signature, slot, tx_index FROM tx WHERE entry IS NULL AND (listed = 1 OR"
             " line IS NOT NULL) ORDER BY slot"
@@ -159,11 +154,7 @@ class Memory:
         return next(self._list("signature = ?", signature), None)
 
     def list_entries(self, taken: bool | None = None) -> Iterator[KeptEntry]:
-        """Yield known transactions by slot.
-
-        If `taken` is True, only those included in the rebuild are returned. If it is False, only
-        the others are.
-        """
+        """Yield transactions by slot: all, or those (not) included in the rebuild."""
         return self._list("TRUE") if taken is None else self._list("taken = ?", taken)
 
     def _list(self, where: str, *values: Any) -> Iterator[KeptEntry]:
@@ -184,7 +175,7 @@ class Memory:
         return [orjson.loads(line) for (line,) in self._work.execute(sql)]
 
     def list_unplaced(self) -> dict[int, list[str]]:
-        """List signatures without a place, by slot, in slots that have several transactions."""
+        """Return {slot: signatures of unknown position}, for slots with several transactions."""
         found: dict[int, list[str]] = {}
         for slot, signature in self._work.execute(UNPLACED):
             found.setdefault(slot, []).append(signature)
@@ -192,11 +183,10 @@ class Memory:
 
     # ---- posts -----------------------------------------------------------------------------------
     def begin_posts(self) -> None:
-        """Forget the current bot's posts."""
         self._posts.execute("DELETE FROM post")
 
     def add_posts(self, posts: list[ClaimedPost]) -> int:
-        """Add posts in order of arrival. Return how many repeat an earlier id."""
+        """Add posts in order of arrival. Return how many repeat an earlier ID."""
         before = self._posts.total_changes
         rows = [
             (one.id, one.wallet, one.signature, one.createdAtMs, one.log, one.model_dump_json())
@@ -212,9 +202,7 @@ class Memory:
         return len(rows) - (self._posts.total_changes - before)
 
     def list_posts(self, wallet: str | None) -> Iterator[ClaimedPost]:
-        """Yield the posts that are judged against a wallet or, if it is None, those without a
-        wallet.
-        """
+        """Yield the posts that are judged against a wallet, or those without one (None)."""
         return self._list_posts("WHERE wallet IS ?", wallet)
 
     def list_all_posts(self) -> Iterator[ClaimedPost]:
@@ -246,7 +234,7 @@ class Memory:
 
 
 def find_path(url: str, node_urls: str) -> Path:
-    """Return the path of the file for this node and instance, in XDG_CACHE_HOME or ~/.cache."""
+    """Return the file for this node and instance, in XDG_CACHE_HOME or ~/.cache."""
     named = os.environ.get("XDG_CACHE_HOME") or ""
     folder = Path(named) if named.startswith("/") else Path.home() / ".cache"
     name = hashlib.sha256(f"{url} {node_urls}".encode()).hexdigest()[:16]
@@ -254,10 +242,9 @@ def find_path(url: str, node_urls: str) -> Path:
 
 
 def open_memory(path: Path) -> Memory:
-    """Open the file, or create it.
+    """Open or create the file, replacing a damaged one.
 
-    A damaged file is replaced. If the file can't be opened or created, the memory is lost after
-    this run.
+    If that fails, the memory is lost after this run.
     """
     for _ in range(2):
         try:
