@@ -1,5 +1,4 @@
-"""Back up and restore an instance, copy its database before the schema changes, and move it to
-PostgreSQL.
+"""Back up and restore an instance, copy it before migrations, and move it to PostgreSQL.
 
 SQLite's online backup copies everything in one read transaction, so the copy is a snapshot, and
 writers don't wait for it. The copy gets its name only after a complete check.
@@ -60,9 +59,7 @@ class Restored(NamedTuple):
 
 
 class Migrated(NamedTuple):
-    """The names of the applied migrations, and the path of the copy made before them (None if it
-    wasn't needed).
-    """
+    """The applied migrations, and the copy made before them (None if it wasn't needed)."""
 
     names: list[str]
     copy: Path | None
@@ -89,10 +86,7 @@ def need_file(config: Config, instead: str) -> None:
 # ---- backing up ----------------------------------------------------------------------------------
 @_refusing()
 def store_backup(config: Config, target: Path) -> Holding:
-    """Write a checked copy of the instance's database to the file `target` (mode 0600).
-
-    An existing file is replaced.
-    """
+    """Write a checked copy (mode 0600) of the database to `target`, replacing an existing file."""
     need_file(config, PG_DUMP)
     if not config.database_path.exists():
         raise Refused(f"there is no database in {config.data_dir}, so there is nothing to back up")
@@ -189,8 +183,8 @@ def _open_file(path: Path, flags: int) -> apsw.Connection:
 def check_database(path: Path, foreign_ok: bool = True) -> Holding:
     """Read a whole database. Raises Refused if it is damaged, not Candor's, or newer.
 
-    Without `foreign_ok`, a database of this version with a different schema is refused, too, before
-    any of its triggers or checks is evaluated.
+    Without `foreign_ok`, also raises Refused for a current-version database whose schema differs,
+    before evaluating any of its triggers or checks.
     """
     try:
         with contextlib.closing(open_reading(path)) as db:
@@ -303,7 +297,7 @@ def _check_source(config: Config, source: Path) -> None:
 def _update(restored: Path) -> Holding:
     """Migrate a copy to this version's schema. Raises Refused if the result has a different schema.
 
-    The schema of an older version can't be checked before that.
+    An older version's schema can't be checked before that.
     """
     database = SQLite(restored)
     try:
@@ -332,7 +326,7 @@ def _prepare(path: Path, now: int) -> None:
 def _put_aside(config: Config, now: int) -> Path:
     """Give the current database a second name after writing its WAL into it.
 
-    If it is damaged, its other files are renamed, too, because they would destroy another database.
+    If it is damaged, its other files are also renamed, because they would destroy another database.
     """
     path = config.database_path
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
@@ -384,8 +378,9 @@ def _empty_wal(path: Path) -> None:
 # ---- migrating -----------------------------------------------------------------------------------
 @_refusing()
 def migrate(config: Config) -> Migrated:
-    """Bring the schema up to date, and open the log. Raises Refused if the database is damaged or
-    newer.
+    """Bring the schema up to date, and open the log.
+
+    Raises Refused if the database is damaged or newer.
     """
     database = storage.connect(config)
     remove_partials(config.data_dir)
@@ -441,7 +436,7 @@ def _list_pending(path: Path) -> list[str]:
     with contextlib.closing(open_reading(path)) as db:
         applied, known = schema.list_applied(db), storage.list_migrations()
         if set(applied) - set(known):
-            # This refuses a newer version.
+            # Refuses a newer version.
             _hold(db, path)
         return [name for name in known if name not in applied]
 
@@ -458,9 +453,7 @@ def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
 
 
 def _read_last(replaced: Path) -> dict[str, Any] | None:
-    """Return the last checkpoint of a database. The database may be damaged, which is a reason for
-    restoring.
-    """
+    """Return a database's last checkpoint, or None if it is damaged."""
     try:
         with _open_database(replaced) as database:
             return log.describe_last(database)
@@ -623,9 +616,7 @@ def _select(table: Any) -> str:
 
 
 def _list_rows(source: apsw.Connection, table: Any) -> Iterator[tuple[Any, ...]]:
-    """Return the rows of a SQLite table in key order. Booleans are converted, because SQLite has
-    integers.
-    """
+    """Yield rows in key order. Booleans are converted, because SQLite has integers."""
     kinds = [isinstance(field, BooleanField) for field in table._meta.sorted_fields]
     for row in source.execute(_select(table)):
         yield tuple(

@@ -1,5 +1,4 @@
-"""Check that stored data is consistent: rebuild all derived data from the stored transactions, and
-compare.
+"""Check stored data: rebuild all derived data from the stored transactions, and compare.
 
 This only reads, one wallet at a time, each in one snapshot. It works while a server is running.
 Posts are compared with the log. Names and profiles have no second source.
@@ -56,9 +55,9 @@ from storage import Rows, trouble
 from storage.rows import make_shape, read_stored
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
-# Reading damaged rows raises these.
+# Raised when reading damaged rows.
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
-# The number of characters shown of a value, and of differences kept for a table.
+# Maximum number of characters shown of a value, and of differences kept for a table.
 MAX_SHOWN, MAX_FOUND = 80, 1_000
 Key = tuple[Any, ...]
 Keyed = tuple[Key, Sequence[Any]]
@@ -66,7 +65,7 @@ Keyed = tuple[Key, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference in stored data: where it is (as far as each field applies), and `what` it is."""
+    """Where stored data differs (as far as each field applies), and `what` the difference is."""
 
     table: str
     what: str
@@ -85,7 +84,7 @@ class Difference:
 class Checked(NamedTuple):
     """The rows to compare.
 
-    `source` is the SQL from FROM on. `key` and `columns` are SQL, too. Keys aren't null.
+    `source` is the SQL from FROM on. `key` and `columns` are also SQL. Keys aren't null.
     """
 
     table: str
@@ -104,7 +103,7 @@ class Checked(NamedTuple):
 def compare_rows(
     checked: Checked, stored: Iterable[Keyed], right: Iterable[Keyed], wallet: str | None = None
 ) -> Iterator[Difference]:
-    """Compare a table's rows with rebuilt ones. Both must be in key order."""
+    """Both must be in key order."""
     return islice(_compare(checked, stored, right, wallet), MAX_FOUND)
 
 
@@ -180,7 +179,7 @@ class Reader:
 
 
 # ---- text ----------------------------------------------------------------------------------------
-# Columns of JSON, by name, in every table.
+# JSON columns, by name, in every table.
 JSON = {
     **{name: part.shape for name, part in WALLET_PARTS.items()},
     **{"token_changes": CHANGES.shape, "beside_tokens": CHANGES.shape, "lots": LOTS.shape},
@@ -238,11 +237,7 @@ WHERE s.wallet_id = {wallet} AND s.state = 'stored'"""
 def inspect(
     config: Config, now: int, running: bool, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Difference]:
-    """Yield all differences.
-
-    With `running`, an observer may be active, so rows are compared again before a difference is
-    reported.
-    """
+    """With `running`, an observer may be active, so compare again before reporting a difference."""
     programs = table(config.extra_swap_programs, config.added_programs)
     reader = Reader(config)
     try:
@@ -369,7 +364,7 @@ SELECT signature, slot, tx_index, entry, seen_at FROM sighting
 WHERE wallet_id = {wallet} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"""
 PLACED = ("t.slot", "t.place", "t.signature")
 OF_WALLET = "WHERE wallet_id = {wallet}"
-# Everything that is derived from a wallet's ledger.
+# Derived from a wallet's ledger.
 LEDGER = (
     Checked(
         "trade",
@@ -386,7 +381,7 @@ LEDGER = (
     ),
     *(Checked(one.name, one.key, one.columns, f"FROM {one.name} {OF_WALLET}") for one in DERIVED),
 )
-# These are empty before the first publication.
+# Empty before the first publication.
 PUBLISHED = (
     Checked("attachment", ("id",), Holdings._fields, f"FROM attachment {OF_WALLET}"),
     Checked("wallet", (), SUMS, "FROM wallet WHERE id = {wallet}"),
@@ -437,7 +432,7 @@ def _rebuild(
 
 
 def _was_backfilled(wallet: Any) -> bool:
-    """Return whether the history was completely listed at the wallet's last publication.
+    """Whether the history was completely listed at the wallet's last publication.
 
     The publication is a later transaction.
     """
@@ -580,9 +575,7 @@ STANDINGS = Checked(
 
 
 def check_standings(reader: Reader, now: int) -> Iterator[Difference]:
-    """Compare standings with the wallets' activity, except those waiting to be recomputed. `now`:
-    ms.
-    """
+    """Compare standings with activity, except those waiting to be recomputed. `now`: ms."""
     for board in list_boards():
         try:
             yield from _check_board(reader, board, now // 1000)
@@ -617,7 +610,7 @@ SEASONS = f"""
 SELECT uid, CASE WHEN cancelled_at IS NULL THEN 0 ELSE 1 END,
        CASE WHEN frozen_at IS NULL THEN 0 ELSE 1 END, {", ".join(Terms._fields)}
 FROM season ORDER BY id"""
-# All logs are read as one. A leaf's place is its id, and no leaf is too new.
+# All logs are read as one. A leaf's place is its ID. MANY exceeds every ID, so no leaf is left out.
 ALL, MANY = "all", 2**62
 
 

@@ -12,7 +12,7 @@ import storage
 from storage import files, trouble
 from storage.files import make_folder
 
-# The suffixes of a SQLite database's files.
+# The files of a SQLite database.
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
