@@ -337,7 +337,7 @@ class Config(BaseSettings):
 
     @property
     def base_path(self) -> str:
-        """ "" or for example "/candor". All URLs of this instance begin with it."""
+        """Empty, or for example "/candor". All URLs of this instance begin with it."""
         return urlsplit(self.base_url).path
 
     @property

@@ -126,7 +126,6 @@ class Every(BaseTrigger):
     def get_next_fire_time(
         self, previous_fire_time: datetime | None, now: datetime
     ) -> datetime | None:
-        """APScheduler calls this."""
         return now + self._interval - (now - self._first) % self._interval
 
 
@@ -162,7 +161,6 @@ class Leadership:
                 )
 
     def start(self) -> None:
-        """Run every job now, and then at its interval."""
         self._scheduler.start()
         self.keep_up()
 
@@ -213,21 +211,17 @@ class Leadership:
         return "failing" if overdue >= SILENT_SECONDS else "ok"
 
     def _run_late(self, name: str) -> None:
-        """Run a job that became due while its last pass was still running."""
         if name in self._late:
             self._late.discard(name)
             self.run_now(name)
 
     def run_now(self, name: str) -> None:
-        """Run a job now, or as soon as its running pass ends."""
         job = self._scheduler.get_job(name) if self._scheduler.running else None
         if job is not None:
             job.modify(next_run_time=datetime.now(UTC))
 
 
 class Jobs:
-    """The jobs of one process, which either has the lock or waits for it."""
-
     def __init__(self, config: Config, read_events: Reader | None = None) -> None:
         self.config, self._read_events = config, read_events
         self._outbox: Outbox | None = None
@@ -249,7 +243,6 @@ class Jobs:
 
     # ---- one of all processes --------------------------------------------------------------------
     def _take_turns(self) -> None:
-        """Wait for the lock, run the jobs while holding it, and repeat."""
         while not self._ending.is_set():
             try:
                 if self._take_lock():
@@ -328,7 +321,6 @@ class Jobs:
         return [Work("digests", DIGEST_SECONDS, DigestLog().run_tick)]
 
     def _follow(self) -> list[Work]:
-        """Compute what copying each bot would have earned."""
         if not self.config.observer_interval_seconds:
             return []
         return [Work("copying", COPYING_SECONDS, copying.run_tick)]

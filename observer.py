@@ -44,8 +44,6 @@ UPDATE wallet SET coverage = ?, polled_at = ?, observed_to = ?,
 
 
 class Observer:
-    """`run_tick` does one pass over the due wallets. State documents the arguments."""
-
     def __init__(
         self,
         config: Config,
@@ -93,7 +91,6 @@ class Observer:
         return bool(left) or len(wallets) < len(due)
 
     def _begin_polls(self, now: int) -> list[Wallet]:
-        """Most urgent first."""
         storage.database.execute_sql(BEGIN)
         interval = self.state.config.observer_interval_seconds
         # Beyond the longest pause, the time was set when the clock was wrong.
@@ -267,7 +264,6 @@ class Observer:
         return worked
 
     def _show_work(self, wallet: Wallet, now: int) -> None:
-        """Publish intermediate results of a long pass from time to time."""
         self.listing.mark_backfilled(wallet)
         watch, begun_at = self.state.watches[wallet.id], self.state.clock()
         if begun_at >= watch.show_after:
@@ -275,7 +271,6 @@ class Observer:
             watch.rest_from_showing(begun_at, self.state.clock(), self.state.at_work)
 
     def _end_polls(self, wallets: Sequence[Wallet], now: int, left: set[int]) -> None:
-        """Publish the wallets, and schedule their next polls."""
         quiet = [wallet for wallet in wallets if self.state.watches[wallet.id].quiet]
         for wallet in list_awake(self.state, wallets):
             self.attempts.attempt(self._finish, wallet, now, wallet.id in left)
@@ -284,7 +279,6 @@ class Observer:
                 self._tell_quiet(wallet, now)
 
     def _tell_quiet(self, wallet: Wallet, now: int) -> None:
-        """Store when nodes last responded about a wallet that didn't change."""
         self.balances.note_poll(wallet, now)
         last_time = self.state.ledger_store.last_time(wallet.id)
         observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
@@ -297,7 +291,6 @@ class Observer:
         storage.database.execute_sql(TELL, values)
 
     def _finish(self, wallet: Wallet, now: int, is_left: bool) -> None:
-        """Repair problems, publish, and schedule the next poll."""
         progress = read_progress(self.state, wallet)
         self.balances.note_poll(wallet, now)
         if wallet.backfilled and progress.pending == progress.stuck:

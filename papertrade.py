@@ -59,8 +59,6 @@ class Trouble:
 
 @dataclass
 class Pass:
-    """An attempt to process the new snapshots. Nothing is stored yet."""
-
     cursor: int
     newest: int
     now: int
@@ -72,8 +70,6 @@ class Pass:
 
 
 class PaperJob:
-    """`run_tick` processes the snapshots since the last tick."""
-
     def __init__(self, config: Config) -> None:
         self.config = config
         self.interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
@@ -138,7 +134,6 @@ class PaperJob:
         return played.rounds
 
     def _play_pass(self, one: Pass) -> None:
-        """Process the new snapshots for traders that aren't suspended."""
         now, faults = one.now, one.faults
         skipped = {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None}
         one.traders = store.load_traders(now, faults, skipped, self.own.read_strategy)
@@ -208,7 +203,6 @@ class PaperJob:
         return any(key.trader is not None for key in faults.found)
 
     def _widen(self, key: FaultKey, error: Exception, now: int) -> FaultKey:
-        """Return the whole trader's key if many of its tokens or its strategy file fail."""
         if key.trader is None:
             return key
         if isinstance(error, OwnFault):

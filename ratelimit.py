@@ -93,7 +93,6 @@ class Allowance:
             self._ask([limit], amount, now)
 
     def peek(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """Return the state of the limits without counting a request."""
         return self._ask(limits, 0, now)
 
     def _ask(self, limits: Sequence[Limit], amount: int, now: float) -> RateLimitState:
@@ -114,7 +113,6 @@ class Allowance:
 
 
 def _end(seconds: int, now: float) -> int:
-    """Return when the current window ends, in Unix seconds."""
     return (int(now) // seconds + 1) * seconds
 
 
@@ -166,7 +164,6 @@ class Counters(Storage):
         return self.incr(key, MINUTE, 0)
 
     def get_expiry(self, key: str) -> float:
-        """Return when the current minute ends, in Unix seconds."""
         return _end(MINUTE, self.clock())
 
     def clear(self, key: str) -> None:

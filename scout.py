@@ -300,7 +300,6 @@ class Scout:
         }
 
     def _report(self, now_ms: int) -> tuple[str | None, str]:
-        """Return a problem or None, and details for health as JSON."""
         feeds = self._feeds()
         discovery, safety = sum_feeds(feeds.values()), sum_feeds([self.safety])
         errors = [part["lastError"] for part in (discovery, safety) if part["lastError"]]

@@ -68,7 +68,6 @@ _starting = threading.Thread(target=start_jobs, name="start", daemon=True)
 
 
 def post_worker_init(worker: Any) -> None:
-    """Start the jobs while the first responses are sent."""
     _starting.start()
     # Another worker is already serving.
     if worker.age == 1:

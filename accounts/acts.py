@@ -63,7 +63,6 @@ def check_reason(text: str, shortest: int = 0) -> str:
 def _act(
     what: str, who: str, now: int, target: str, reason: str, effect: Callable[[], bool]
 ) -> bool:
-    """Return False if the action had already taken effect."""
     with writing():
         done = effect()
         if done:

@@ -48,8 +48,6 @@ EXAMPLE = "such as 2026-11-01 or 2026-11-01T12:00:00Z"
 
 @dataclass(frozen=True)
 class BacktestRequest:
-    """Replay the recorded period `span` (ms) once for each candidate."""
-
     family: str
     candidates: tuple[Strategy, ...]
     start_mode: str

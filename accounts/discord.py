@@ -150,7 +150,6 @@ def _list_embeds(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _parts(given: Any, most: int) -> list[dict[str, Any]]:
-    """Ignore elements that aren't objects."""
     listed = given[:most] if isinstance(given, list) else []
     return [one for one in listed if isinstance(one, dict)]
 

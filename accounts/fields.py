@@ -213,7 +213,6 @@ def _run_holds_phrase(run: list[int]) -> bool:
 
 
 def _is_checked(bits: int, size: int) -> bool:
-    """BIP39's checksum is 1 of every 33 bits, from the hash of the others."""
     check_bits = size // 3
     entropy = (bits >> check_bits).to_bytes(4 * check_bits, "big")
     first = hashlib.sha256(entropy).digest()[0]

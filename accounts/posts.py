@@ -133,8 +133,6 @@ class Published:
 
 # ---- from JSON to a body -------------------------------------------------------------------------
 class ParsedPost(NamedTuple):
-    """`sanitized`: invisible characters were removed from the body."""
-
     body: PostBody
     sanitized: bool
 

@@ -218,7 +218,6 @@ def claim(config: Config, code: str, owner: Owner | None, now: int) -> Claimed |
 
 
 def _move(config: Config, source: Owner, owner: Owner, now: int) -> None:
-    """Give an account's bots and keys to another owner, and close the account."""
     check_present(owner.id)
     conduct.refuse_banned(owner)
     held = quotas.find_use(config, "wallets", source.id).used

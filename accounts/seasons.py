@@ -317,7 +317,6 @@ def _are_open() -> tuple[Any, Any]:
 
 
 def list_open() -> list[Season]:
-    """Seasons that are neither frozen nor canceled, in order of their end."""
     return list(Season.select().where(*_are_open()).order_by(Season.ends_at, Season.id))
 
 
@@ -443,7 +442,6 @@ def find_since(terms: Terms, joined_at: int | None) -> int:
 
 
 def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
-    """Return why a wallet's history doesn't prove its results so far."""
     coverage = read_coverage(one.coverage)
     if one.forward_realized is None or coverage["state"] == "none":
         return "not_observed"
@@ -459,7 +457,6 @@ def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
 
 # ---- standings -----------------------------------------------------------------------------------
 def read_sums(rows: Rows, terms: Terms, since: Mapping[int, int]) -> dict[int, Sums]:
-    """Return totals from a bot's `since` to the season's end, while the bot had each wallet."""
     ends, begun = _read(rows, terms, terms.ends_at, since), dict[int, Sums]()
     by_hour: dict[int, list[int]] = defaultdict(list)
     for bot, begins_at in since.items():

@@ -53,8 +53,6 @@ AND attached_at <= ? AND (detached_at IS NULL OR detached_at >= ?)"""
 
 
 class CitedTrade(NamedTuple):
-    """What is needed to verify a post about a trade. `block_time`: Unix seconds."""
-
     id: int
     wallet_id: int
     kind: str

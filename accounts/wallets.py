@@ -29,7 +29,6 @@ from storage.log import append_leaf
 
 # ---- attachments ---------------------------------------------------------------------------------
 def find_attachment(bot: Bot) -> Attachment | None:
-    """Return the bot's primary open attachment, with its wallet."""
     return next(iter(list_holdings(bot)), None)
 
 
@@ -58,14 +57,12 @@ def begin(bot: Bot, address: str, ownership: str, now: int) -> None:
 
 
 def end(held: Attachment, now: int) -> None:
-    """End an attachment, and schedule a last poll of its wallet."""
     Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
     Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()
     append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
 
 
 def _watch(bot: Bot, address: str, now: int) -> Wallet:
-    """Return the wallet's row, assigned to `bot` and due now."""
     wallet: Wallet | None = Wallet.get_or_none(Wallet.address == address)
     if wallet:
         Wallet.update(bot=bot, due_at=0, closing_at=None).where(Wallet.id == wallet.id).execute()

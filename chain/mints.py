@@ -84,7 +84,6 @@ def _parse_bytes(raw: bytes, owner: str) -> Mint:
 
 
 def _option(raw: bytes, at: int) -> str | None:
-    """Read a COption<Pubkey>: a four-byte flag, then the key."""
     return addresses.b58encode(raw[at + 4 : at + 36]) if any(raw[at : at + 4]) else None
 
 

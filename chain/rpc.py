@@ -122,7 +122,6 @@ class Rpc:
         self._lock = threading.Lock()
 
     def is_reachable(self) -> bool:
-        """Return whether any endpoint answers a cheap request."""
         before = self.answers
         with contextlib.suppress(RpcError), self._lock:
             self._call("getSlot", [], lambda result: result, None, len(self.endpoints))
@@ -294,7 +293,6 @@ class Endpoint:
         return max(0.0, self.rests_until - now)
 
     def wait(self, method: str, now: float) -> float:
-        """Return the seconds until the method may be called."""
         return max(self.rest(now), self._free_at.get(method, 0.0) - now)
 
     def may_offer(self, method: str, now: float) -> bool:
@@ -315,7 +313,6 @@ class Endpoint:
         self.rests_until = max(self.rests_until, self._clock() + rest)
 
     def ask(self, method: str, params: list[Any], ident: int) -> Any:
-        """Raises _Failure."""
         status, headers, body = self._post(
             {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         )
@@ -392,8 +389,6 @@ def _retry_after(headers: Any) -> float:
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket for up to DEADLINE_SECONDS."""
-
     def __init__(self, sock: socket.socket) -> None:
         self._socket, self._file = sock, sock.makefile("rb", buffering=0)
         self._ends_at = time.monotonic() + DEADLINE_SECONDS
@@ -414,8 +409,6 @@ class _TimedReader(io.RawIOBase):
 
 
 class _TimedResponse(HTTPResponse):
-    """A response with a deadline for reading."""
-
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         self.fp.close()

@@ -135,7 +135,6 @@ def _is_told_apart(one: str) -> bool:
 
 
 def find_bare(text: str) -> str:
-    """Reduce text to letters, reading digits and symbols as the letters they replace."""
     letters = fold(text).translate(LEET).translate(DIGIT_LIKE)
     return join_pairs("".join(filter(str.isalnum, letters)))
 
@@ -161,7 +160,6 @@ def show_symbol(mint: str | None, told: str | None) -> str | None:
 
 
 def find_own(mint: str | None) -> str | None:
-    """Return the symbol that a well-known token or an instance's currency owns, or None."""
     known = SYMBOLS.get(mint or "")
     return known or (CURRENCIES[mint].symbol if mint and mint in CURRENCIES else None)
 

@@ -489,7 +489,6 @@ class WalletAudit:
                     self.findings.add(found)
 
     def _is_doubtful(self, kept: KeptEntry, found: Findings) -> bool:
-        """Whether the node may be wrong: it lacks inner calls, or the receipts differ."""
         names = {one.field for one in found.differences}
         if not names:
             return False
@@ -524,7 +523,6 @@ class WalletAudit:
         self._weigh_order()
 
     def _open_books(self) -> tuple[int, tuple[Span, ...]]:
-        """Insert the wallet and its attachments. Return its ID and the numbered spans."""
         spans, find_bot = self.wallet.spans, self.books.find_bot
         values: dict[str, Any] = {"coverage": orjson.dumps(self.wallet.coverage).decode()}
         if spans:
@@ -586,7 +584,6 @@ class WalletAudit:
             yield self._mark(kept)
 
     def _mark(self, kept: KeptEntry) -> Entry:
-        """Flag an entry that exchanged something with another of the bot's wallets."""
         entry = kept.entry
         held = {id(one): one for one, span in self._siblings if span.is_held_at(entry.block_time)}
         found = [one.memory.find_entry(entry.signature) for one in held.values()]
@@ -600,7 +597,6 @@ class WalletAudit:
         return marked
 
     def _mark_booked(self, kept: KeptEntry) -> Entry:
-        """Flag an entry that is unexplained because of earlier ones."""
         entry = self._mark(kept)
         if entry.signature not in self._unexplained:
             return entry
@@ -614,7 +610,6 @@ class WalletAudit:
         )
 
     def _is_disjoint(self, ledger: Ledger, compared: Findings) -> bool:
-        """Return whether the node is wrong: receipts differ, and their balances don't join."""
         others = [one for one in compared.differences if one.field == "receipt"]
         said = list_gaps(self._coverage)
         broken = [g for g in ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
@@ -675,7 +670,6 @@ class WalletAudit:
         return judge_unseen(post, False if is_known else self._is_foreign(post, views))
 
     def _is_foreign(self, post: ClaimedPost, views: Iterable[View]) -> bool | None:
-        """Whether the transaction exists without these wallets' accounts, or None if unknown."""
         if post.status in ("pending", "not_found") or post.signature is None:
             return None
         receipt = self.memory.find_receipt(post.signature) or self.view.fetch(post.signature)
@@ -728,7 +722,6 @@ def _is_early(line: Mapping[str, Any]) -> bool:
 
 
 def _moves(lines: list[dict[str, Any]]) -> bool:
-    """Whether these claimed transactions together would have moved SOL or a token."""
     total: dict[str, int] = {}
     try:
         for line in lines:
@@ -966,7 +959,6 @@ class Auditor:
             yield Difference(None, f"posts.{uid}", None, "it is logged")
 
     def _check_other_posts(self, report: Report, wallets: set[str]) -> None:
-        """Check posts without a wallet, or with a wallet that the bot never had."""
         for post in self.memory.list_posts(None):
             report.add(judge_unsigned(post))
         for address in sorted(self.memory.list_post_wallets() - wallets):

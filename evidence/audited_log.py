@@ -45,8 +45,6 @@ ABOUT = {
 
 
 class Said(NamedTuple):
-    """A leaf's members, and its place counted across all logs."""
-
     place: int
     leaf: dict[str, Any]
 
@@ -271,7 +269,6 @@ class LogAudit:
 
     # ---- which logs ------------------------------------------------------------------------------
     def _read_chain(self) -> list[Checkpoint]:
-        """Read the current log and the logs that it continues. Return them, oldest first."""
         chain = [self._read_present()]
         while previous := self._find_previous(chain[0]):
             if len(chain) > MAX_LOGS:
@@ -311,7 +308,6 @@ class LogAudit:
         return one
 
     def _read_strange(self, origins: Iterable[str]) -> list[Checkpoint]:
-        """Read the logs that claims reference but that the current log doesn't continue."""
         found = []
         for origin in list(origins)[:MAX_LOGS]:
             _, _, uid = origin.partition("/")
@@ -335,7 +331,6 @@ class LogAudit:
         return self._get(f"{uid}/{path}")
 
     def _read_all(self, one: Checkpoint, prefix: str) -> None:
-        """Raises BadProof."""
         if one.size > MAX_LEAVES:
             raise witness.CannotTell(f"it has {one.size} leaves, too many to read")
         for _ in range(2):
@@ -346,7 +341,6 @@ class LogAudit:
         raise tree.BadProof("its leaves don't match the root it signed")
 
     def _read_leaves(self, one: Checkpoint, prefix: str) -> bytes:
-        """Fetch missing leaves, and return the root of all leaves."""
         full, rest = divmod(one.size, TILE_WIDTH)
         hashes, end = self.memory.list_bundles(one.origin, full), time.monotonic() + MAX_SECONDS
         for number in range(len(hashes), full):
@@ -373,8 +367,6 @@ class LogAudit:
 
 
 def _make_reader(bundles: list[bytes], last: list[bytes]) -> tree.ReadHash:
-    """Return a reader of the tree over these full bundles and the leaves after them."""
-
     def read(level: int, index: int) -> bytes:
         if level == 0:
             return last[index - len(bundles) * TILE_WIDTH]

@@ -210,8 +210,6 @@ VALUES (?, ?, (SELECT id FROM mint WHERE address = ?), ?, ?, ?)"""
 
 
 class Books:
-    """The tables from which claims are read. At first they are empty."""
-
     def __init__(self) -> None:
         # An empty name makes a temporary file.
         self._db = sqlite3.connect("", isolation_level=None)
@@ -239,7 +237,6 @@ class Books:
         self._db.execute(sql, (*values.values(), number))
 
     def find_bot(self, uid: str) -> int:
-        """Return a bot's number. If the bot is new, insert it."""
         found = self._db.execute("SELECT id FROM bot WHERE uid = ?", (uid,)).fetchone()
         return int(found[0]) if found else self.add(Bot, uid=uid)
 

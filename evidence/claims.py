@@ -147,8 +147,6 @@ class Pending(BaseModel):
 
 
 class ClaimedLeaf(BaseModel):
-    """The latest leaf with a digest of the wallet's evidence."""
-
     log: ID
     leaf: SLOT
     digest: DIGEST

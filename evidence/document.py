@@ -222,8 +222,6 @@ JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)"""
 
 
 class DigestLog:
-    """Remembers each wallet's last logged digest, and the state of its row at that time."""
-
     def __init__(self) -> None:
         self._logged: dict[int, str] | None = None
         self._states: dict[int, bytes] = {}

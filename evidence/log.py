@@ -124,8 +124,6 @@ def make_checkpoint(log: LogRow, db: Any = database) -> Checkpoint:
 
 
 class Proof(NamedTuple):
-    """A leaf's inclusion proof: a signed checkpoint, and the hashes to its root in base64."""
-
     place: int
     size: int
     note: str

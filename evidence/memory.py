@@ -57,8 +57,6 @@ SELECT slot, signature FROM tx WHERE entry IS NOT NULL AND slot IN (
 
 
 class KeptEntry(NamedTuple):
-    """A transaction as the auditor's node reported it, and the claim about it, if there is one."""
-
     entry: Entry
     digest: str
     inner_told: bool
@@ -141,7 +139,6 @@ class Memory:
         return len(lines) - self._add(ADD_CLAIM, rows)
 
     def add_left_out(self, signatures: list[str]) -> None:
-        """Include unclaimed transactions in the rebuild."""
         rows = [(signature,) for signature in signatures]
         self._work.executemany("UPDATE tx SET taken = 1 WHERE signature = ?", rows)
 

@@ -127,8 +127,6 @@ class Signer:
 
 # ---- notes ---------------------------------------------------------------------------------------
 class Line(NamedTuple):
-    """`signature` is the part after the key's ID."""
-
     name: str
     id: bytes
     signature: bytes
@@ -146,7 +144,6 @@ class Note(NamedTuple):
 
 
 def parse_note(raw: bytes) -> Note:
-    """Raises BadNote."""
     if len(raw) > MAX_NOTE_BYTES:
         raise BadNote("the note is too long")
     try:

@@ -61,7 +61,6 @@ def run_tick(config: Config, now: int) -> tuple[None, None]:
 
 
 def name_reading(rules: str, reading: int = READING) -> str:
-    """Identify the rules for reading transactions."""
     return f"{reading}/{rules}"
 
 
@@ -169,7 +168,6 @@ def _find_since_logged(
 
 
 def _rank_logged(rule: str, rows: Mapping[str, Json]) -> dict[str, str | None]:
-    """Return the ranks that follow from the numbers in a season's leaves, by bot."""
     uids = list(rows)
     try:
         made = [_read_logged(number, rows[uid]) for number, uid in enumerate(uids)]
@@ -197,7 +195,6 @@ def _covers(span: Held, at: int) -> bool:
 
 # ---- against an auditor's books ------------------------------------------------------------------
 def recompute_season(rows: Rows, bot: int, uid: str, claim: ClaimedSeason) -> Iterator[Difference]:
-    """Compare a frozen row's numbers with the auditor's running totals."""
     terms, told = find_claimed(claim.terms), claim.standing
     reason, since = told.get("reason"), told.get("since") or ""
     if reason in UNPROVEN or not since.isdecimal():

@@ -66,8 +66,6 @@ class Witnessed(Base):
 
 
 class LoggedWallet(Base):
-    """The last leaf with a digest of a wallet's evidence."""
-
     wallet = ForeignKeyField(Wallet, primary_key=True)
     leaf_id = BigIntegerField()
 

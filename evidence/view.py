@@ -131,7 +131,6 @@ class View:
 
     # ---- lists -----------------------------------------------------------------------------------
     def _list(self, address: str, limit: int) -> None:
-        """List until a page contains only signatures that were already seen in this scan."""
         before: str | None = None
         seen: set[str] = set()
         while self.memory.listed <= limit:
@@ -190,7 +189,6 @@ class View:
         return None
 
     def fetch_again(self, signature: str) -> None:
-        """Request a transaction that differs from its claim again, and read the response."""
         self._asked.pop(signature, None)
         receipt = self.fetch(signature)
         if receipt is not None:
@@ -198,7 +196,6 @@ class View:
             self.take(receipt, kept.entry.tx_index if kept else None)
 
     def take(self, receipt: Receipt, place: int | None) -> None:
-        """Store a transaction's meaning for the wallet, and the wallet's accounts in it."""
         self.missing.pop(receipt.signature, None)
         if not touches(receipt, self.wallet, self.addresses):
             self.foreign.add(receipt.signature)
@@ -235,7 +232,6 @@ class View:
 
     # ---- balances --------------------------------------------------------------------------------
     def ask_holdings(self) -> dict[str, Holding] | None:
-        """Return the wallet's balances, or None if the node doesn't report them."""
         options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}
         addresses, found = sorted(self.addresses), dict[str, Holding]()
         for start in range(0, len(addresses), ACCOUNTS_A_CALL):

@@ -59,8 +59,6 @@ class NewLog(Alarm):
 
 
 class Seen(NamedTuple):
-    """The last consistent checkpoint as it is stored: its note, and the log's key."""
-
     key: str
     note: str
 

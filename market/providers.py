@@ -189,7 +189,6 @@ def _parse_pair(row: Unread) -> Quote | None:
 
 
 def _windows(value: Unread) -> tuple[str | None, str | None]:
-    """Return the values for the last five minutes and for the last hour."""
     windows = value if isinstance(value, dict) else {}
     return _lenient(windows.get("m5")), _lenient(windows.get("h1"))
 
@@ -263,7 +262,6 @@ def _parse_pool(row: Unread, names: dict[str, Unread]) -> Quote | None:
 
 
 def _dex(sides: Unread) -> Unread:
-    """Return a pool's exchange ID in DexScreener's spelling, if the response has it."""
     dex = ((sides.get("dex") or {}).get("data") or {}).get("id")
     return GECKO_NAMES.get(dex, dex) if isinstance(dex, str) else None
 
@@ -321,7 +319,6 @@ class Budget:
         self.held_back, self.held_back_at = self.held_back + 1, now_ms
 
     def is_used_up(self, now_ms: int) -> bool:
-        """Return whether the day's budget is used up."""
         self._turn(now_ms)
         return self.requests >= self.allowed
 

@@ -100,7 +100,6 @@ def list_unchecked(now_ms: int) -> list[Token]:
 
 
 def list_moved(after: int) -> list[MovedRow]:
-    """Return up to MAX_MOVED_ROWS tokens that wallets moved, with IDs above `after`, in order."""
     rows: Any = (
         TradeMint.select(TradeMint.id, Mint.address, TradeMint.side, Trade.block_time)
         .join(Trade)
@@ -145,8 +144,6 @@ def list_forgettable() -> list[int]:
 
 
 class Statement(NamedTuple):
-    """SQL and its bound values."""
-
     sql: str
     values: Sequence[Any]
 
@@ -175,7 +172,6 @@ def _change(token: Token, columns: Mapping[str, Any]) -> Statement:
 
 
 def find_tokens(addresses: Iterable[str]) -> dict[str, Token]:
-    """Return the known mints."""
     return {
         token.mint: token
         for part in storage.in_parts(addresses)

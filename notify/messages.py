@@ -44,8 +44,6 @@ class Event(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """The destination and format of a message."""
-
     uid: str
     kind: str
     url: str
@@ -119,7 +117,6 @@ def _write_post(
 
 
 def _cut(words: str, rest: str) -> str:
-    """Cut a post's text to fit into a message together with `rest` and a line break."""
     room, room_bytes = MAX_TEXT - len(rest) - 1, MAX_BYTES - len(rest.encode()) - 1
     if len(words) <= room and len(words.encode()) <= room_bytes:
         return words
@@ -164,7 +161,6 @@ def _for_apprise(url: str, text: str) -> Message:
 
 
 def _mute(text: str) -> str:
-    """Add a separator after each mention sign."""
     return text.replace("@", "@\u200b")
 
 

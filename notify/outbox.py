@@ -70,7 +70,6 @@ class Target(NamedTuple):
 
     @property
     def is_operators(self) -> bool:
-        """Whether the hook comes from the operator's settings."""
         return self.bots is None
 
 
@@ -121,7 +120,6 @@ class Outbox:
         self._looked: dict[int, object] = {}
 
     def stop(self) -> None:
-        """End the current pass soon."""
         self._stopping.set()
 
     def run_tick(self, now: int) -> tuple[str | None, str | None]:
@@ -139,18 +137,15 @@ class Outbox:
         return None, orjson.dumps(self._count()).decode()
 
     def synchronize(self) -> None:
-        """Store the hooks' progress, and read the hooks again."""
         self._store()
         self._load()
 
     def deliver(self) -> None:
-        """Record responses, and send the next message of each hook that is due."""
         self._take_answers()
         self._seen = database.data_version() if self._targets else None
         self._dispatch(time.time_ns() // 1_000_000)
 
     def _wait(self) -> None:
-        """Wait briefly for a response or a commit, because a hook's pause may end."""
         end = time.monotonic() + POLL_SECONDS
         while time.monotonic() < end and not self._stopping.is_set():
             with contextlib.suppress(queue.Empty):
@@ -404,7 +399,6 @@ def choose(target: Target, event: Event) -> Event | None:
 
 
 def host_of(target: Target) -> str:
-    """Return a hook's host and port, normalized."""
     parts = urlsplit(target.receiver.url)
     if parts.scheme not in DEFAULT_PORTS:
         # An Apprise URL may contain anything in place of a port.

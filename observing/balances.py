@@ -55,7 +55,6 @@ class Balances:
 
     # ---- how often -------------------------------------------------------------------------------
     def is_head_due(self, wallet: Wallet) -> bool:
-        """Return whether to list the wallet's own signatures now."""
         state = self._state
         listed_at = state.watches[wallet.id].listed_at.get(wallet.address, -math.inf)
         return state.begun_at - listed_at >= self._find_rest(wallet, state.now)
@@ -123,7 +122,6 @@ class Balances:
         return self._state.watches[asked.wallet.id].asked_at.get(asked.address, -math.inf)
 
     def _compare_part(self, part: Sequence[Asked]) -> None:
-        """Request several wallets in one call. If it fails, retry with one call per wallet."""
         wallets = {asked.wallet.id: asked.wallet for asked in part}
         try:
             if len(wallets) > 1:
@@ -159,7 +157,6 @@ class Balances:
 
     # ---- what was observed when ------------------------------------------------------------------
     def store_polls(self, wallets: Sequence[Wallet], now: int) -> None:
-        """Store when a node last responded, before work that may take long."""
         polled = {wallet.id: wallet.polled_at for wallet in wallets if self.note_poll(wallet, now)}
         for part in in_parts(polled):
             polled_at = max(at or 0 for at in polled.values())
@@ -212,7 +209,6 @@ class Balances:
 
     # ---- what no transaction explains ------------------------------------------------------------
     def count_unexplained(self, wallet: Wallet) -> None:
-        """Count how often in a row the balance of each address in this poll was unexplained."""
         watch = self._state.watches[wallet.id]
         polls = watch.unexplained_polls
         for address, explained in self._state.check_balances(wallet).items():
@@ -307,8 +303,6 @@ def is_closing(now: int) -> Any:
 
 
 class Closing:
-    """Stops polling a disconnected wallet once its activity up to that time was observed."""
-
     def __init__(self, state: State, balances: Balances) -> None:
         self._state, self._balances = state, balances
 

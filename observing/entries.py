@@ -22,8 +22,6 @@ DONE_UP_TO = "@"
 
 
 class Reread(NamedTuple):
-    """How many entries changed, and how many transactions must be fetched again."""
-
     changed: int
     lost: int
 
@@ -103,7 +101,6 @@ def _list_batches(
 
 
 def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | None]) -> Reread:
-    """Store reread entries. If one is None, fetch its transaction again."""
     changed = [
         (row.id, entry)
         for row, entry in zip(rows, again, strict=True)

@@ -88,8 +88,6 @@ class Answer(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A wallet's transaction whose entry will be stored."""
-
     row: Pending
     receipt: ParsedReceipt
     entry: Entry
@@ -191,7 +189,6 @@ class Fetching:
         return {one: Answer(raw, receipt, label) for one, (raw, receipt) in found.items()}
 
     def _fetch_rows(self, part: Slice, rows: Sequence[Pending], now: int) -> int:
-        """Fetch and store these transactions while time allows. Return the number requested."""
         count = 0
         try:
             for row in rows:
@@ -214,7 +211,6 @@ class Fetching:
             _retry_later(row, now, f"internal error: {type(error).__name__}")
 
     def _fetch(self, part: Slice, row: Pending, now: int) -> None:
-        """Fetch a transaction, or schedule a retry if it is missing or isn't accepted."""
         body = part.bodies.get(row.signature)
         receipt = None if body is None else _read_or_drop(body, row.signature)
         try:
@@ -276,7 +272,6 @@ class Fetching:
                 watch.ambiguous_slots.add(slot)
 
     def _read_unindexed(self, wallet: Wallet) -> dict[int, set[str]]:
-        """Return the stored signatures with an unknown position, by slot. They are read once."""
         watch = self._state.watches[wallet.id]
         if watch.unindexed is None:
             watch.unindexed = defaultdict(set)
@@ -290,7 +285,6 @@ class Fetching:
         return watch.unindexed
 
     def index_slots(self, wallet: Wallet) -> None:
-        """Fetch a slot's block if the positions of several of its transactions are unknown."""
         unindexed, watch = self._read_unindexed(wallet), self._state.watches[wallet.id]
         for slot in sorted(watch.ambiguous_slots):
             # If no node has the block, the chain of balances must show the order. If no endpoint is
@@ -387,8 +381,6 @@ def _retry_later(row: Pending, now: int, problem: str | None) -> None:
 
 # ---- repair of gaps ------------------------------------------------------------------------------
 class Repair:
-    """Searches around a gap for missing or forged transactions, less often while it finds none."""
-
     def __init__(self, state: State, fetching: Fetching) -> None:
         self._state, self._fetching = state, fetching
 

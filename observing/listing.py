@@ -121,8 +121,6 @@ SCAN_CURSOR = make_shape(STORED_CURSOR)
 
 
 class Listing:
-    """Lists new signatures, scans whole histories and adds addresses to watch."""
-
     def __init__(self, state: State) -> None:
         self._state = state
 
@@ -263,7 +261,6 @@ class Listing:
         return next(iter(Address.raw(DUE_SCAN, *values)), None)
 
     def mark_backfilled(self, wallet: Wallet) -> None:
-        """Mark the history as listed once all signatures of every address were listed."""
         if wallet.backfilled or storage.database.execute_sql(UNSCANNED, (wallet.id,)).fetchone():
             return
         wallet.backfilled = True
@@ -351,7 +348,6 @@ class Listing:
             self._state.forget_wallet(wallet.id)
 
     def note_ownerless(self, wallet: Wallet, entry: Entry) -> None:
-        """Remember the accounts in an entry whose owner isn't known."""
         ownerless = self._state.watches[wallet.id].ownerless
         if ownerless is not None:
             for address in entry.unowned:
@@ -385,8 +381,6 @@ STUCK_AFTER_TRIES = 5
 
 
 class Scanned(NamedTuple):
-    """The scan progress of an address. See models.Address."""
-
     address: str
     full_scans: int
     scan_cursor: str | None
@@ -415,7 +409,6 @@ GROUP BY wallet_id"""
 
 
 def wake(state: State, wallets: Sequence[Wallet], now: int) -> None:
-    """Wake quiet wallets that became due or have pending work."""
     quiet = [wallet for wallet in wallets if state.watches[wallet.id].quiet]
     times = now - FULL_SCAN_INTERVAL_MS, now
     waiting = {number for sql in WAITING for (number,) in _ask(sql, quiet)}
@@ -465,7 +458,6 @@ def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
 
 
 def read_progress(state: State, wallet: Wallet) -> Progress:
-    """Return what determines a wallet's coverage."""
     addresses = [Scanned(*row) for row in _read(SCANNED, wallet)]
     ledger, checked = state.apply_entries(wallet), state.check_balances(wallet)
     pending = _count(COUNT_PENDING, wallet)

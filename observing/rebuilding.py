@@ -18,8 +18,6 @@ SUMS = (Wallet.results, Wallet.positions, Wallet.last_trade_at, Wallet.coverage)
 
 
 class RebuiltWallet(NamedTuple):
-    """How many rows changed in a rebuild, and whether sums changed."""
-
     address: str
     entries_changed: int
     receipts_lost: int
@@ -32,8 +30,6 @@ class RebuiltWallet(NamedTuple):
 
 
 class _Derived(NamedTuple):
-    """The digests of a wallet's trades by signature, and its sums."""
-
     digests: dict[str, str]
     sums: Any
 

@@ -53,8 +53,6 @@ class Subscription(NamedTuple):
 
 @dataclass
 class Call:
-    """Notices about a wallet that haven't led to a poll yet."""
-
     begun_at: float
     endpoints: set[str] = field(default_factory=set)
     tries: int = 0
@@ -105,7 +103,6 @@ class Notices:
             return True
 
     def cover(self, endpoint: str, wallet_ids: set[int]) -> None:
-        """Record the wallets for which an endpoint confirmed all subscriptions."""
         with self._news:
             self._covered[endpoint] = wallet_ids
 
@@ -145,7 +142,6 @@ class Notices:
         return self._asked_at.get(wallet_id, -math.inf) + MIN_PAUSE_SECONDS
 
     def _drop_answered(self) -> None:
-        """Drop notices that arrived before a pass found something new."""
         for wallet_id, call in list(self._waiting.items()):
             if not call.tries and self._found_at.get(wallet_id, -math.inf) > call.begun_at:
                 self._false |= dict.fromkeys(call.endpoints, 0)
@@ -167,7 +163,6 @@ class Notices:
         return bool(self._taken)
 
     def is_noticed(self, wallet_id: int) -> bool:
-        """Whether the running pass polls the wallet because of a notice."""
         return wallet_id in self._polled
 
     def note_found(self, wallet_id: int, now: float) -> None:
@@ -234,8 +229,6 @@ def ignore_progress(text: str) -> None:
 
 @dataclass
 class Postponed:
-    """Consecutive failures of a step, and when to retry it."""
-
     tries: int = 0
     until: float = -math.inf
 
@@ -358,7 +351,6 @@ class State:
         }
 
     def list_unexplained(self, wallet: Wallet) -> list[str]:
-        """Return the addresses whose balance was unexplained in two consecutive polls."""
         polls = self.watches[wallet.id].unexplained_polls
         return sorted(address for address, count in polls.items() if count > 1)
 
@@ -428,7 +420,6 @@ class Attempts:
         return False
 
     def _postpone_wallet(self, wallet: Wallet, error: Exception) -> bool:
-        """Skip this wallet for the rest of the pass, and delay its next polls with backoff."""
         reason = f"internal error: {type(error).__name__}"
         if wallet.trouble != reason:
             log.error("wallet %s failed", wallet.address, exc_info=error)
@@ -451,7 +442,6 @@ class Attempts:
         _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
 
     def refuse_program(self, wallet: Wallet) -> None:
-        """Stop observing this wallet, because its address is a program."""
         self._state.skipped.add(wallet.id)
         self._state.note_trouble(wallet.id)
         wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._state.now, 1
@@ -482,6 +472,5 @@ ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
 
 
 def list_addresses(wallet_id: int) -> set[str]:
-    """Return the wallet's own address and every token account it was ever seen to own."""
     rows = storage.database.execute_sql(ADDRESSES, (wallet_id,))
     return {address for (address,) in rows}

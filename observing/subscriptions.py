@@ -39,8 +39,6 @@ class Reply(NamedTuple):
 
 
 class Notice(NamedTuple):
-    """An event for a subscription. Its content isn't read."""
-
     subscription: int
 
 
@@ -116,8 +114,6 @@ class Line:
 
 
 class Listener:
-    """Listens to one endpoint in its own thread until it is stopped."""
-
     def __init__(
         self,
         url: str,
@@ -371,7 +367,6 @@ class Subscriptions:
                 self._ending.wait(FAULT_SECONDS)
 
     def _keep_up(self) -> None:
-        """Update the wanted subscriptions, and record for health which wallets are covered."""
         now = self._clock()
         if self._listeners and now - self._refreshed_at >= REFRESH_SECONDS:
             self._refresh(database.data_version())

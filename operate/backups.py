@@ -134,7 +134,6 @@ def list_partials(folder: Path, name: str = "*") -> list[Path]:
 
 
 def remove_partials(folder: Path, name: str = "*") -> None:
-    """Remove unfinished copies and the files that SQLite left with them."""
     for path in list_partials(folder, name):
         _remove(path)
 
@@ -221,7 +220,6 @@ def _refuse_foreign(path: Path, foreign: Sequence[str]) -> None:
 
 
 def _hold(db: apsw.Connection, path: Path, foreign: Sequence[str] = ()) -> Holding:
-    """Count a database's rows. Raises Refused if it isn't Candor's or is newer."""
     applied = schema.list_applied(db)
     if not applied:
         raise Refused(f"{path} is not a Candor database")

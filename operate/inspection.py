@@ -145,7 +145,6 @@ def _tell(stored: Any, right: Any) -> str:
 
 
 def _bare(column: str) -> str:
-    """Return a column's name without its table."""
     return column.rsplit(".", 1)[-1]
 
 
@@ -518,7 +517,6 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
 def _judge(
     reader: Reader, post: JudgedPost, named: list[CitedTrade]
 ) -> tuple[str, str | None, int | None, int]:
-    """Return the correct values of JUDGED for a post, according to the trades it cites."""
     judged = judge_trades(named, post.bot_id, post.created_at, post.mint, reader.rows)
     if judged and (trade := judged.trade):
         status, reason, _ = judged
@@ -668,7 +666,6 @@ def _check_bot(
 
 
 def _check_terms(reader: Reader, said: list[Said]) -> Iterator[Difference]:
-    """Compare the state and terms of all seasons with their last leaves."""
     last = {one.leaf["season"]: one.leaf for one in said if one.leaf["kind"] == "season"}
     for uid, is_cancelled, is_frozen, *terms in reader.rows(SEASONS):
         state = "cancelled" if is_cancelled else "final" if is_frozen else "open"

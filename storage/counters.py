@@ -38,8 +38,6 @@ class Counter(NamedTuple):
 
 
 class Count(NamedTuple):
-    """Whether it was counted, and the current value of each counter."""
-
     counted: bool
     used: list[int]
 
@@ -86,7 +84,6 @@ class Rest:
         self.until = 0.0
 
     def check(self) -> None:
-        """Raise the last failure's type if the store is paused."""
         if self._failed is not None and time.monotonic() < self.until:
             raise self._failed(f"failed less than {REST_SECONDS} s ago")
 
@@ -271,8 +268,6 @@ TIMEOUT_SECONDS = 1
 
 
 class Redis:
-    """Counters in Redis, shared by all instances that use the same server."""
-
     name = "redis"
 
     def __init__(self, url: str) -> None:

@@ -44,7 +44,6 @@ class FileLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether any process has an exclusive or shared lock on this file."""
     try:
         with open(path) as file:
             return not lock_descriptor(file.fileno(), blocking=False)

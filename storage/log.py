@@ -71,7 +71,6 @@ def _append(db: Any, kind: str, now: int, fields: dict[str, Any]) -> Appended:
 
 
 def _store_node(db: Any, first: int, place: int) -> None:
-    """Insert the hash of level-0 tile `place`, and of every higher tile that it completes."""
     ((log,),) = db.execute_sql("SELECT MAX(id) FROM log").fetchall()
     begin = first + place * TILE_WIDTH
     leaves = db.execute_sql(TILE_LEAVES, (begin, begin + TILE_WIDTH)).fetchall()

@@ -126,8 +126,6 @@ def read_url(url: str) -> dict[str, Any]:
 
 
 class Driver(Psycopg3Adapter):
-    """Connects for peewee's pool, with the timeouts that transactions need."""
-
     def connect(self, db: Any, **_: Any) -> Any:
         connection = db.open()
         connection.execute(

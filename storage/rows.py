@@ -53,7 +53,6 @@ def make_object(**kinds: Any) -> Any:
 
 
 def make_shape(kind: Any) -> Shape:
-    """Return a validator for stored JSON of this type."""
     if isinstance(kind, type) and issubclass(kind, Stored):
         return TypeAdapter(kind)
     return TypeAdapter(kind, config=ConfigDict(strict=True, defer_build=True))

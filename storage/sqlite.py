@@ -335,7 +335,6 @@ class SQLite(PooledDatabase, APSWDatabase):
         return not is_busy
 
     def _empty_again(self) -> None:
-        """Try again to clear a WAL that was in use, without waiting for it."""
         if self._empty_at is not None and time.monotonic() >= self._empty_at:
             # The previous commit is durable even if this fails.
             with contextlib.suppress(OperationalError), impatient():

@@ -125,7 +125,6 @@ class Unusable(OperationalError):
 
 
 def name_trouble(error: BaseException, folder: Path) -> str:
-    """Return the key of TROUBLES for a read or write error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, Unusable):

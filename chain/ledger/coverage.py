@@ -19,8 +19,6 @@ from chain.reading.flows import Balance, Holding
 # ---- the chain of balances -----------------------------------------------------------------------
 @dataclass(frozen=True)
 class Gap:
-    """A break in the chain of balances, from its first to its last slot."""
-
     from_slot: int
     to_slot: int
     reason: str
@@ -103,7 +101,6 @@ class BalanceChain:
         )
 
     def is_broken(self, mint: str | None, money: str) -> bool:
-        """Return whether the history of a mint, or of its currency, has a gap."""
         broken = self.broken
         return bool(broken) and (None in broken or mint in broken or money in broken)
 

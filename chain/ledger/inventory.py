@@ -224,8 +224,6 @@ class Cut(NamedTuple):
 
 
 class Released(NamedTuple):
-    """Units that left an escrow."""
-
     mint: str
     slices: list[Slice]
     portion: Portion
@@ -273,7 +271,6 @@ class KnownCost:
     touched: set[str] = field(default_factory=set)
 
     def begin(self) -> None:
-        """Clear the data of the latest entry."""
         if self.touched:
             self.arrived, self.touched = {}, set()
 
@@ -332,7 +329,6 @@ class Inventory:
         return other
 
     def lay(self, opening: Opening) -> None:
-        """Insert opening inventory before all booked lots."""
         if opening.mint == self.money:
             return
         lot = Lot(opening.rank, None, opening.amount, None, opening.amount, None)

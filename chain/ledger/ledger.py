@@ -215,7 +215,6 @@ class Ledger:
         return {number: Holdings(n, self._find_realized(number)) for number, n in held.items()}
 
     def find_forward_realized(self) -> int | None:
-        """Return the lamports realized in all attachments, or None if there weren't any."""
         spans = self.spans.spans
         return sum(self._find_realized(span.number) for span in spans) if spans else None
 
@@ -265,7 +264,6 @@ class Ledger:
         return known.cost + parked
 
     def _turn(self, entry: Entry) -> None:
-        """Close and open attachments up to this entry."""
         before = self.spans.open
         self.spans.turn(entry, self._count_positions)
         span = self.spans.open
@@ -277,7 +275,6 @@ class Ledger:
                 known.begin()
 
     def list_known_costs(self) -> Iterator[tuple[Key, KnownCost]]:
-        """Yield holdings over all history and for the open attachment."""
         span = self.spans.open
         views = (ALL_HISTORY, span.number) if span else (ALL_HISTORY,)
         for money, inventory in self.inventories.items():
@@ -497,7 +494,6 @@ class Ledger:
                     self._drop(inventory, moved[money], {mint: -more})
 
     def _count_money(self, money: str, last: Seen | None, balance: Balance, joins: bool) -> None:
-        """Track the wallet's SOL and stablecoins, and amounts that no transaction explains."""
         totals = self.accounts[money, ALL_HISTORY].totals
         known = count_money(money, last.mint, last.amount, last.lamports) if last else 0
         after = count_money(money, balance.mint, balance.after, balance.lamports_after)
@@ -526,7 +522,6 @@ def _release(entry: Entry, inventory: Inventory) -> list[Released]:
 
 
 def count_money(money: str, mint: str | None, amount: int, lamports: int) -> int:
-    """Return an account's raw units of a currency."""
     if money == SOL:
         return lamports
     return amount if mint == money else 0

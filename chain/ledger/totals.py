@@ -106,7 +106,6 @@ class Totals:
         self.unmatched_proceeds += booked.unmatched_proceeds
 
     def _add_other(self, booked: Booked, money: str) -> None:
-        """Count fees and tips as overhead, and the rest by kind."""
         side = booked.side
         costs = side.fee + side.tip
         self.overhead += costs
@@ -379,7 +378,6 @@ class Positions:
         self._count(position, 1)
 
     def _settle(self, mint: str, known: KnownCost, time: int | None) -> None:
-        """Close the position if almost nothing is left of it."""
         position = self.open.get(mint)
         if position is None:
             return

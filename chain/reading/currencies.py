@@ -88,6 +88,5 @@ def map_currencies() -> dict[str, str]:
 
 
 def find_stablecoin(text: str) -> Currency | None:
-    """Find a stablecoin by symbol or mint."""
     stablecoins = (currency for money, currency in CURRENCIES.items() if money)
     return next((one for one in stablecoins if text in (one.symbol, one.mint)), None)

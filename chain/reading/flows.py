@@ -103,7 +103,6 @@ def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
 
 
 def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
-    """Yield accounts that an instruction ties to the wallet, for receipts without owners."""
     for one in receipt.operations:
         if one.authority != wallet:
             continue
@@ -643,7 +642,6 @@ class Flows:
         return total
 
     def _after_fee(self, mint: str, amount: int) -> int:
-        """Return the amount left after the token's transfer fee."""
         sent = sum(n for (of, _), n in self.came.items() if of == mint)
         sent += sum(call.got[mint] for call in self.calls)
         left = sum(n for (of, _), n in self.went.items() if of == mint)
@@ -727,7 +725,6 @@ class Flows:
         return (move for move in self.moves if move.call in self.trading)
 
     def paid_by_others(self, mint: str) -> int:
-        """Return how much of the mint other signers or approving owners paid into the trade."""
         if self.whole:
             return 0
         signers = self.receipt.signers - {self.effect.wallet}
@@ -1067,7 +1064,6 @@ class Feeding:
         return {o.target: o.authority for o in self.flows.receipt.operations if o.name in names}
 
     def _lost(self, mint: str, account: str) -> int:
-        """Return the amount an account lost, without the wallet's payments into it."""
         receipt = self.flows.receipt
         if mint == WRAPPED_SOL:
             before, after = receipt.lamports(account)
@@ -1163,7 +1159,6 @@ class Feeding:
         )
 
     def _rent(self, move: Move) -> int:
-        """Return how much of a payment into an account opened here is its rent."""
         if move.mint != WRAPPED_SOL or not (move.opens or self._opens(move.target)):
             return 0
         side = self.flows.receipt.tokens.get(move.target or "", (None, None))[1]

@@ -26,7 +26,6 @@ from chain.reading.receipts import Instruction, Receipt
 
 # ---- instruction names ---------------------------------------------------------------------------
 def find_discriminator(name: str) -> bytes:
-    """Return an instruction's first 8 bytes as Anchor writes them."""
     return sha256(f"global:{name}".encode()).digest()[:8]
 
 
@@ -104,7 +103,6 @@ def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instru
 
 
 def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruction]:
-    """Yield known calls that weren't made by another known call or by a transfer hook."""
     if programs.family(instruction.program):
         yield instruction
         return
@@ -125,7 +123,6 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
 def _deciding_families(
     receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
 ) -> set[str]:
-    """Return the families that move value, if there are several."""
     by_family: dict[str | None, list[Instruction]] = defaultdict(list)
     pools = {
         one.program
@@ -181,7 +178,6 @@ def _by_mint(amounts: Counter[tuple[str, str | None]]) -> Counter[str]:
 
 
 def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
-    """Whether pool shares or a position NFT were minted into own accounts or burned from them."""
     return any(
         (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
         for o in instruction.operations
@@ -299,7 +295,6 @@ def _swap_kind(
     programs: Programs,
     venue: str | None,
 ) -> Kind | None:
-    """Return a trade if the wallet paid into a swap call and received from it."""
     flows = _read_flows(receipt, effect, acting, programs)
     if flows.whole or not receipt.inner_told:
         flows.choose_all()
@@ -339,7 +334,6 @@ def _bodies(receipt: Receipt, calls: Set[int]) -> Iterator[Instruction]:
 
 
 def _known_rest(flows: Flows) -> int:
-    """Lamports that a known call outside the trade moved invisibly."""
     if flows.unshown_in <= 0 or flows.unshown_foreign():
         return 0
     return flows.unshown_in - flows.unshown_explained()

@@ -79,7 +79,6 @@ class PoolReading(NamedTuple):
         )
 
     def pack(self) -> tuple[str | int, ...]:
-        """Return the format of an Entry's `pool`."""
         return (*self[:4], int(self.is_curve), *self.before, *self.after)
 
 
@@ -377,8 +376,6 @@ def _read_launchlab(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill
 
 
 class _Vault(NamedTuple):
-    """A vault before and after one call, and after the whole transaction."""
-
     before: int
     after: int
     end: int

@@ -166,7 +166,6 @@ TIP_ACCOUNTS = frozenset(row["address"] for row in read_table("tip_accounts.csv"
 
 
 def is_nobodys(address: str, programs: Programs | None = None) -> bool:
-    """Whether this is a program, a sysvar or wrapped SOL."""
     return (
         address in NATIVE
         or address in SYSVARS

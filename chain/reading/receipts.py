@@ -282,7 +282,6 @@ class Instruction:
 
     @property
     def named(self) -> set[str]:
-        """All accounts in it or in an inner call."""
         return {account for one in self.tree() for account in one.accounts}
 
     @property

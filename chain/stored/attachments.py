@@ -50,7 +50,6 @@ def _exchange(mine: set[Direction], theirs: set[Direction]) -> bool:
 
 
 def _list_directions(entry: Entry) -> set[Direction]:
-    """Return what increased and decreased at a trade's venue, without fees and tips."""
     if entry.kind == "failed":
         return set()
     is_trade = _is_trade(entry)
@@ -116,7 +115,6 @@ def read_shared(rows: Rows, wallet_id: int, siblings: Collection[Sibling]) -> Sh
 
 
 def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]:
-    """Mark a wallet's entries based on its siblings' stored entries."""
     if not siblings:
         return list(new)
     found: list[tuple[Any, ...]] = []

@@ -104,8 +104,6 @@ DERIVED = (TOTALS, RISK, TOKENS)
 
 
 class Pending:
-    """Ledger changes that aren't written yet, by table."""
-
     def __init__(self) -> None:
         self.rows: dict[Derived, Changes] = {one: {} for one in DERIVED}
         self._last: dict[Key, Sums] = {}
@@ -122,7 +120,6 @@ class Pending:
                 totals[(*key, ledger.hour)] = (*sums, *fall)
 
     def take(self, ledger: Ledger) -> dict[Derived, Changes]:
-        """Return all unwritten rows and mark them as written."""
         taken, self.rows = self.rows, {one: {} for one in DERIVED}
         for key, account in ledger.accounts.items():
             if account.positions.is_changed:

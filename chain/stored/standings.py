@@ -46,7 +46,6 @@ GROUP BY bot_id"""
 def find_signs(
     rows: Rows, source: Source, bots: Collection[int], money: str = SOL
 ) -> dict[int, list[str]]:
-    """Return the warning signs about all of a bot's results."""
     found = read_totals(rows, source, bots, [money])
     totals = {bot: found.get((bot, money), NOTHING) for bot in bots}
     gained = [bot for bot, sums in totals.items() if sums.realized > 0]
@@ -237,8 +236,6 @@ FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE a.bot_id IN ({bots}) AND {
 
 
 class _Reader:
-    """Reads attachments' running totals for a board, by id."""
-
     def __init__(self, rows: Rows, board: Board, now: int, bots: Iterable[int]) -> None:
         self.board, self._rows, self._source = board, rows, SOURCES[board.record]
         self._bots = ", ".join(map(str, bots))
@@ -250,7 +247,6 @@ class _Reader:
         self.firsts = self._read_firsts() if is_cut else {}
 
     def read(self, until: int | None = None, which: str = "") -> dict[int, Sums]:
-        """Read each attachment's last sums, before the hour `until` if given."""
         money = f"'{self.board.money}'"
         last = write_last("t", self._source.view, money, until)
         sql = SUMS.format(last=last, bots=self._bots, which=which or self._source.which)
@@ -320,7 +316,6 @@ def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> Sta
 
 
 def _list_given_up(reader: _Reader, counted: Iterable[Holding]) -> Iterable[int]:
-    """List the hours in the window in which wallets were disconnected with unsold holdings."""
     for one in counted:
         last = reader.last.get(one.id or 0, NOTHING)
         is_over = one.detached_at is not None and one.detached_hour >= reader.since
@@ -333,14 +328,12 @@ def _are_proven(present: Sequence[Holding]) -> bool:
 
 
 def _is_claimed(reader: _Reader, holdings: Sequence[Holding]) -> bool:
-    """Whether the bot ever traded with a wallet that it never proved."""
     proven = {one.wallet for one in holdings if one.ownership == "proven"}
     traded = {one.wallet for one in holdings if reader.last.get(one.id or 0, NOTHING).trades}
     return bool(traded - proven)
 
 
 def forget_standings(bots: Iterable[int]) -> None:
-    """Invalidate standings in the caller's transaction."""
     Bot.update(standing_at=None).where(Bot.id.in_(list(bots))).execute()
 
 
@@ -350,7 +343,6 @@ AND id IN (SELECT bot_id FROM attachment WHERE wallet_id = ?)"""
 
 
 def forget_standings_of(wallet_id: int) -> None:
-    """Invalidate the standings of bots that have or had this wallet."""
     storage.database.execute_sql(FORGET, (wallet_id,))
 
 

@@ -101,8 +101,6 @@ class BookedEntry(NamedTuple):
 
 
 class LedgerStore:
-    """The ledgers of all wallets, with only their unwritten rows."""
-
     def __init__(self, follow_up: FollowUp | None = None) -> None:
         """`follow_up(wallet, changed signatures, now)` runs in each publication's transaction."""
         self._pending: dict[int, PendingLedger] = {}
@@ -167,7 +165,6 @@ class LedgerStore:
     def _rebuild_marked(
         self, wallet: Wallet, pending: PendingLedger, booked: Iterable[str], now: int
     ) -> None:
-        """Rebuild the bot's wallets whose trades these transactions mark differently."""
         kin = {wallet.id, *(one.wallet for one in pending.siblings)} if pending.siblings else ()
         for number in sorted(kin):
             if has_other_marks(number, booked):
@@ -281,7 +278,6 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
 
 
 def show_summary(ledger: Ledger) -> Row:
-    """Return the wallet columns that are derived from its ledger only."""
     told = show_reconciliation(ledger)
     return {
         "results": to_json(show_results(ledger)),
@@ -297,12 +293,10 @@ def show_summary(ledger: Ledger) -> Row:
 
 @functools.cache
 def list_summary() -> tuple[str, ...]:
-    """Return the column names of show_summary."""
     return tuple(show_summary(Ledger(True, Spans(()), BalanceChain({}))))
 
 
 def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) -> dict[str, Any]:
-    """Return a Bot's coverage object."""
     ledger = pending.ledger
     state, gaps, note = decide_state(ledger.chain, progress)
     observed_to = max(
@@ -320,7 +314,6 @@ def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) ->
 
 
 def show_extent(pending: PendingLedger) -> dict[str, Any]:
-    """Return the coverage members that are derived from the ledger only."""
     chain = pending.ledger.chain
     return {
         "receipts": chain.count,

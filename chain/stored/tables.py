@@ -200,8 +200,6 @@ class DelayTotal(Base):
 
 
 class StandingRow(NamedTuple):
-    """A row of `standing_total`, with the bot's id as `bot`."""
-
     bot: int
     record: str
     money: str

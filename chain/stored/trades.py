@@ -152,7 +152,6 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
 
 
 def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTrade]:
-    """Return a wallet's stored trades by signature."""
     ((address,),) = storage.database.execute_sql(ADDRESS, (wallet_id,)).fetchall()
     found: dict[str, StoredTrade] = {}
     for part in in_parts(trade_uid(address, signature) for signature in signatures):
@@ -161,7 +160,6 @@ def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTr
 
 
 def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
-    """Return trades by public ID, no more than one statement can bind."""
     rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
     return {row.signature: row for row in map(StoredTrade._make, rows)}
 
