@@ -1,7 +1,4 @@
-"""Settings: read once from the environment (or `.env`), validated and immutable.
-
-docs/settings.md lists them.
-"""
+"""Settings, read once from the environment (or `.env`) and immutable (docs/settings.md)."""
 
 import os
 import re

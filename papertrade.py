@@ -324,9 +324,7 @@ class Author:
     recent: list[str]
 
     def write(self, facts: Mapping[str, Any], model: language_model.Writer) -> language_model.Text:
-        """The built-in text depends only on the persona, the facts, the number and the recent
-        posts.
-        """
+        """The built-in text depends only on the persona, facts, number and recent posts."""
         self.posts += 1
         seed = f"{self.handle}|post|{self.posts}"
         built_in = builtin.write(self.persona, facts, seed, self.recent)

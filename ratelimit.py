@@ -24,10 +24,7 @@ log = logging.getLogger("candor")
 
 
 class Limit(NamedTuple):
-    """At most `most` requests by `subject` (an owner) per window of `seconds`.
-
-    `name` is the API's.
-    """
+    """Up to `most` requests by `subject` (an owner) in `seconds`. `name` is as in the API."""
 
     subject: str
     name: str
@@ -81,10 +78,7 @@ class Allowance:
             return {}
 
     def charge(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """Count one request in all of `limits`, or in none if any is used up.
-
-        `now`: Unix seconds.
-        """
+        """Count one request in all `limits`, or in none if any is used up. `now`: Unix seconds."""
         return self._ask(limits, 1, now)
 
     def add(self, limit: Limit, amount: int, now: float) -> None:

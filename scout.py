@@ -69,7 +69,7 @@ class Feed:
     def take_turn(self, now_ms: int) -> bool:
         """Return whether a request is allowed now, and count it.
 
-        Refusals are counted, too. If the day's limit is used up, the feed fails.
+        Refusals are also counted. If the day's limit is used up, the feed fails.
         """
         if self.pace is None or self.budget is None:
             return True
@@ -277,7 +277,7 @@ class Scout:
     def _follow_trades(self, now_ms: int) -> None:
         """Add the tokens that observed wallets moved, so that their names are looked up.
 
-        Tokens bought or sold within a day count as discoveries and are priced, too. A ledger
+        Tokens traded in the last 24 hours are priced like discoveries. A ledger
         rebuild may reuse ids below the cursor. The next restart reads the rows missed this way.
         """
         while rows := store.list_moved(self.trade_cursor):
@@ -360,10 +360,7 @@ def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
 
 
 def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | None]:
-    """Return account values in order. None is an account that the node doesn't know.
-
-    Raises RpcError.
-    """
+    """Return accounts in order, or None for those unknown to the node. Raises RpcError."""
 
     def check(result: Any) -> list[dict[str, Any] | None]:
         values = result.get("value") if isinstance(result, dict) else None

@@ -35,7 +35,7 @@ AND s.seen_at >= ? AND t.kind IN ({{}}) ORDER BY t.slot, t.place"""
 def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
     """Verify a wallet's posts against its trades and post new trades.
 
-    `changed` are signatures whose trades changed. `now` is UTC milliseconds. The ledger store calls
+    `changed`: signatures whose trades changed. `now` is UTC milliseconds. The ledger store calls
     this inside the transaction that publishes the trades.
     """
     verify_posts(wallet, changed, now)

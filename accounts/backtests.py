@@ -65,7 +65,7 @@ def check_request(
     """Check typed input. Raises Problem, which names the field.
 
     Settings look like `riseBps=600` or `riseBps=400,600`, times like EXAMPLE. An empty time means
-    the start or end of the recording. `own` are strategy files that are allowed, too.
+    the start or end of the recording. `own`: strategy files that are also allowed.
     """
     check_choice("start", start_mode, START_MODES)
     return BacktestRequest(
@@ -229,10 +229,7 @@ def _lock(config: Config) -> int:
 
 
 def _end_last(held: int) -> None:
-    """Mark the last backtest as failed if it is still `running`.
-
-    The caller begins the transaction.
-    """
+    """Mark the last backtest as failed if it is `running`, in the caller's transaction."""
     last = os.pread(held, MAX_UID_BYTES, 0).decode()
     Backtest.update(state="failed", error=INTERRUPTED).where(
         Backtest.uid == last, Backtest.state == "running"

@@ -1,7 +1,4 @@
-"""Owners and their recovery codes.
-
-Each function is one short transaction. `now` is UTC milliseconds.
-"""
+"""Owners and recovery codes. Each function is one short transaction. `now`: UTC ms."""
 
 import base64
 import re
@@ -82,10 +79,7 @@ def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
 
 
 def replace_recovery_code(owner: Owner) -> str:
-    """Replace a lost code, as the operator.
-
-    Raises Problem `not_found` if the account was deleted.
-    """
+    """Replace a lost code, as the operator. Raises Problem `not_found` for deleted accounts."""
     code = make_recovery_code()
     with writing():
         check_present(owner.id)

@@ -1,7 +1,4 @@
-"""Publish posts. A bot's event id maps to the same post forever.
-
-Nothing in a request can make a post verified.
-"""
+"""Publish posts. An event ID maps to one post forever. No request makes a post verified."""
 
 import hashlib
 from collections.abc import Mapping

@@ -51,7 +51,7 @@ OF_LISTS = ("invalid_parameter", "invalid_cursor")
 class Problem(Exception):
     """An error for the client. Its text never repeats the value that was sent.
 
-    `more` are extra members of the problem document (`existingPostId`...). `headers` are response
+    `more`: extra members of the problem document (`existingPostId`...). `headers` are response
     headers (`Retry-After`...).
     """
 

@@ -297,10 +297,7 @@ def is_entrant(season: Season, bot_id: int, now: int) -> bool:
 
 
 def _count_entrants(season: Season, at: int, bot_id: int | None = None) -> int:
-    """Count the bots (or only this bot) that joined or had a wallet.
-
-    `at` must not be later than the start.
-    """
+    """Count bots that joined or had a wallet. `at` must not be later than the start."""
     sql = COUNT if bot_id is None else f"{COUNT} AND b.id = {bot_id}"
     ((count,),) = read_rows(sql.format(season=season.id, at=at))
     return int(count)
@@ -354,7 +351,7 @@ ORDER BY s.ends_at DESC, s.id DESC LIMIT 6"""
 
 
 def list_badges(bot_id: int, now: int) -> list[dict[str, Any]]:
-    """List a bot's seasons: those in which it has a final rank, and those it takes part in."""
+    """List the seasons that a bot takes part in, or in which it has a final rank."""
     names = ("uid", "name", "ends_at", "rank")
     found = read_rows(BADGES, (bot_id, now, bot_id))
     return [dict(zip(names, row, strict=True)) for row in found]

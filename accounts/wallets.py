@@ -205,7 +205,7 @@ def attach_wallet(
         lead = find_attachment(bot)
         _check_company(bot, lead, ownership, is_added)
         replaced = None if is_added else lead
-        # A wallet that moves from another bot of the same owner counts, too.
+        # Also count a wallet that moves from another bot of the same owner.
         given_up = [one for one in (replaced, held) if one and one.bot.owner_id == bot.owner_id]
         used = quotas.find_use(config, "wallets", bot.owner_id).add(-len(given_up))
         refuse_full(used, "wallet_limit")

@@ -41,10 +41,7 @@ MIN_EXPONENT, MAX_EXPONENT = -30, 30
 
 
 class Scale(NamedTuple):
-    """A multiplier as decimal text before and after `changes_at` (Unix s).
-
-    None means unreadable.
-    """
+    """A multiplier as decimal text before and after `changes_at` (Unix s), or None."""
 
     before: str | None
     changes_at: int

@@ -20,7 +20,7 @@ from chain.addresses import TOKEN, TOKEN_2022
 from chain.amounts import exact
 
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
-# Transfer fee in basis points from which the check fails instead of warning.
+# Minimum transfer fee, in basis points, for `fail` instead of `warn`.
 HIGH_FEE = 1000
 # With more decimals, a 64-bit supply would be fewer than 18.5 million whole tokens.
 MAX_DECIMALS = 12

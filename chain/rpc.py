@@ -477,10 +477,7 @@ def is_number(value: Any, limit: int = MAX_BIGINT) -> TypeGuard[int]:
 
 
 def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
-    """Check getTransaction.
-
-    Return (raw JSON, Receipt), or (None, None) if the node doesn't have it.
-    """
+    """Check getTransaction. Return (raw JSON, Receipt), or (None, None) if unknown."""
     return (None, None) if result is None else (result, parse_receipt(result, signature))
 
 

@@ -738,7 +738,7 @@ def _moves(lines: list[dict[str, Any]]) -> bool:
 class Auditor:
     """Audits an instance with its own node.
 
-    `own` are the auditor's programs and markers, which are always trusted. Another field says
+    `own`: the auditor's programs and markers, which are always trusted. Another field says
     whether to trust the operator's programs.
     """
 
@@ -748,7 +748,7 @@ class Auditor:
     accepts: bool
     own: Programs
     tell: Callable[[str], None]
-    # Whether to compare claims with the instance's log, too.
+    # Whether to also compare claims with the instance's log.
     reads_log: bool = True
     # Unix seconds.
     now: Callable[[], int] = lambda: int(time.time())
@@ -980,7 +980,7 @@ def accept_programs(
     """Return the programs and currencies to read with. Raises BadTable.
 
     If this program can't read by the instance's rules, None is returned, and the reason is
-    reported. `own` are the auditor's programs. Its currencies are this process's. `accepts` is
+    reported. `own`: the auditor's programs. Its currencies are this process's. `accepts` is
     whether to trust the operator's programs and currencies as well.
     """
     if claims.reading != READING or claims.programTable != name_rules(table(), ()):

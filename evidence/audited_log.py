@@ -201,7 +201,7 @@ class LogAudit:
     def read(self, before: Checkpoint, named: Iterable[str]) -> bool:
         """Read all logs. Return whether claims can be compared with them.
 
-        `before` is the result of `measure`. `named` are the ids of logs that claims reference.
+        `before` is the result of `measure`. `named`: the ids of logs that claims reference.
         Raises Changed if a new log began during the audit.
         """
         try:

@@ -116,7 +116,7 @@ class ClaimedSeason(BaseModel):
 
 
 class ClaimedBot(ClaimedProfile):
-    # The hour (counted from 1970) in which windows end.
+    # When windows end, in hours since 1970.
     hour: Annotated[int, Field(ge=0, lt=10**7, strict=True)]
     standings: dict[str, Any]
     pace: dict[str, Any] | None

@@ -39,7 +39,7 @@ def _settle(claimed: Any, logged: Iterable[tuple[int, Any]], before: int) -> Any
 def compare_post(
     post: ClaimedPost, bot: str, place: int | None, said: list[Said], before: int
 ) -> Iterator[Difference]:
-    """The post's own leaf is at `place`. `said` are later leaves about it."""
+    """The post's own leaf is at `place`. `said`: later leaves about it."""
     where = f"posts.{post.id}.logged"
     leaf = next((one.leaf for one in _list(said, "post") if one.place == place), None)
     if leaf is None:

@@ -239,10 +239,7 @@ def find_path(url: str, node_urls: str) -> Path:
 
 
 def open_memory(path: Path) -> Memory:
-    """Open or create the file, replacing a damaged one.
-
-    If that fails, the memory is lost after this run.
-    """
+    """Open or create the file, replacing a damaged one. On failure, keep data for this run only."""
     for _ in range(2):
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -115,7 +115,7 @@ def compare_seasons(
 ) -> Iterator[Difference]:
     """Compare a bot's frozen rows and all ranks with their leaves, and report missing rows.
 
-    `said` are all leaves about seasons.
+    `said`: all leaves about seasons.
     """
     logged: dict[str, list[Said]] = {}
     for one in said:

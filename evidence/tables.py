@@ -35,10 +35,7 @@ class Leaf(Base):
 
 
 class Node(Base):
-    """The hash above a full tile.
-
-    `place` counts within the log and the level, which starts at 1.
-    """
+    """The hash above a full tile. `place` counts within the log and level (from 1)."""
 
     log_id = BigIntegerField()
     level = IntegerField()

@@ -70,9 +70,9 @@ class Node:
 class View:
     """Everything the node reports about one wallet, read into a Memory.
 
-    `missing` are listed or claimed transactions that the node didn't return, as signature -> slot.
-    `foreign` are the signatures of transactions that don't involve the wallet's accounts.
-    `unlisted` are the addresses for which the node didn't return a list. `report` is called with
+    `missing`: listed or claimed transactions that the node didn't return, as signature -> slot.
+    `foreign`: the signatures of transactions that don't involve the wallet's accounts.
+    `unlisted`: the addresses for which the node didn't return a list. `report` is called with
     the progress.
     """
 

@@ -215,10 +215,7 @@ def store_discoveries(
 
 
 def store_moved(addresses: Collection[str]) -> None:
-    """Insert unknown tokens that observed wallets moved.
-
-    They aren't tracked, but their names will be looked up.
-    """
+    """Insert unknown tokens. They aren't tracked, but their names will be looked up."""
     known = find_tokens(addresses)
     fresh = [{"mint": mint} for mint in addresses if mint not in known and mint != WRAPPED_SOL]
     write((), Token, fresh)
@@ -277,10 +274,7 @@ def store_quotes(
 
 
 class SeenReserves(NamedTuple):
-    """A pool after an observed transaction.
-
-    SOL is exact decimal text. `reserves` has the format of its column.
-    """
+    """A pool after a transaction. SOL is exact decimal text. `reserves` is as in its column."""
 
     mint: str
     decimals: int

@@ -183,9 +183,7 @@ class Outbox:
             self._slow_until.pop(gone, None)
 
     def _merge(self, row_id: int, stored: Progress) -> None:
-        """Apply changes by other processes: a requested ping, a new hook, or a hook switched on or
-        off.
-        """
+        """Apply other processes' changes: a requested ping, a new hook, or a switched hook."""
         known = self._progress.get(row_id)
         if known is None or OFF in (known.state, stored.state) or self._stored[row_id] == known:
             self._progress[row_id] = self._stored[row_id] = stored
@@ -334,10 +332,7 @@ class Outbox:
 
 
 def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
-    """Store the settings' hooks. Return the APPRISE_URLS by their names in the database.
-
-    `now`: ms.
-    """
+    """Store the settings' hooks. Return the APPRISE_URLS by their names. `now`: ms."""
     secret = files.secret_key(config) if config.apprise_urls else ""
     urls = {client.name_url(url, secret): url for url in config.apprise_urls}
     wanted = [hooks.OperatorHook(hooks.APPRISE, name, config.apprise_events) for name in urls]
@@ -350,7 +345,7 @@ def _read_target(
 ) -> Target | None:
     """Return None if a hook's events or bots can't be read, so that only this hook waits.
 
-    `own` are the uids of its owner's bots. `urls` are as in keep_operator_hooks.
+    `own`: the uids of its owner's bots. `urls` are as in keep_operator_hooks.
     """
     events, named = hooks.read_list(row.events), hooks.read_list(row.bots)
     if events is None or named is None:

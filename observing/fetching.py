@@ -102,7 +102,7 @@ class Taken(NamedTuple):
 class Slice:
     """A wallet's transactions that are stored together, to sync the disk only once.
 
-    `known` are the wallet's accounts. `bodies` are bodies that are already stored, by signature.
+    `known`: the wallet's accounts. `bodies` are bodies that are already stored, by signature.
     `answers` were fetched in bulk. `receipts` are the rows of fetched transactions.
     """
 

@@ -266,7 +266,7 @@ class Listener:
             line.numbers[reply.subscription] = one
             return
         self.refused += 1
-        # The endpoint is at its limit, so it may refuse other requests, too.
+        # The endpoint is at its limit, so it may also refuse other requests.
         line.limit = min(line.limit, len(line.numbers))
         if not line.limit and not line.asked:
             raise Refusal

@@ -39,7 +39,7 @@ PG_DUMP = "pg_dump --format=custom"
 class Holding:
     """The contents of a database file.
 
-    `schema` is the newest migration's name. `foreign` are sentences about schema objects that
+    `schema` is the newest migration's name. `foreign`: sentences about schema objects that
     Candor didn't create.
     """
 
@@ -376,10 +376,7 @@ def _empty_wal(path: Path) -> None:
 # ---- migrating -----------------------------------------------------------------------------------
 @_refusing()
 def migrate(config: Config) -> Migrated:
-    """Bring the schema up to date, and open the log.
-
-    Raises Refused if the database is damaged or newer.
-    """
+    """Update the schema, and open the log. Raises Refused if the database is damaged or newer."""
     database = storage.connect(config)
     remove_partials(config.data_dir)
     _remove_links(config)

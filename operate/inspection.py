@@ -82,10 +82,7 @@ class Difference:
 
 
 class Checked(NamedTuple):
-    """The rows to compare.
-
-    `source` is the SQL from FROM on. `key` and `columns` are also SQL. Keys aren't null.
-    """
+    """`source` is SQL from FROM on. `key` and `columns` are also SQL. Keys aren't null."""
 
     table: str
     key: tuple[str, ...]
@@ -390,7 +387,7 @@ PUBLISHED = (
 def check_ledger(reader: Reader, wallet: Any, reread: dict[str, Entry]) -> Iterator[Difference]:
     """Rebuild a wallet's ledger from its first transaction, and compare the derived data.
 
-    `reread` are entries that replace the stored ones, by signature.
+    `reread`: entries that replace the stored ones, by signature.
     """
     with contextlib.closing(Books()) as books:
         pending = _rebuild(reader, wallet, reread, books)

@@ -125,10 +125,7 @@ def writing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def snapshot() -> Iterator[None]:
-    """Show a consistent snapshot to all queries inside.
-
-    Others may write in the meantime, but the caller may not.
-    """
+    """Show a consistent snapshot inside, where the caller must not write."""
     # A write transaction is already consistent, because there are no other writers.
     with contextlib.nullcontext() if database.in_transaction() else database.snapshot():
         yield

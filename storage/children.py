@@ -36,10 +36,7 @@ sys.exit(importlib.import_module(told["module"]).main(sys.argv[1:]))
 
 
 class Limits(NamedTuple):
-    """Address space, total CPU seconds and niceness.
-
-    If the CPU seconds are None, the caller enforces a timeout.
-    """
+    """If `cpu_seconds` is None, the caller enforces a timeout."""
 
     memory_bytes: int
     cpu_seconds: int | None = None

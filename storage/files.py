@@ -179,7 +179,7 @@ def _make_secret(path: Path) -> str:
             os.fsync(folder)
         return read_secret(path)
     finally:
-        # Releases the lock, too.
+        # Also releases the lock.
         os.close(folder)
 
 

@@ -145,10 +145,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     # ---- the files -------------------------------------------------------------------------------
     def _note_files(self, conn: apsw.Connection) -> None:
-        """Remember the first connection's files.
-
-        Raises Unusable if a later connection has others.
-        """
+        """Remember the first connection's files. Raises Unusable if a later one differs."""
         if self._opened is None:
             # The first read creates the WAL.
             conn.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()
@@ -190,10 +187,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             return True
 
     def begin(self, lock_type: str | None = None) -> None:
-        """This process's writers queue here.
-
-        In SQLite, they would sleep and poll while the disk is idle.
-        """
+        """Queue this process's writers here. In SQLite, they would sleep and poll."""
         self._check_files()
         # One timeout covers waiting for both this process's writers and other processes.
         with within(self.busy_ms / 1000):

@@ -82,9 +82,7 @@ class BalanceChain:
         self.openings |= {opening.mint for opening in self.untouched.values()}
 
     def restart(self) -> "BalanceChain":
-        """Return an empty chain for the same entries that knows their opening inventory and
-        gaps.
-        """
+        """Return an empty chain that knows the opening inventory and gaps of the same entries."""
         still = {a: opening for a, opening in self.untouched.items() if a not in self.seen}
         return BalanceChain(still, dict(self.found), dict(self.found_gap_starts))
 

@@ -40,10 +40,7 @@ class Lot:
         return self.number < other.number
 
     def cut(self, quantity: int) -> "Slice":
-        """The slice's cost is `cost * quantity // amount` of the original lot.
-
-        The last slice gets the rest.
-        """
+        """The slice costs `cost * quantity // amount`. The last slice gets the rest."""
         self.left -= quantity
         if self.cost is None or self.left_cost is None:
             return Slice(self, quantity, None, UNDATED)
@@ -159,10 +156,7 @@ class Pool:
 
 @dataclass
 class AverageCost:
-    """Results by average cost.
-
-    `realized` is in lamports. `matched` counts sales with a known cost, ignoring dust.
-    """
+    """`realized` is in lamports. `matched` counts sales of known cost, ignoring dust."""
 
     realized: int = 0
     matched: int = 0
@@ -378,10 +372,7 @@ class Inventory:
             known.take(mint, slices, sign)
 
     def cut(self, mint: str, amount: int) -> Cut:
-        """Take the oldest lots.
-
-        If a broken chain needs more units than there are, the rest has an unknown origin.
-        """
+        """Take the oldest lots. Units that the lots lack have an unknown origin."""
         if mint == self.money:
             return NOTHING
         lots, slices, missing = self.lots.get(mint, []), [], amount
@@ -406,10 +397,7 @@ class Inventory:
         when: int,
         spent: int,
     ) -> list[Carried]:
-        """Add lots of `mint` that inherit the slices' cost and their share of the money spent.
-
-        `when`: UTC ms.
-        """
+        """Add lots that inherit the slices' cost and part of the money spent. `when`: UTC ms."""
         groups = group_slices(cut.slices, amount)
         sizes = [sum(one.amount for one in group) for group in groups]
         carried = [Carried(*one) for one in zip(groups, share(spent, sizes), strict=True)]
@@ -453,10 +441,7 @@ class Inventory:
         return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
 
     def put_back(self, released: Released, room: int) -> list[Slice]:
-        """Put up to `room` raw units back in their place.
-
-        Return the rest, which are transfer fees.
-        """
+        """Put up to `room` raw units back in their place. Return the rest: transfer fees."""
         lost, left = [], room
         for one in released.slices:
             back, rest = _split(one, min(one.amount, left))

@@ -169,7 +169,7 @@ class Ledger:
     backfilled: bool = True
     spans: Spans = field(default_factory=Spans)
     chain: BalanceChain = field(default_factory=BalanceChain)
-    # By currency, in the order in which the currencies were first held.
+    # By currency, in the order of first use.
     inventories: dict[str, Inventory] = field(default_factory=lambda: {SOL: Inventory()})
     accounts: dict[Key, Account] = field(
         default_factory=lambda: defaultdict(Account, {WHOLE: Account()})
@@ -336,9 +336,7 @@ class Ledger:
                 totals.opening = totals.closing = held
 
     def _move(self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None) -> None:
-        """Move the trade's units, and everything outside its venue: arrivals first, departures
-        last.
-        """
+        """Move units through the venue and outside it: arrivals first, departures last."""
         arrived, left = split_changes(entry.beside_tokens)
         self._put_unknown(entry, inventory, arrived)
         if entry.kind.startswith("order_"):
@@ -367,10 +365,7 @@ class Ledger:
     def _exchange(
         self, entry: Entry, inventory: Inventory, moved: Moved, rose: Amounts, fell: Amounts
     ) -> None:
-        """Exchange one mint for another.
-
-        It may be a purchase or a sale in the inventory's currency.
-        """
+        """Exchange one mint for another, perhaps as a purchase or sale in this currency."""
         given, got = find_traded(entry, fell), find_traded(entry, rose)
         amount = fell.pop(given)
         if inventory.money == given:

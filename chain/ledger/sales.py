@@ -26,7 +26,7 @@ AGAINST = frozenset(("buy", "sell"))
 class Fill(NamedTuple):
     """An order's market price.
 
-    `kind` is buy or sell for SOL, or order_fill for one token against another. `returned` are the
+    `kind` is buy or sell for SOL, or order_fill for one token against another. `returned`: the
     raw units by mint that left the order, including rent.
     """
 
@@ -38,7 +38,7 @@ class Side(NamedTuple):
     """An entry from the point of view of one currency, in signed raw units.
 
     `through` is the part through the venue, `beside` the part outside it. Only SOL has fees, tips
-    and sponsored rent. `returned` are the amounts that left a priced fill's order.
+    and sponsored rent. `returned`: the amounts that left a priced fill's order.
     """
 
     kind: str
@@ -51,10 +51,7 @@ class Side(NamedTuple):
 
 
 def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
-    """An exchange for a stablecoin is a purchase or a sale in that currency.
-
-    A trade for SOL isn't.
-    """
+    """An exchange for the stablecoin `money` is a purchase or sale. A trade for SOL isn't."""
     returned = fill.returned[money or WRAPPED_SOL] if fill else 0
     kind = fill.kind if fill else entry.kind
     if money == SOL:
@@ -85,7 +82,7 @@ def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
 class Moved:
     """An entry's movements in one inventory, before costs are applied.
 
-    `left` are the units that left without a sale, by mint. `given` is the mint that was exchanged
+    `left`: the units that left without a sale, by mint. `given` is the mint that was exchanged
     for the currency or for another mint, `got`. The lots that inherited its cost follow. `sources`
     are all mints that were exchanged for it.
     """
@@ -134,9 +131,7 @@ class Booked(NamedTuple):
 
 
 def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt: bool) -> Booked:
-    """Return the result in a view that starts at `begins` (UTC ms), or in doubt if a gap precedes
-    it.
-    """
+    """Price an entry in a view from `begins` (UTC ms). With `doubt`, the history is incomplete."""
     flags = entry.flags
     if money != SOL and entry.kind in TRADES and entry.kind != "swap":
         # A trade for SOL doesn't move this currency.

@@ -2,7 +2,7 @@
 
 They are reconciled to the lamport. A window is the difference between two. In an attachment's view,
 older costs are unknown, and only its own period counts. A position lasts from the first purchase of
-a token until it is closed. Only units of known cost belong to it, so tokens from strangers don't
+a token until it is closed. Only units of known cost belong to it, so unsolicited tokens don't
 open it, keep it open or raise its peak.
 """
 
@@ -250,10 +250,7 @@ class Sums(NamedTuple):
 
     @property
     def worst_case(self) -> int:
-        """The result if unsold tokens are worthless.
-
-        In a window, only an increase in the cost of holdings counts.
-        """
+        """The result if unsold tokens are worthless. In a window, only added cost counts."""
         return self.realized - self.cost_left - max(0, self.open_cost)
 
     @property
@@ -531,10 +528,7 @@ Count = Callable[[int], int]
 
 @dataclass
 class Spans:
-    """Attachments in order.
-
-    They follow the latest time, so older entries don't count in any of them.
-    """
+    """Attachments, by the latest time. Older entries don't count in any of them."""
 
     spans: tuple[Span, ...] = ()
     now_ms: int = 0

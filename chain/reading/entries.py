@@ -29,12 +29,12 @@ class Entry(NamedTuple):
 
     `parked` is ((address, mint, raw), ...) that the wallet left at an order book or lender. It is
     negative if it was returned. `market` is ((mint, raw), ...) that known swap calls paid to a
-    fill's side. It is negative if they took it. `unowned` are token accounts without a known owner.
+    fill's side. It is negative if they took it. `unowned`: token accounts without a known owner.
     If one turns out to be the wallet's, the entry is read again. `sponsored` is the rent that
     others put into own accounts. `beside_sol` and `beside_tokens` are the parts of `sol` and
     `tokens` outside the venue. `explained_percent` (0 to 100) is how much of the trade left or
     entered `counterparties`, or None if nothing is priced. `pool` is the packed pools.PoolReading
-    of a buy or sale, or the reason if there isn't one. `created` are the mints that this
+    of a buy or sale, or the reason if there isn't one. `created`: the mints that this
     transaction created, if the wallet signed it. `seen_at` (UTC ms) is when this instance first
     listed the signature.
     """

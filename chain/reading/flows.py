@@ -71,9 +71,9 @@ class Effect:
     `lamports` (L), `wrapped` (S, of wrapped SOL) and `rent` (R, in own token accounts) are changes.
     `sol` is L + S + R minus `sponsored`, the rent that others put into own accounts. `fee` is 0
     unless the wallet paid it. `tokens` is ((mint, raw change, decimals), ...), sorted by mint,
-    without zeros and wrapped SOL. `own` are the wallet and its token accounts. `sponsors` splits
+    without zeros and wrapped SOL. `own`: the wallet and its token accounts. `sponsors` splits
     `sponsored` into ((who, lamports), ...). `who` is None if the lamports were already at the
-    address. `unowned` are token accounts whose owner is neither in the receipt nor inferable.
+    address. `unowned`: token accounts whose owner is neither in the receipt nor inferable.
     `inferred` means that an owner is missing, as in 2021.
     """
 
@@ -152,7 +152,7 @@ def read_effect(
     tip_accounts: Container[str | None],
     known: Set[str] = frozenset(),
 ) -> Effect:
-    """`known` are own token accounts seen in other receipts."""
+    """`known`: own token accounts seen in other receipts."""
     own, unowned = own_accounts(receipt, wallet, known)
     balances = list[Balance]()
     for address, mine in sorted(own.items()):
@@ -250,10 +250,7 @@ def _sponsors(
 def _funders(
     receipt: Receipt, wallet: str, own: Container[str | None], address: str
 ) -> dict[str | None, int]:
-    """Return {who: lamports} sent to an account.
-
-    Lamports that were already there come first, under None.
-    """
+    """Return {who: lamports} sent to an account. None has what was already there."""
     funded: dict[str | None, int] = defaultdict(int, {None: receipt.lamports(address)[0]})
     for one in receipt.operations:
         if one.name not in ("transfer", "create") or one.target != address:
@@ -415,7 +412,7 @@ Amounts = Counter[str]
 class Call:
     """The amounts that an acting call moved between own accounts and others, without rent and tips.
 
-    `paid` are the receivers. `topped_up` are the lamports sent to accounts that the call `opened`
+    `paid`: the receivers. `topped_up` are the lamports sent to accounts that the call `opened`
     or, if it didn't move tokens, to any account.
     """
 
@@ -445,9 +442,9 @@ class Flows:
     """A receipt's movements for one wallet, grouped by acting call.
 
     With `whole`, the whole transaction is one call. `trading` are the indexes in `calls` that make
-    up the trade. `own` are the wallet, its token accounts, and those opened and closed in this
-    receipt. `unshown` are the lamports by account that no instruction shows, and `unshown_in` is
-    their sum over own accounts.
+    up the trade. `own`: the wallet, its token accounts, and those opened and closed in this
+    receipt. `unshown`: lamports by account that no instruction shows. `unshown_in`: their sum
+    over own accounts.
     """
 
     def __init__(
@@ -536,9 +533,9 @@ class Flows:
                 self.came[sides[0].mint, balance.address] += sides[0].amount - balance.before
 
     def choose_trading(self) -> bool:
-        """Keep the calls that the wallet paid into and received from.
+        """Keep calls that the wallet paid into and received from.
 
-        Return False if there aren't any.
+        Return False if there are none.
         """
         trading = set()
         for place, call in enumerate(self.calls):
@@ -685,7 +682,7 @@ class Flows:
         return max(0, went - came)
 
     def _bought_elsewhere(self) -> set[str | None]:
-        """Accounts to which third parties gave tokens outside the trade, perhaps for SOL."""
+        """Accounts that third parties gave tokens outside the trade, perhaps for SOL."""
         targets = {
             move.target
             for move in self.moves
@@ -744,10 +741,7 @@ class Flows:
         return sum(move.amount for move in paid if move.target not in opened)
 
     def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
-        """Return the accounts that lost, in the trade, what the wallet gained.
-
-        Largest loss first.
-        """
+        """Return the accounts that lost what the wallet gained. Largest loss first."""
         lost: dict[str, int] = defaultdict(int)
         wanted = frozenset(mints)
         for move in self._inside():
@@ -849,7 +843,7 @@ def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Itera
 
 
 def _is_given(flows: Flows, move: Move) -> bool:
-    """A move from another owner's account that lets the wallet spend counts, too."""
+    """Moves from another owner's account that lets the wallet spend also count."""
     is_own = move.source in flows.own or move.authority == flows.effect.wallet
     return is_own and move.target is not None and move.target not in flows.own
 
@@ -910,9 +904,7 @@ def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
 
 
 def _list_tokens(flows: Flows) -> Iterator[Row]:
-    """Yield foreign token accounts that lost something, or that the wallet paid into in order
-    calls.
-    """
+    """Yield foreign token accounts that lost something or received something in order calls."""
     receipt = flows.receipt
     ordered = {m.target for m in flows.moves if m.call is not None and m.source in flows.own}
     for address, (before, after) in sorted(receipt.tokens.items()):
@@ -981,9 +973,9 @@ Key = tuple[str, str]
 class Feeding:
     """The amounts that foreign accounts gave and took, by (mint, account).
 
-    Lamports are under wrapped SOL. `gave` are the amounts given inside the trade, minus other
-    foreign accounts' payments there. `took` are the gains inside the trade, including the wallet's
-    payments. `from_wallet` are the wallet's payments anywhere, minus refunds outside the trade.
+    Lamports are under wrapped SOL. `gave`: the amounts given inside the trade, minus other
+    foreign accounts' payments there. `took`: the gains inside the trade, including the wallet's
+    payments. `from_wallet`: the wallet's payments anywhere, minus refunds outside the trade.
     """
 
     def __init__(self, flows: Flows) -> None:
@@ -1043,9 +1035,7 @@ class Feeding:
         return filled | {account for account, amount in self.flows.unshown.items() if amount > 0}
 
     def _paid(self, mint: str) -> int:
-        """Return the wallet's gain, or else the amount it received, or else the flows from pool to
-        pool.
-        """
+        """Return the wallet's gain, or else what it received, or else flows between pools."""
         got, given = self.flows.got(mint), self.flows.given(mint)
         if mint == WRAPPED_SOL:
             got += max(0, self.flows.unshown_in)
@@ -1171,9 +1161,7 @@ class Feeding:
         return sides is not None and sides[0] is None
 
     def _poured(self, mint: str) -> int:
-        """Sum plain transfers, and an unknown program's, to accounts that received what the wallet
-        gave.
-        """
+        """Sum direct and unknown transfers to accounts that received what the wallet gave."""
         poured = [
             m
             for m in self.outside
@@ -1282,10 +1270,7 @@ def split_fill(flows: Flows) -> Split:
 
 
 def add_market(split: Split, flows: Flows) -> Split:
-    """Add to a fill's split the amounts that swap calls paid and took.
-
-    `flows` covers everyone on its side.
-    """
+    """Add what swap calls paid and took. `flows` covers everyone on the fill's side."""
     if not flows.choose_trading():
         return split
     net: Amounts = Counter()
@@ -1323,7 +1308,7 @@ def token_rows(flows: Flows, amounts: Amounts) -> tuple[tuple[str, int, int], ..
 
 
 def _explain_token(flows: Flows, mint: str, change: int) -> tuple[int, int]:
-    """Return (raw units that moved inside the trade, raw units by which balances changed)."""
+    """Return (raw units moved inside the trade, raw change of the balances)."""
     moved = flows.got(mint) - flows.given(mint)
     return (moved, change) if change > 0 else (-moved, -change)
 

@@ -38,7 +38,7 @@ for call in read_table("calls.csv"):
 
 
 # ---- kinds ---------------------------------------------------------------------------------------
-# Lamports (0.0001 SOL) from which a change counts as a side of a trade.
+# Minimum number of lamports (0.0001 SOL) for a side of a trade.
 DUST = 100_000
 # A remainder below this fraction of what passed through is a residue.
 RESIDUE_SHARE = 100
@@ -375,10 +375,7 @@ def _residues(flows: Flows, changes: tuple[tuple[str, int, int], ...]) -> list[s
 
 
 def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
-    """Return `other` if it only paid for accounts it opened, or fee income.
-
-    None if it may be a trade.
-    """
+    """Return `other` for rent payments, or fee income. None means that it may be a trade."""
     effect = flows.effect
     kept = effect.tokens or effect.rent or any(call.gave for call in flows.calls)
     if not kept and effect.sol + effect.fee + effect.tip < 0:

@@ -384,10 +384,7 @@ class _Vault(NamedTuple):
 def _read_product(
     receipt: Receipt, hop: _Hop, mint: str, venue: str, moved: defaultdict[str, int]
 ) -> _Fill | str:
-    """Read a fill from the balances of the pool's two vaults.
-
-    `moved` are earlier calls' effects.
-    """
+    """Read a fill from the balances of the pool's two vaults. `moved`: earlier calls' effects."""
     vaults = _read_vaults(receipt, hop, moved)
     if vaults is None:
         return "vault_not_told"

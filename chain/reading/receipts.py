@@ -391,7 +391,7 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 
 def _check_conservation(lost: int, rent: int, failed: bool) -> None:
-    """`lost` are the lamports missing beyond the fee."""
+    """`lost`: the lamports missing beyond the fee."""
     # The runtime lists a failed transaction's rent, but stores only some of the accounts.
     if lost != rent and not (failed and 0 <= lost < rent):
         raise BadReceipt("lamports are not conserved")

@@ -233,7 +233,7 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
 
 
 def name_rules(programs: object, currencies: Iterable[Currency]) -> str:
-    """Name the rules by which entries are read. If the name changes, they are reread.
+    """Name the rules for reading entries. If the name changes, entries are reread.
 
     `currencies` are the operator's.
     """

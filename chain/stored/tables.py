@@ -188,7 +188,7 @@ class TokenTotal(Base):
 class DelayTotal(Base):
     """How long after its trades a bot posted. Derived (accounts.verification).
 
-    The counts are of trades, and of those posted within a minute; the median is in seconds.
+    It counts trades, and those posted within a minute. The median is in seconds.
     `delays` is JSON [[seconds, trades]...], rounded to two significant digits.
     """
 

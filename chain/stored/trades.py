@@ -1,6 +1,4 @@
-"""Store trades that differ from their digest, and judge whether they verify a post
-(docs/verified.md).
-"""
+"""Store trades that differ from their digest, and verify posts (docs/verified.md)."""
 
 import hashlib
 from collections import defaultdict
@@ -117,10 +115,7 @@ def show_lot(address: str, origin: str | None, amount: int, cost: int | None) ->
 
 
 def digest_columns(columns: Row) -> str:
-    """Digest the values of DIGESTED.
-
-    If a disk fault turned text into bytes, the digest changes, too.
-    """
+    """Digest the values of DIGESTED, including their types, which disk faults may change."""
     text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()[:24]
 
