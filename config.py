@@ -116,10 +116,7 @@ def _is_apprise_url(value: str) -> bool:
 
 
 def _is_redis_url(value: str) -> bool:
-    """Whether it is only a server, and optionally a password and a database number.
-
-    Any other mistake in a Redis URL would only show at the first request.
-    """
+    """Any other mistake in a Redis URL would only show at the first request."""
     if not _is_url(value, ("redis", "rediss")):
         return False
     parts = urlsplit(value)

@@ -231,10 +231,7 @@ class Scout:
         return rows
 
     def _check_falls(self, quotes: dict[str, Quote], clock: Clock) -> dict[str, FallCheck]:
-        """Query GeckoTerminal about pools of held tokens whose price fell beyond the limit.
-
-        Without its answers, paper mode would have to wait for the next snapshot.
-        """
+        """Ask GeckoTerminal about sharp falls, instead of waiting for the next snapshot."""
         falls = store.find_falls(quotes)
         told: dict[str, Quote] = {}
         if not falls:

@@ -92,10 +92,7 @@ def find_key(uid: str) -> Key:
 
 
 def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) -> list[Key]:
-    """List the keys of an owner, or all keys, oldest first.
-
-    `uses` is the last use of each key, {uid: ms}, from ratelimit.Allowance.
-    """
+    """List an owner's keys, or all, oldest first. `uses`: {uid: ms of the last use}."""
     keys = (
         Key.select(Key, Owner, Bot)
         .join(Owner)

@@ -267,10 +267,7 @@ def _judge(config: Config, run: Backtest, now: int) -> Backtest:
 
 
 def _is_left(config: Config, uid: str) -> bool:
-    """Whether this host started the backtest and no longer runs it.
-
-    The system releases a process's locks when the process exits.
-    """
+    """Whether this host started the backtest, and its process has released the lock."""
     try:
         seen = os.open(config.data_dir / LOCK, os.O_RDONLY)
     except FileNotFoundError:

@@ -41,10 +41,7 @@ TIME = re.compile(r"<t:(\d{1,10})(?::[a-zA-Z])?>")
 
 
 def read_message(value: dict[str, Any]) -> dict[str, Any]:
-    """Return post fields: `body` and, if the text or a link has one, `signature`.
-
-    Raises Problem if there is no text.
-    """
+    """Return `body` and, if there is one, `signature`. Raises Problem without text."""
     lines = [one for one in _list_words(value) if one]
     words = "\n".join(plain for one in lines if (plain := _write_plain(one)))
     if not words:

@@ -141,10 +141,7 @@ WHOLE, BEYOND = re.compile(r"0|[1-9][0-9]*"), 10**18
 
 
 def looks_secret(text: str) -> bool:
-    """Whether this could be a private key or seed phrase in any format that wallets export.
-
-    If in doubt, it could be.
-    """
+    """Whether this may be a private key or seed phrase, in any exported format."""
     text = text.strip()
     words = re.split(r"[\s,;]+", text)
     return (

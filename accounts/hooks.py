@@ -161,10 +161,7 @@ def _without_banned(bots: Any) -> set[str]:
 
 
 def find_followed(rows: Iterable[Hook]) -> dict[int, frozenset[str]]:
-    """Return {hook's row id: the other owners' bots it follows}.
-
-    Bots of banned owners and hooks of banned owners are left out.
-    """
+    """Return {hook's row ID: others' bots it follows}, without those of banned owners."""
     named = {row.id: set(read_list(row.bots) or ()) for row in rows if row.owner_id is not None}
     owners = {row.id: row.owner_id for row in rows if row.id in named}
     banned = {ban.target for ban in Ban.select(Ban.target).where(Ban.kind == "owner")}
@@ -236,10 +233,7 @@ def list_hooks(owner: Owner | None = None) -> list[Hook]:
 
 
 def remove_hook(uid: str) -> None:
-    """Delete a hook with its URL and secret.
-
-    Raises Problem if it is from the operator's settings, because the next start would add it again.
-    """
+    """Raise Problem if the hook is in the settings: the next start would add it again."""
     with writing():
         if Hook.get_or_none(Hook.uid == uid, Hook.owner.is_null()):
             raise invalid("hook", "is set by APPRISE_URLS; remove it there")

@@ -130,11 +130,7 @@ def set_profile(
     *,
     now: int,
 ) -> None:
-    """Change the given fields.
-
-    `voice` has values for any of VOICE's names. If `auto_post` is turned on, it starts with trades
-    after `now`.
-    """
+    """Change the given fields. With `auto_post`, trades after `now` are posted."""
     with writing():
         # Another form may have changed the bot.
         bot = Bot.get_by_id(bot.id)

@@ -23,8 +23,7 @@ from storage.log import append_leaf
 NOT_FOUND_AFTER_MS = 10 * 60_000
 # If more trades changed, judge all of the wallet's posts.
 MAX_AT_ONCE = 400
-# Plain SQL for speed: it runs on each publication of a wallet and rarely finds anything, and peewee
-# takes longer to build it than SQLite takes to run it.
+# Plain SQL for speed: it runs on each publication of a wallet and rarely finds anything.
 SIGNED = "SELECT * FROM post p WHERE wallet_id IN ({}) AND signature IS NOT NULL"
 # Separate from SIGNED, because as a subquery it would keep SQLite from using the index on a
 # wallet's posts.
@@ -170,10 +169,7 @@ def _is_past(post: Post, wallet: Wallet) -> bool:
 
 
 def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
-    """Whether this transaction is known and involves only other wallets.
-
-    A transaction that involves this wallet isn't foreign. It just wasn't listed yet.
-    """
+    """Whether the transaction is known and only involves other wallets."""
     found = Receipt.select(Receipt.signature, Receipt.body).where(Receipt.signature == signature)
     row = found.first()
     receipt = row and read_stored(row.body, row.signature)

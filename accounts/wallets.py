@@ -97,10 +97,7 @@ FORMATS = (0, 1)
 
 
 def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: int) -> str:
-    """Return one line of printable ASCII, which hardware wallets can display.
-
-    `ends_at` (ms) is written in whole seconds.
-    """
+    """Return one line of printable ASCII for hardware wallets. `ends_at`: ms."""
     until = datetime.datetime.fromtimestamp(ends_at // 1000, datetime.UTC).isoformat()[:19]
     return (
         f"I own this Solana wallet and connect it to {bot} at {base_url}. Wallet {wallet}. Nonce"

@@ -35,10 +35,7 @@ class NotAMint(ValueError):
 
 @dataclass(frozen=True)
 class Mint:
-    """`supply` is in raw units. `extensions` is {jsonParsed name: state}, or None if unreadable.
-
-    Irrelevant extensions are {}.
-    """
+    """`supply` is in raw units. `extensions` is {jsonParsed name: state}, or None if unreadable."""
 
     supply: int
     decimals: int

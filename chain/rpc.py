@@ -519,10 +519,7 @@ def check_accounts(result: Any) -> list[str]:
 
 
 def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, list[Holding]]:
-    """Check getMultipleAccounts in base64, with 72 bytes of each account.
-
-    `owned` is (wallet, address) in the same order.
-    """
+    """Check getMultipleAccounts (base64, 72 bytes). `owned`: (wallet, address) in order."""
     try:
         slot, accounts = result["context"]["slot"], result["value"]
         if not is_number(slot) or len(accounts) != len(owned):

@@ -255,10 +255,7 @@ class Books:
     def add_ledger(
         self, wallet_id: int, pending: PendingLedger, waiting: Collection[int] = ()
     ) -> None:
-        """Insert all other data derived from a wallet's ledger.
-
-        Attachments in `waiting` aren't published yet, so their data is omitted.
-        """
+        """Insert a ledger's other data. Attachments in `waiting` aren't published yet."""
         ledger = pending.ledger
         last = self._db.execute(LAST_TRADE, (wallet_id,)).fetchone()
         last_trade_at = last and last[0] and last[0] * 1000

@@ -12,10 +12,7 @@ MAX_SHOWN = 300
 
 
 class Difference(NamedTuple):
-    """A claim that differs from the computed value.
-
-    `signature` is None if the claim isn't about a single transaction.
-    """
+    """A claim that differs. `signature` is None if it isn't about one transaction."""
 
     signature: str | None
     field: str

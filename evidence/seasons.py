@@ -113,10 +113,7 @@ def compare_seasons(
     said: Iterable[Said],
     before: int,
 ) -> Iterator[Difference]:
-    """Compare a bot's frozen rows and all ranks with their leaves, and report missing rows.
-
-    `said`: all leaves about seasons.
-    """
+    """Compare frozen rows and ranks with all leaves about seasons (`said`)."""
     logged: dict[str, list[Said]] = {}
     for one in said:
         logged.setdefault(str(one.leaf.get("season")), []).append(one)

@@ -228,10 +228,7 @@ def _describe_loss(old: Checkpoint, previous: Previous) -> str:
 
 
 def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
-    """Return what the first leaf says about the previous log, or None for the first log.
-
-    Raises Alarm if the leaf is missing or invalid.
-    """
+    """Return None for the first log. Raises Alarm if the leaf is missing or invalid."""
     width = tree.find_width(one.size, 0, 0)
     try:
         leaf = tree.cut_bundle(get(prefix + tree.write_path("entries", 0, width)), width)[0]
@@ -349,10 +346,7 @@ def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Outcome:
 
 
 def _keep(url: str, before: Seen | None, found: Seen, signer: Signer, now: int) -> None:
-    """Replace the checkpoint it was compared with, and add our cosignature.
-
-    If another process replaced the checkpoint first, it stays.
-    """
+    """Store the checkpoint with our cosignature, unless another process replaced it."""
     text = parse_note(found.note.encode()).text
     # Other witnesses publish their cosignatures themselves.
     lines = found.note[len(text) + 1 :].splitlines(keepends=True)

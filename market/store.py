@@ -222,10 +222,7 @@ def store_moved(addresses: Collection[str]) -> None:
 
 
 def find_falls(quotes: Mapping[str, Quote]) -> list[Fall]:
-    """Return the price falls of tokens that paper mode holds or has ordered.
-
-    Must be called before the quotes are stored.
-    """
+    """Return falls of held or ordered tokens. Call this before storing the quotes."""
     held = Token.select(Token.mint, Token.price_sol, Token.pair).where(
         Token.held, Token.mint.in_(list(quotes))
     )
@@ -407,10 +404,7 @@ def replace_held(mints: Iterable[str]) -> None:
 
 
 def prune(now_ms: int) -> None:
-    """Delete expired snapshots, and tokens that nothing refers to.
-
-    The chunks are small enough that other writers don't wait long.
-    """
+    """Delete expired rows in chunks, so that other writers don't wait long."""
     for _ in range(PRUNE_CHUNKS):
         expired = list_expired(now_ms)
         if not expired:

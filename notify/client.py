@@ -77,10 +77,7 @@ class _Refused(Exception):
 
 
 def post(message: Message, private: bool = False) -> Answer:
-    """Send a message within about ANSWER_SECONDS.
-
-    `private` allows addresses of this machine and its local network.
-    """
+    """Send within about ANSWER_SECONDS. `private` allows local addresses."""
     try:
         status, wait = _send(message, private)
     except _Refused:
@@ -127,10 +124,7 @@ def _send(message: Message, private: bool) -> tuple[int, str | None]:
 
 @contextlib.contextmanager
 def _deadline(raw: socket.socket) -> Iterator[threading.Event]:
-    """Close the connection after ANSWER_SECONDS in total.
-
-    The socket's own timeout isn't enough, because it restarts with each byte.
-    """
+    """Close the connection after ANSWER_SECONDS. Socket timeouts restart with each byte."""
     expired = threading.Event()
     # TLS takes over the first descriptor, so keep a second one for the same connection.
     twin = raw.dup()

@@ -96,10 +96,7 @@ def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
 
 # ---- for people ----------------------------------------------------------------------------------
 def write_text(event: Event, base_url: str, quote: Callable[[str], str] = str) -> str:
-    """Write a few lines of plain text: a post's body, its label, and what the chain shows.
-
-    `quote` escapes text that users wrote.
-    """
+    """Write a few lines: a post's text, its label, and what the chain shows."""
     shown, fact = event.shown or {}, quote(event.fact)
     if "verification" in shown:
         return _write_post(shown, fact, base_url, quote)

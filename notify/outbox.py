@@ -253,10 +253,7 @@ class Outbox:
         return time.monotonic() < self._slow_until.get(row_id, 0.0)
 
     def _find_next(self, target: Target, read: dict[int, list[Event]]) -> Event | None:
-        """Return the next event that concerns a hook, skipping others.
-
-        `read` contains the events after an arrival, for hooks with the same progress.
-        """
+        """Return the next event for a hook. `read` has the events after each arrival."""
         if self._seen is not None and self._looked.get(target.row_id) == self._seen:
             # Nothing was written since then.
             return None

@@ -33,8 +33,7 @@ DUE_PART = 0.9
 HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
 # How long to wait before asking again for decimals that no node knows. Doubles each time.
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
-# Plain SQL for speed: it runs for each wallet in each poll, and peewee takes longer to build it
-# than SQLite takes to run it.
+# Plain SQL for speed: it runs for each wallet in each poll.
 COMPARED = """
 SELECT a.wallet_id, a.address FROM address a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.wallet_id IN ({marks}) AND (a.full_scans > 0 OR a.address = w.address) ORDER BY a.id"""

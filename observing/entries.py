@@ -82,7 +82,7 @@ def _store_rules(wallet: Wallet, rules: str) -> None:
 def _list_batches(
     wallet: Wallet, signatures: Collection[str] | None, after: int = 0
 ) -> Iterator[list[Any]]:
-    """Yield batches of (id, signature, entry, body), which is None if it is missing.
+    """Yield batches of (id, signature, entry, body). A missing body is None.
 
     They have these signatures, or all IDs above `after`.
     """

@@ -55,8 +55,7 @@ class Pending(NamedTuple):
     seen_at: int
 
 
-# Plain SQL for speed: these run several times a step, and peewee takes longer to build them than
-# SQLite takes to run them.
+# Plain SQL for speed: these run several times a step.
 COLUMNS = ", ".join(f"s.{name}" for name in Pending._fields)
 LISTED = f"SELECT {COLUMNS} FROM sighting s WHERE s.wallet_id = ?"
 # Uses an index, however many others are pending. A due time beyond the longest delay was set while
@@ -168,10 +167,7 @@ class Fetching:
     def _ask_in_bulk(
         self, address: str, first: int, last: int, wanted: Mapping[str, ListedSignature]
     ) -> dict[str, Answer]:
-        """Request the transactions of a wallet and its token accounts in these slots.
-
-        Returns an empty dict if no node supports this.
-        """
+        """Return {} if no node supports bulk requests."""
         options = {
             **FINALIZED,
             "transactionDetails": "full",
@@ -316,10 +312,7 @@ def _list_pending(wallet: Wallet, now: int, which: str, *head: bool) -> list[Pen
 
 
 def _leave_sparse(wallet: Wallet, rows: list[Pending]) -> list[Pending]:
-    """Leave out older rows that are sparse: a bulk response contains everything in its slots.
-
-    They are fetched one by one once there are no dense rows left.
-    """
+    """Leave out sparse older rows: a bulk response contains everything in its slots."""
     while len(rows) >= FEW:
         span = wallet.id, rows[0].slot, rows[-1].slot
         ((stored,),) = storage.database.execute_sql(STORED_BETWEEN, span).fetchall()
@@ -407,10 +400,7 @@ class Repair:
         return True
 
     def _recheck(self, wallet: Wallet, slots: tuple[int, int], now: int) -> None:
-        """Request the transactions of two slots from another node: the first one may be wrong.
-
-        If the ledger balances better with the other node's answer, that answer is kept.
-        """
+        """Request two slots from another node. Keep its answer if the ledger balances better."""
         rows = (
             Receipt.select()
             .join(WalletSignature, on=Receipt.signature == WalletSignature.signature)

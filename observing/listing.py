@@ -41,8 +41,7 @@ MAX_LISTED_LIMITS = 4
 # After new signatures, list this many slots below the covered head again, because a lagging node
 # may have omitted some.
 OVERLAP_SLOTS = 512
-# Plain SQL for speed: it runs in each step, and peewee takes longer to build it than SQLite takes
-# to run it.
+# Plain SQL for speed: it runs in each step.
 LISTED = "SELECT COUNT(*), MIN(slot) FROM sighting WHERE wallet_id = ?"
 TRADED = """
 SELECT DISTINCT m.address FROM trade_mint t JOIN mint m ON m.id = t.mint_id
@@ -133,10 +132,7 @@ class Listing:
 
     # ---- heads -----------------------------------------------------------------------------------
     def list_heads(self, wallet: Wallet, addresses: Collection[str], now: int) -> None:
-        """List new signatures, starting with the address not listed for the longest time.
-
-        The others follow in the next poll.
-        """
+        """List new signatures of the addresses that weren't listed for the longest time."""
         listed_at = self._state.watches[wallet.id].listed_at
         waiting = [a for a in addresses if listed_at.get(a, -math.inf) < self._state.begun_at]
         chosen = sorted(waiting, key=lambda a: (listed_at.get(a, -math.inf), a))[:SLICE]
@@ -176,10 +172,7 @@ class Listing:
     def store_new(
         self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
     ) -> list[ListedSignature]:
-        """Insert a page's unknown signatures and return them.
-
-        The wallet's limit only excludes signatures that are older than all listed ones.
-        """
+        """Insert a page's unknown signatures, and return them. The limit excludes old ones."""
         known = _find_known(wallet, [row.signature for row in page])
         new = [row for row in page if row.signature not in known]
         if not new:
@@ -333,10 +326,7 @@ class Listing:
         ).execute()
 
     def _reread_ownerless(self, wallet: Wallet, fresh: Iterable[str]) -> None:
-        """Reread transactions that mention these accounts, now that their owner is known.
-
-        Transactions from 2021 don't contain owners.
-        """
+        """Reread transactions without owners, from 2021, that mention these accounts."""
         watch = self._state.watches[wallet.id]
         if watch.ownerless is None:
             watch.ownerless = defaultdict(set)
@@ -387,8 +377,7 @@ class Scanned(NamedTuple):
     scan_new: int | None
 
 
-# Plain SQL for speed: it runs after each step of a poll, and peewee takes longer to build it than
-# SQLite takes to run it.
+# Plain SQL for speed: it runs after each step of a poll.
 SCANNED = f"SELECT {', '.join(Scanned._fields)} FROM address WHERE wallet_id = ?"
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
 STUCK = f"{COUNT_PENDING} AND (tries >= {STUCK_AFTER_TRIES} OR problem IS NOT NULL)"

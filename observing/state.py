@@ -166,10 +166,7 @@ class Notices:
         return wallet_id in self._polled
 
     def note_found(self, wallet_id: int, now: float) -> None:
-        """Record that a poll found something new for a wallet.
-
-        If no notice arrives within a few seconds, the wallet isn't covered for a while.
-        """
+        """If no notice arrives within a few seconds, the wallet isn't covered for a while."""
         with self._news:
             self._found_at[wallet_id] = now
             told_at = self._told_at.get(wallet_id, -math.inf)

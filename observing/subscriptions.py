@@ -291,8 +291,7 @@ SELECT wallet_id, address FROM (
     FROM address d JOIN wallet w ON w.id = d.wallet_id AND w.address <> d.address
     WHERE d.wallet_id IN {HELD}) ranked
 WHERE place <= ? ORDER BY wallet_id, place"""
-# Plain SQL for speed: it runs after each write, and peewee takes longer to build it than SQLite
-# takes to run it.
+# Plain SQL for speed: it runs after each write.
 WALLETS = f"""
 SELECT id, address FROM wallet WHERE id IN {HELD} AND (trouble IS NULL OR trouble <> ?)"""
 # A post may cite a trade of any wallet of its bot.

@@ -100,10 +100,7 @@ def store_backup(config: Config, target: Path) -> Holding:
 
 
 def store_copy(source: Path, target: Path) -> Holding:
-    """Copy the database `source`, which may be open, to `target`.
-
-    The target appears or changes only after the copy was checked.
-    """
+    """Copy `source`, which may be open. `target` changes only after the check."""
     remove_partials(target.parent, target.name)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     # The file is locked while it is written, to distinguish it from a killed process's leftovers.
@@ -357,10 +354,7 @@ def _remove_links(config: Config) -> None:
 
 
 def _empty_wal(path: Path) -> None:
-    """Write the whole WAL into the file by leaving WAL mode.
-
-    SQLite allows this only if there is no other connection. Otherwise raises Refused.
-    """
+    """Leave WAL mode to write the WAL. Raises Refused if there are other connections."""
     try:
         with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
             mode = db.pragma("journal_mode", "delete")
@@ -392,10 +386,7 @@ def migrate(config: Config) -> Migrated:
 
 
 def _migrate_file(config: Config, database: Any) -> Migrated:
-    """Copy an outdated database, then migrate it.
-
-    This needs a lock, because a second process would replace the copy with a migrated database.
-    """
+    """Copy, then migrate, with a lock: a second process could replace the copy."""
     path, copy = config.database_path, None
     lock = database.lock("migrating")
     lock.take(wait=True)

@@ -100,10 +100,7 @@ def examine(config: Config, now: int, online: bool = False, deep: bool = False) 
 
 
 def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[Iterable[Finding]]:
-    """Yield the findings of each check in turn.
-
-    `online` allows the network. `deep` rebuilds derived data and compares it.
-    """
+    """`online` allows the network. `deep` rebuilds derived data and compares it."""
     yield check_settings(config)
     tables = list(check_tables(config))
     yield tables

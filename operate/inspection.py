@@ -297,10 +297,7 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
 def _check_receipts(
     reader: Reader, wallet: Any, programs: Any, reread: dict[str, Entry]
 ) -> Iterator[Difference]:
-    """Check that each stored receipt matches its row, the wallet's list and its entry.
-
-    Entries that differ are added to `reread`.
-    """
+    """Check receipts against their rows and entries. Differing ones go to `reread`."""
     known = frozenset(
         address
         for (address,) in reader.rows(f"SELECT address FROM address WHERE wallet_id = {wallet.id}")
@@ -428,10 +425,7 @@ def _rebuild(
 
 
 def _was_backfilled(wallet: Any) -> bool:
-    """Whether the history was completely listed at the wallet's last publication.
-
-    The publication is a later transaction.
-    """
+    """Whether the history was completely listed at the wallet's last publication."""
     if not wallet.backfilled or wallet.reconciliation is not None:
         return bool(wallet.backfilled)
     return bool(read_coverage(wallet.coverage)["state"] != "backfilling")

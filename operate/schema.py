@@ -89,10 +89,7 @@ def list_foreign(db: apsw.Connection) -> list[str]:
 
 
 def _name_object(row: SchemaObject) -> str:
-    """Return a name like `the trigger "steal" on post`.
-
-    It is quoted and shortened, because an attacker may have chosen the name.
-    """
+    """Return `the trigger "steal" on post`, quoted and shortened: names are untrusted."""
     shown = ascii(row.name[:60])
     return (
         f"the {row.type} {shown}"

@@ -26,10 +26,7 @@ database = DatabaseProxy()
 
 
 def connect(config: Config) -> Any:
-    """Bind the models to the configured database.
-
-    Each thread opens a connection on first use. Raises BadSetting if DATABASE_URL is unusable.
-    """
+    """Bind the models to the database. Raises BadSetting if DATABASE_URL is unusable."""
     made = make_database(config)
     make_folder(config.data_dir)
     lock_data_dir(config.data_dir)

@@ -46,10 +46,7 @@ Store: TypeAlias = "File | Redis"
 
 
 def open_store(config: Config) -> Store:
-    """Return the File in DATA_DIR, or the Redis at RATELIMIT_STORAGE_URL.
-
-    Raises BadSetting if the package for Redis is missing.
-    """
+    """Open a File, or Redis if it is set. Raises BadSetting if its package is missing."""
     return (
         Redis(config.ratelimit_storage_url)
         if config.ratelimit_storage_url
@@ -58,10 +55,7 @@ def open_store(config: Config) -> Store:
 
 
 def find_problem(store: Store, now: float) -> str | None:
-    """Return why counting fails, without secrets.
-
-    It tries to write a counter, because a full disk is still readable.
-    """
+    """Return why counting fails, without secrets. It writes: a full disk is still readable."""
     try:
         store.count([Counter("health", "", 0, PROBES)], 1, now)
     except store.unusable as error:
@@ -130,10 +124,7 @@ BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError,
 
 
 class File:
-    """Counters in SQLite.
-
-    Threads of a process share one connection with a lock, and processes share SQLite's lock.
-    """
+    """Counters in SQLite. A process's threads share a connection, with a lock."""
 
     name = "file"
     unusable: tuple[type[Exception], ...] = (apsw.BusyError, apsw.FullError, *BROKEN)

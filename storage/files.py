@@ -52,10 +52,7 @@ def is_locked(path: Path) -> bool:
 
 
 def lock_data_dir(data_dir: Path) -> None:
-    """Hold a shared lock on DATA_DIR until this process ends or connects elsewhere.
-
-    Waits while `restore` or `copy` has it exclusively.
-    """
+    """Hold a shared lock until this process ends, after waiting for `restore` or `copy`."""
     global _held
     taken = os.open(data_dir / DATA_DIR_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(taken, fcntl.LOCK_SH)

@@ -84,10 +84,7 @@ WATCHED = (
 
 
 class Cursor(psycopg.Cursor):
-    """A cursor that accepts both `?`, as in our SQL, and `%s`, as in peewee's.
-
-    In SQL without parameters, `%` is an ordinary character.
-    """
+    """Accepts `?` and peewee's `%s`. Without parameters, `%` is an ordinary character."""
 
     def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
         return super().execute(_mark(query), params or None, **more)
@@ -331,10 +328,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
 
 class SessionLock:
-    """An advisory lock on the database, with its own connection.
-
-    It is lost if the process dies or is unreachable for three seconds.
-    """
+    """An advisory lock, lost if the process dies or is unreachable for three seconds."""
 
     def __init__(self, database: Any, number: int) -> None:
         self._database, self._number = database, number

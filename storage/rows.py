@@ -94,18 +94,12 @@ class Place(NamedTuple):
 
 
 def select(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Return a statement's rows as `row`, a NamedTuple with the same columns in the same order.
-
-    Fields marked as a Column are decoded.
-    """
+    """Return rows as `row`, a NamedTuple of the statement's columns. Decode each Column."""
     return make_rows(row, database.execute_sql(sql, values).fetchall())
 
 
 def read(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
-    """Return a statement's rows as named tuples of its columns, to be written as JSON.
-
-    `columns` are those with stored JSON.
-    """
+    """Return rows as named tuples. `columns` are those with stored JSON."""
     return select(make_row_type(sql, **columns), sql, values)
 
 
@@ -114,10 +108,7 @@ def read_one(sql: str, values: Sequence[Any] = (), **columns: Column) -> Any:
 
 
 def make_row_type(sql: str, **columns: Column) -> Any:
-    """Return a NamedTuple type with a statement's columns, named after its table.
-
-    `columns` are those with stored JSON.
-    """
+    """Return a NamedTuple type named after the table. `columns` are those with stored JSON."""
     return _make_type(*find_columns(sql), **columns)
 
 

@@ -159,10 +159,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         return identify(self.database), identify(f"{self.database}-wal")
 
     def _find_file_trouble(self) -> str | None:
-        """Return why a commit would be lost (`gone` or `read_only`).
-
-        SQLite itself would keep writing to deleted files.
-        """
+        """Return why a commit would be lost. SQLite itself would write to deleted files."""
         if self._opened in (None, IN_MEMORY):
             return None
         if self._identify_files() != self._opened:

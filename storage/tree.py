@@ -183,10 +183,7 @@ def write_path(level: int | str, number: int, width: int) -> str:
 
 
 def read_tiles(size: int, fetch: Callable[[int, int, int], list[bytes]]) -> ReadHash:
-    """Return a reader of a tree of `size` leaves.
-
-    `fetch(level, number, width)` returns a tile's hashes. It is called once for each tile.
-    """
+    """`fetch(level, number, width)` returns a tile's hashes, and is called once per tile."""
     tiles: dict[tuple[int, int], list[bytes]] = {}
 
     def read(level: int, index: int) -> bytes:

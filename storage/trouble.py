@@ -141,10 +141,7 @@ def name_trouble(error: BaseException, folder: Path) -> str:
 
 
 def _look_at_disk(folder: Path) -> str:
-    """Distinguish a failing disk from a full one and from a missing folder.
-
-    On a full disk, files next to the database can't grow.
-    """
+    """Tell a failing disk from a full one, on which files can't grow, and a missing folder."""
     free = find_free(folder)
     if free is None:
         return "gone"

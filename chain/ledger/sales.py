@@ -234,10 +234,7 @@ def price_sale(
 def mark_paid_elsewhere(
     booked: Booked, moved: Moved, others: Iterable[Moved], begins: int
 ) -> Booked:
-    """Flag a sale of units whose cost is known only in another currency.
-
-    All inventories have the same units in the same order.
-    """
+    """Flag a sale of units whose cost is known only in another currency."""
     if booked.status not in ("partial", "unmatched") or INCOMPLETE in booked.flags:
         return booked
     unknown = _list_units(moved, begins, known=False)

@@ -336,10 +336,7 @@ class Positions:
     is_changed: bool = False
 
     def follow(self, booked: Booked | None, known: KnownCost, time: int | None) -> None:
-        """Apply an entry after its lots moved.
-
-        `booked` is None if the entry doesn't count in this view. `time`: Unix seconds.
-        """
+        """`booked` is None if the entry doesn't count in this view. `time`: Unix seconds."""
         if booked and booked.side.kind == "round_trip" and booked.result is not None:
             # It was bought and sold in one transaction. Other units of the token don't matter.
             self._end(OpenPosition(time, 0, booked.result, booked.result, is_sold=True), time)
@@ -476,10 +473,7 @@ class Churn:
 
 @dataclass
 class Account:
-    """The totals in one currency and view.
-
-    `token_rows` are unwritten results. `open_cost` is what the worst case counts as lost.
-    """
+    """Totals in a currency and view. `open_cost` is what the worst case counts as lost."""
 
     totals: Totals = field(default_factory=Totals)
     positions: Positions = field(default_factory=Positions)

@@ -327,10 +327,7 @@ class Move(NamedTuple):
 
 
 def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
-    """Return instructions in order, each with its call.
-
-    Transfer hooks are outside every call, because the token's issuer chose them.
-    """
+    """Transfer hooks are outside every call, because the token's issuer chose them."""
     places = {id(one): place for place, one in enumerate(calls)}
 
     def walk(one: Instruction, call: int | None, hook: bool) -> Iterator[Placed]:
@@ -582,10 +579,7 @@ class Flows:
     def crossed_calls(
         self,
     ) -> tuple[Counter[tuple[str, str | None]], Counter[tuple[str, str | None]]]:
-        """Return what own accounts received in the calls, and what they paid there without rent.
-
-        Each is {(mint, who): amount}.
-        """
+        """Return what own accounts received and paid in calls, as {(mint, who): amount}."""
         got: Counter[tuple[str, str | None]] = Counter()
         paid: Counter[tuple[str, str | None]] = Counter()
         for move in self.moves:
@@ -758,10 +752,7 @@ class Flows:
 
 
 def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
-    """Return token accounts opened and closed here that aren't in a token balance.
-
-    Accounts that were handed over are excluded.
-    """
+    """Token accounts opened and closed here, unless in a token balance or handed over."""
     operations = receipt.operations
     handed = {one.source for one in operations if one.name == "assign"}
     return {
@@ -917,11 +908,7 @@ def _list_tokens(flows: Flows) -> Iterator[Row]:
 
 
 def _list_lamports(flows: Flows) -> Iterator[Row]:
-    """Yield lamports, rent and wrapped SOL that moved into or out of foreign accounts in order
-    calls.
-
-    Signers (keepers) are excluded.
-    """
+    """Yield lamports moved by foreign accounts, except signers (keepers), in order calls."""
     receipt = flows.receipt
     paid: Counter[str] = Counter()
     for move in flows.moves:

@@ -152,10 +152,7 @@ def _deciding_families(
 def _is_repaid(
     receipt: Receipt, effect: Effect, lending: list[Instruction], programs: Programs
 ) -> bool:
-    """Whether these calls only lent, and every lender was repaid, perhaps with a fee.
-
-    Moved shares or collateral aren't a loan.
-    """
+    """Whether these calls only lent, and were repaid. Shares or collateral aren't a loan."""
     flows = Flows(receipt, effect, lending, programs)
     taken, paid = flows.crossed_calls()
     lent, returned = _by_mint(taken), _by_mint(paid)

@@ -282,10 +282,7 @@ def _read_curve(hop: _Hop, mint: str, venue: str) -> _Fill | str:
 
 
 def _find_curve_fee(data: bytes) -> int:
-    """Sum the protocol's, creator's, cashback's and holders' basis points in a TradeEvent.
-
-    Fields were appended over the years.
-    """
+    """Sum all fees (basis points) in a TradeEvent. Fields were appended over the years."""
     if len(data) < 217:
         return OLD_CURVE_FEE_BPS
     total = read_u64(data, 153) + read_u64(data, 201)

@@ -66,10 +66,7 @@ def _list_directions(entry: Entry) -> set[Direction]:
 
 # ---- transactions that wallets of one bot share --------------------------------------------------
 class Sibling(NamedTuple):
-    """Another wallet of the bot, and the period (ms) in which the bot had both.
-
-    The period's end is None if it still has both.
-    """
+    """Another wallet of the bot, and the period (ms) when the bot had both, perhaps open."""
 
     wallet: int
     begins_ms: int
