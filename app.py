@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from web.server.application import Application
 
 MAX_BODY_BYTES = 64 * 1024
-# A cached list is up to 150 KB; a cached caller is about 1 KB.
+# A cached list is up to 150 KB, a cached caller about 1 KB.
 MAX_CACHED_LISTS, MAX_CACHED_CALLERS = 32, 4096
 
 
 def create_app(config: settings.Config | None = None) -> Application:
-    """Create the WSGI application for `config`, or for the environment's settings if it is None.
+    """Create the WSGI application. Its database must be migrated.
 
-    Its database must be migrated. Raises BadSetting for an invalid setting, BadTable for an
-    invalid row in DATA_DIR/programs.csv or currencies.csv.
+    Raises BadSetting for an invalid setting, BadTable for an invalid row in DATA_DIR/programs.csv
+    or currencies.csv.
     """
     import storage
     from evidence.notes import Signer
@@ -101,7 +101,7 @@ def _add_routes(app: Application, config: settings.Config) -> None:
         from web.api import metrics
 
         modules.append(metrics)
-    # Several pages share a blueprint: the owner's, and the operator's.
+    # Several pages share a blueprint.
     for blueprint in dict.fromkeys(one.blueprint for one in (*modules, *_list_pages())):
         app.register_blueprint(blueprint)
 
@@ -165,7 +165,7 @@ def _list_pages() -> list[ModuleType]:
 
 
 def _add_layers(app: Application, config: settings.Config) -> None:
-    """Wrap the application in its WSGI middleware. The innermost layer comes first."""
+    """Add WSGI middleware, the innermost layer first."""
     from werkzeug.middleware.proxy_fix import ProxyFix
 
     from web.server.application import Headers, Prefix

@@ -1,7 +1,4 @@
-"""Settings: read once from the environment (or `.env`), validated and immutable.
-
-docs/settings.md lists them.
-"""
+"""Settings, read once from the environment (or `.env`) and immutable (docs/settings.md)."""
 
 import os
 import re
@@ -40,16 +37,13 @@ SOCIAL = frozenset(
 
 
 class BadSetting(ValueError):
-    """An invalid setting.
-
-    The message names the setting and the allowed values, and never repeats the given value.
-    """
+    """The message names the setting and the allowed values, and never repeats the given value."""
 
 
 # ---- what a value may be -------------------------------------------------------------------------
 # A setting's `description` completes the error message: "PORT must be ...".
 def _written_as(pattern: str) -> BeforeValidator:
-    """Accept only text that matches the pattern. pydantic would accept more number formats."""
+    """pydantic would accept more number formats than the pattern."""
 
     def check(value: object) -> object:
         if isinstance(value, str) and not re.fullmatch(pattern, value):
@@ -76,7 +70,7 @@ def _split(value: object) -> object:
 
 def _is_url(value: str, schemes: tuple[str, ...]) -> bool:
     try:
-        # PostgreSQL URLs may list several hosts, separated by commas. Check only the last one.
+        # PostgreSQL URLs may list several hosts. Check only the last one.
         parts = urlsplit(re.sub("[^/@,]+,", "", value) if "postgresql" in schemes else value)
         return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
     except ValueError:
@@ -92,8 +86,7 @@ def _is_ws_url(value: str) -> bool:
 
 
 def _is_base_url(value: str) -> bool:
-    """Return whether this URL has only a scheme, a host, and optionally a port and a path of plain
-    names.
+    """Whether it is only a scheme, a host, and optionally a port and a path of plain names.
 
     Links are built by appending to it, unchanged.
     """
@@ -105,17 +98,14 @@ def _is_base_url(value: str) -> bool:
 
 
 def _split_apprise(value: object) -> object:
-    """Split at commas or blanks that precede a URL, because Apprise URLs may contain commas."""
+    """Split before each URL, because Apprise URLs may contain commas."""
     if not isinstance(value, str):
         return value
     return tuple(re.split(r"[\s,]+(?=[a-z0-9]+://)", value.strip(" \t\r\n,"), flags=re.I))
 
 
 def _is_apprise_url(value: str) -> bool:
-    """Return whether this looks like an Apprise URL that isn't for a social network.
-
-    Importing Apprise is slow, so Apprise validates the URL only when a notification is due.
-    """
+    """Importing Apprise is slow, so Apprise validates the URL only when a notification is due."""
     scheme = re.match(r"([a-z0-9]+)://\S", value, re.I)
     if not scheme or scheme[1].lower() in SOCIAL:
         return False
@@ -126,10 +116,7 @@ def _is_apprise_url(value: str) -> bool:
 
 
 def _is_redis_url(value: str) -> bool:
-    """Return whether this URL has only a server, and optionally a password and a database number.
-
-    Any other mistake in a Redis URL would only show at the first request.
-    """
+    """Any other mistake in a Redis URL would only show at the first request."""
     if not _is_url(value, ("redis", "rediss")):
         return False
     parts = urlsplit(value)
@@ -179,7 +166,7 @@ def _number(default: float, low: float, high: float) -> Any:
 
 
 class Config(BaseSettings):
-    """All settings and their defaults. `load` reads them.
+    """All settings and their defaults.
 
     Times are in seconds. Limits are counts per window. Settings that may contain a password or
     token are excluded from the `repr`.
@@ -216,7 +203,7 @@ class Config(BaseSettings):
         repr=False,
         description="must be one or more http(s) URLs separated by commas",
     )
-    # If empty, a URL is derived from each RPC endpoint (observing.subscriptions). ("off",) turns
+    # If empty, URLs are derived from the RPC endpoints (observing.subscriptions). ("off",) turns
     # subscriptions off.
     solana_ws_urls: Annotated[
         tuple[Annotated[str, _fulfills(_is_ws_url)], ...], BeforeValidator(_split)
@@ -225,7 +212,7 @@ class Config(BaseSettings):
         repr=False,
         description='must be one or more ws(s) URLs separated by commas, or "off"',
     )
-    # Applies to each endpoint and method.
+    # Per endpoint and method.
     rpc_requests_per_second: Number = _number(2.0, 0.1, 10_000)
     # Setting 0 turns a job off.
     observer_interval_seconds: Number = _number(15.0, 0, 86_400)
@@ -247,8 +234,7 @@ class Config(BaseSettings):
     )
     # If empty, the key is read from a file in data_dir.
     secret_key: str = Field("", repr=False)
-    # If empty, the key is read from a file in data_dir. The log's signing keys are derived from
-    # these 32 bytes.
+    # If empty, it is read from a file in data_dir. The log's signing keys are derived from it.
     log_key: Annotated[str, _written_as(r"[0-9a-f]{64}")] = Field(
         "", repr=False, description="must be 64 hexadecimal digits (0-9, a-f)"
     )
@@ -259,7 +245,6 @@ class Config(BaseSettings):
     self_registration: Literal["off", "on"] = Field("off", description="must be one of: off, on")
     max_wallets_per_owner: Whole = _whole(5, 1, 10**6)
     max_receipts_per_wallet: Whole = _whole(50_000, 1, 10**8)
-    # 1 MB is 1,000,000 bytes.
     max_posts_kept_mb: Whole = _whole(200, 1, 10**8)
     max_wallet_changes_per_day: Whole = _whole(5, 1, 10**6)
     max_traders_per_owner: Whole = _whole(10, 1, 10**6)
@@ -328,14 +313,12 @@ class Config(BaseSettings):
 
     @cached_property
     def demonstration(self) -> bool:
-        """Return whether `app.py demo` created DATA_DIR."""
+        """Whether `app.py demo` created DATA_DIR."""
         return is_demonstration(self.database_path)
 
     @cached_property
     def added_programs(self) -> str:
-        """Return the content of DATA_DIR/programs.csv, or "" if there is no such file.
-
-        reading.programs validates its rows.
+        """The text of DATA_DIR/programs.csv, or "". Its rows aren't validated.
 
         Raises BadSetting if the file is unreadable, too large or not UTF-8.
         """
@@ -343,37 +326,31 @@ class Config(BaseSettings):
 
     @cached_property
     def added_currencies(self) -> str:
-        """Return the content of DATA_DIR/currencies.csv, or "" if there is no such file.
-
-        The module that parses it validates its rows.
-        """
+        """The text of DATA_DIR/currencies.csv, or "". Its rows aren't validated."""
         return _read_table(self.data_dir / "currencies.csv")
 
     @property
     def base_path(self) -> str:
-        """Return the path of BASE_URL, "" or for example "/candor". All URLs of this instance begin
-        with it.
-        """
+        """Empty, or for example "/candor". All URLs of this instance begin with it."""
         return urlsplit(self.base_url).path
 
     @property
     def database_path(self) -> Path:
-        """Return the path of the SQLite file, which is used unless DATABASE_URL is set."""
+        """The SQLite file, unless DATABASE_URL is set."""
         return self.data_dir / "app.db"
 
     @property
     def ratelimit_path(self) -> Path:
-        """Return the path of the rate-limit counters, which is used unless they are in Redis."""
+        """The rate-limit counters, unless they are in Redis."""
         return self.data_dir / "ratelimit.db"
 
 
-# The names of the environment variables that are settings.
+# Environment variables that are settings.
 NAMES = frozenset(name.upper() for name in Config.model_fields)
 
 
 def load(environ: Mapping[str, str] | None = None, dotenv: str | None = ".env") -> Config:
-    """Return this process's settings. Variables in `environ` override the file `dotenv`. If it is
-    None, the process's own environment is used.
+    """Read the settings. Variables in `environ` (default: os.environ) override the file `dotenv`.
 
     Empty values count as unset. Raises BadSetting if a value is invalid.
     """
@@ -393,13 +370,13 @@ def _tell(refused: ValidationError) -> str:
 
 
 def _complete(config: Config) -> Config:
-    """Add values derived from other settings, and read the files in DATA_DIR."""
+    """Add derived values, and read the files in DATA_DIR."""
     given = "base_url" in config.model_fields_set
     base_url = config.base_url if given else f"http://{_in_url(config.host)}:{config.port}"
     host = _in_url(urlsplit(base_url).hostname or "")
     hosts = tuple(dict.fromkeys((*config.allowed_hosts, host)))
     complete = config.model_copy(update={"base_url": base_url, "allowed_hosts": hosts})
-    # Read these files now, so that a bad file stops startup and later changes need a restart.
+    # Now, so that a bad file stops startup and later changes need a restart.
     _ = complete.demonstration, complete.added_programs, complete.added_currencies
     return complete
 
@@ -409,7 +386,7 @@ def _in_url(host: str) -> str:
 
 
 def lift_quotas(config: Config) -> Config:
-    """Return the settings without owner quotas. The operator's command line uses them."""
+    """Remove owner quotas, for the operator's command line."""
     quotas = (
         "max_wallets_per_owner",
         "max_posts_kept_mb",
@@ -421,15 +398,12 @@ def lift_quotas(config: Config) -> Config:
 
 
 def is_demonstration(path: Path | str) -> bool:
-    """Return whether this database's header has the application id of a demonstration.
-
-    The application id is in bytes 68 to 71 (sqlite.org/fileformat.html).
-    """
+    """The application id is in bytes 68 to 71 of the header (sqlite.org/fileformat.html)."""
     try:
         with open(path, "rb") as file:
             return file.read(72)[68:] == DEMONSTRATION_ID
     except OSError:
-        # If the file is missing or unreadable, opening the database will report it.
+        # Opening the database will report the error.
         return False
 
 
@@ -438,7 +412,7 @@ def _read_table(path: Path) -> str:
         with open(path, "rb") as file:
             raw = file.read(MAX_TABLE_BYTES + 1)
     except OSError as error:
-        # If the folder is inaccessible, the code that needs it will report it.
+        # Code that needs the folder will report the error.
         if not os.path.lexists(path):
             return ""
         raise BadSetting(f"{path} cannot be read: {error.strerror}") from None

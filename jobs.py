@@ -39,35 +39,32 @@ from scout import HELD_SECONDS, Scout
 from storage.files import log_key
 
 TAKEOVER_SECONDS = 0.5
-# After this long without a response from any node, health reports it, even while the pass is still
-# waiting. A single call times out sooner (chain.rpc), so one wallet can't be the cause. A job
-# counts as failing only after its passes have failed for this long, because endpoints may recover
-# by the next pass.
+# Health reports the lack of any response after this long, even while the pass is waiting. A single
+# call times out sooner (chain.rpc), so one wallet can't be the cause. A job counts as failing only
+# after its passes failed for this long, because endpoints may recover by the next pass.
 SILENT_SECONDS = 40.0
 # How long to wait for a running pass when the process exits.
 GRACE_SECONDS = 5.0
-# A failed pass of the hooks job is retried after this long. Its other passes run for up to a
-# minute, back to back.
+# Retry delay of the hooks job. Its other passes run for up to a minute, back to back.
 HOOKS_SECONDS = 5.0
 WITNESS_SECONDS, DIGEST_SECONDS, MEMORY_SECONDS = 600.0, 3600.0, 300.0
 COPYING_SECONDS = SEASONS_SECONDS = 60.0
-# After an error outside a pass, wait this long before requesting the lock again.
+# Delay after an error outside a pass before requesting the lock again.
 FAULT_SECONDS = 5.0
 # Reschedule the jobs if the wall clock drifts from the monotonic clock by more than this.
 CLOCK_STEP_SECONDS = 1.0
 log = logging.getLogger("candor.jobs")
-# Errors are logged by this module and shown by health. A pass that outlasts its interval isn't an
-# error.
+# This module logs errors. A pass that outlasts its interval isn't one.
 logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
 
-# The result of a pass: a problem (or None), and details for health (or None).
+# A problem or None, and details for health or None.
 Outcome = tuple[str | None, str | None]
 Tick = Callable[[int], Outcome]
 Check = Callable[[], None]
 
 
 class Work(NamedTuple):
-    """A job: run `tick(now)` every `seconds`. If that is 0, the job is off."""
+    """Run `tick(now)` every `seconds`. If that is 0, the job is off."""
 
     name: str
     seconds: float
@@ -76,7 +73,7 @@ class Work(NamedTuple):
 
 @contextlib.contextmanager
 def observer_lock() -> Iterator[None]:
-    """Hold the observer's lock. Waits while another process observes or rebuilds."""
+    """Waits while another process observes or rebuilds."""
     lock = storage.database.lock("work")
     try:
         lock.take(wait=True)
@@ -87,7 +84,7 @@ def observer_lock() -> Iterator[None]:
 
 
 class DaemonThreads(BaseExecutor):
-    """Runs each pass in its own daemon thread, which can't keep an exiting process alive.
+    """Runs each pass in a daemon thread, which can't keep an exiting process alive.
 
     At exit, Python joins the threads of APScheduler's own pool, even if a node doesn't respond.
     """
@@ -129,7 +126,6 @@ class Every(BaseTrigger):
     def get_next_fire_time(
         self, previous_fire_time: datetime | None, now: datetime
     ) -> datetime | None:
-        """Return the time of the next run in UTC. APScheduler calls this."""
         return now + self._interval - (now - self._first) % self._interval
 
 
@@ -139,7 +135,7 @@ class Leadership:
     def __init__(self, work: list[Work], check: Check) -> None:
         self._check, self._clock_offset = check, _clock_offset()
         self._late: set[str] = set()
-        # When each job last succeeded, in seconds of time.monotonic().
+        # Last success by job, in seconds of time.monotonic().
         self._well_at: dict[str, float] = {}
         self._seconds = {one.name: one.seconds for one in work}
         self._unstored = [one.name for one in work if not one.seconds]
@@ -165,20 +161,16 @@ class Leadership:
                 )
 
     def start(self) -> None:
-        """Run every job now, and then at its interval."""
         self._scheduler.start()
         self.keep_up()
 
     def stop(self) -> None:
-        """Stop starting passes, and wait for the running ones."""
         # With wait=True, shutdown would hold locks that a pass needs in order to end.
         self._scheduler.shutdown(wait=False)
         self._executor.join()
 
     def keep_up(self) -> None:
-        """Record which jobs are off, and run every job now if the wall clock, which APScheduler
-        uses, was changed.
-        """
+        """Record which jobs are off. Run the others now if the wall clock was changed."""
         offset = _clock_offset()
         if abs(offset - self._clock_offset) > CLOCK_STEP_SECONDS:
             for job in self._scheduler.get_jobs():
@@ -208,10 +200,9 @@ class Leadership:
         self._run_late(name)
 
     def _judge(self, name: str, problem: str | None) -> str:
-        """Return a job's state after a pass.
+        """Return `failing` if it hasn't succeeded for SILENT_SECONDS beyond its interval, or ever.
 
-        It is `failing` if it has a problem and hasn't succeeded for SILENT_SECONDS beyond its
-        interval, or hasn't succeeded in this process yet.
+        Without a problem, it isn't failing.
         """
         now = time.monotonic()
         if problem is None:
@@ -220,21 +211,17 @@ class Leadership:
         return "failing" if overdue >= SILENT_SECONDS else "ok"
 
     def _run_late(self, name: str) -> None:
-        """Run a job now if it became due while its last pass was still running."""
         if name in self._late:
             self._late.discard(name)
             self.run_now(name)
 
     def run_now(self, name: str) -> None:
-        """Run a job now, or as soon as its running pass ends."""
         job = self._scheduler.get_job(name) if self._scheduler.running else None
         if job is not None:
             job.modify(next_run_time=datetime.now(UTC))
 
 
 class Jobs:
-    """The jobs of one process, which either has the lock or waits for it."""
-
     def __init__(self, config: Config, read_events: Reader | None = None) -> None:
         self.config, self._read_events = config, read_events
         self._outbox: Outbox | None = None
@@ -246,18 +233,16 @@ class Jobs:
         self._silence_reported = False
 
     def start(self) -> None:
-        """Wait for the lock in a separate thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop leading. Passes still running after GRACE_SECONDS end with the process."""
+        """Passes still running after GRACE_SECONDS end with the process."""
         self._ending.set()
         self._thread.join(GRACE_SECONDS)
         self._lock.release()
 
     # ---- one of all processes --------------------------------------------------------------------
     def _take_turns(self) -> None:
-        """Wait for the lock, run the jobs while holding it, and repeat."""
         while not self._ending.is_set():
             try:
                 if self._take_lock():
@@ -278,7 +263,7 @@ class Jobs:
             return False
 
     def _lead(self) -> None:
-        # Create a new one, because the old observer's memory is outdated.
+        # The old observer's memory is outdated.
         self._observer = Observer(self.config, beat=_beat)
         leadership = Leadership(self._list_jobs(), self._lock.check)
         subscriptions = self._subscribe(leadership)
@@ -330,19 +315,17 @@ class Jobs:
         ]
 
     def _log_digests(self) -> list[Work]:
-        """Return the job that logs evidence digests, if wallets are observed."""
+        """Only if wallets are observed."""
         if not self.config.observer_interval_seconds:
             return []
         return [Work("digests", DIGEST_SECONDS, DigestLog().run_tick)]
 
     def _follow(self) -> list[Work]:
-        """Return the job that computes what copying each bot would have earned."""
         if not self.config.observer_interval_seconds:
             return []
         return [Work("copying", COPYING_SECONDS, copying.run_tick)]
 
     def _watch_logs(self) -> list[Work]:
-        """Return the job that watches other instances' logs, if any are configured."""
         urls = self.config.witnesses
         if not urls:
             return []
@@ -378,7 +361,7 @@ class Jobs:
 
 
 def run_observer(observer: Observer, now: int) -> Outcome:
-    """Run one pass of the observer. Return a problem (or None), and details for health."""
+    """Return a problem or None, and details for health."""
     with observer_lock():
         more = observer.run_tick(now)
     details = {**observer.rpc.report(), "moreToDo": more, "waitingFor": observer.problem}
@@ -386,20 +369,14 @@ def run_observer(observer: Observer, now: int) -> Outcome:
 
 
 def give_back_memory(now: int) -> Outcome:
-    """Return freed memory to the system.
-
-    glibc returns free pages between used ones only on request. Other C libraries don't have this
-    call.
-    """
+    """Release free pages between used ones, which glibc does only on request."""
     with contextlib.suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
     return None, None
 
 
 def _store_state(name: str, state: str, check: Check | None, *told: str | None) -> bool:
-    """Record a job's status for health (`told`: its problem and details). Return False if that
-    failed.
-    """
+    """Record a job's status for health (`told`: problem, details). Return False if that failed."""
     try:
         with storage.database.connection_context(), storage.database.guarding(check):
             note_job(name, state, _now(), *told)
@@ -419,9 +396,7 @@ def _now() -> int:
 
 
 def _clock_offset() -> float:
-    """Return the seconds between the wall clock and the monotonic clock. They change when the wall
-    clock is set.
-    """
+    """Wall clock minus monotonic clock, in seconds. It changes when the wall clock is set."""
     return time.time() - time.monotonic()
 
 
@@ -430,10 +405,7 @@ _guard = threading.Lock()
 
 
 def start(config: Config, read_events: Reader | None = None) -> None:
-    """Start this process's jobs, which run once it has the lock.
-
-    `read_events` reads arrivals for webhooks.
-    """
+    """Start this process's jobs. `read_events` reads arrivals for webhooks."""
     global _running
     with _guard:
         if _running is None:
@@ -451,9 +423,7 @@ def stop() -> None:
 
 
 def note_heartbeat(name: str, now: int) -> None:
-    """Record that a long pass of this job is running, even if it is the first one after the job was
-    off.
-    """
+    """Record that a long pass is running, even the first one after the job was off."""
     state = fn.REPLACE(Job.state, "off", "unknown")
     Job.update(heartbeat_at=now, state=state).where(Job.name == name).execute()
 
@@ -461,7 +431,7 @@ def note_heartbeat(name: str, now: int) -> None:
 def note_job(
     name: str, state: str, now: int, problem: str | None = None, details: str | None = None
 ) -> None:
-    """Record a job's status for health. `now`: ms. Without `details`, the stored details stay."""
+    """Record a job's status for health. `now`: ms. Without `details`, the stored ones stay."""
     row: dict[str, Any] = {"state": state, "heartbeat_at": now, "last_error": problem}
     if state == "ok" and problem is None:
         row["last_success_at"] = now

@@ -30,9 +30,8 @@ class Base(Model):
 
 # ---- people, bots, keys --------------------------------------------------------------------------
 class Owner(Base):
-    """An owner of bots.
+    """`recovery_hash` is null once the account is deleted.
 
-    `recovery_hash` is the hash of the recovery code, or null once the account is deleted.
     `posts_bytes` is the stored size of the owner's posts (accounts.posts.measure_post).
     """
 
@@ -66,7 +65,7 @@ class Bot(Base):
     auto_post_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
     retired_at = BigIntegerField(null=True)
-    # When the bot's leaderboard entry was last computed, or null if it is due.
+    # When the leaderboard entry was last computed, or null if it is due.
     standing_at = BigIntegerField(null=True)
     salt = TextField(default="")
 
@@ -95,13 +94,12 @@ class Key(Base):
     created_at = BigIntegerField()
     expires_at = BigIntegerField(null=True)
     revoked_at = BigIntegerField(null=True)
-    # This isn't a column. accounts.api_keys.list_keys sets it.
+    # Not a column. accounts.api_keys.list_keys sets it.
     last_used_at: int | None = None
 
 
 class Session(Base):
-    """A signed-in browser. The cookie contains a random id, and this table its hash. Deleting the
-    row signs the browser out.
+    """A signed-in browser. The cookie's random id is stored hashed.
 
     `seen_at` is written at most once an hour. `challenge` is a proof of wallet ownership in
     progress, as JSON {text, bot, wallet, endsAt, action}. It works once.
@@ -116,7 +114,7 @@ class Session(Base):
 
 
 # ---- what is observed ----------------------------------------------------------------------------
-# The `Wallet.trouble` of an address that is a program according to a node. It isn't observed.
+# `Wallet.trouble` of an address that a node calls a program. It isn't observed.
 IS_PROGRAM = "this address is a program, not a wallet"
 
 
@@ -137,8 +135,7 @@ class Wallet(Base):
     earlier_bot_id: int | None
     bot_since = BigIntegerField(null=True)
     created_at = BigIntegerField()
-    # When a node last responded about the wallet, when it is polled next, and when its token
-    # accounts were last listed.
+    # When a node last responded, the next poll, and the last listing of token accounts.
     polled_at = BigIntegerField(null=True, index=True)
     due_at = BigIntegerField(default=0)
     accounts_at = BigIntegerField(null=True)
@@ -148,8 +145,8 @@ class Wallet(Base):
     backfilled = BooleanField(default=False)
     # Don't repair gaps before this time.
     repair_at = BigIntegerField(default=0)
-    # Digest of the rules that its entries were read with. While they are being reread, the last id
-    # done.
+    # Digest of the rules that its entries were read with. While they are being reread, also the
+    # last id done.
     rules = TextField(default="")
     # A node has shown the wallet's activity up to this block time.
     observed_to = BigIntegerField(null=True)
@@ -168,18 +165,15 @@ class Wallet(Base):
     forward_realized = BigIntegerField(null=True, index=True)
     imbalance = BigIntegerField(default=0)
     stablecoin_imbalance = TextField(default="{}")
-    # Why observing this wallet currently fails (a sentence, or null), since when, and how often in
-    # a row.
+    # Why observing currently fails, since when, and how often in a row.
     trouble = TextField(null=True)
     trouble_at = BigIntegerField(null=True)
     trouble_tries = IntegerField(default=0)
-    # The number of token accounts beyond listing.MAX_ADDRESSES when they were last listed.
+    # Token accounts beyond listing.MAX_ADDRESSES when they were last listed.
     accounts_left_out = IntegerField(default=0)
-    # Transactions before this slot aren't loaded, because there are too many. 0 means: check again
-    # how far back there is room.
+    # Older transactions aren't loaded: too many. 0 means: check again how far back there is room.
     history_from = BigIntegerField(null=True)
-    # How much of the tighter limit, on transactions or token accounts, is used (coverage.Progress),
-    # in percent.
+    # Percentage used of the tighter limit, on transactions or token accounts (coverage.Progress).
     filled = IntegerField(default=0)
 
 
@@ -222,8 +216,7 @@ Attachment.add_index(
 
 
 class Address(Base):
-    """A watched address of a wallet: the wallet itself, or a token account it ever owned. Its
-    coverage is defined in docs/observing.md.
+    """A watched address: the wallet itself, or a token account it ever owned (docs/observing.md).
 
     Every transaction up to `head_slot` was listed at least once. `full_scans` is the number of
     finished full scans. `scan_new` is the number of unknown signatures in the last one.
@@ -240,8 +233,7 @@ class Address(Base):
     scanned_at = BigIntegerField(null=True)
     scan_cursor = TextField(null=True)
     endpoint = TextField(null=True)
-    # The token account's balance (raw units) according to a node, if no known transaction involves
-    # the account.
+    # Balance (raw units) according to a node, if no known transaction involves the account.
     held_mint = TextField(null=True)
     held_amount = TextField(null=True)
     held_decimals = IntegerField(null=True)
@@ -253,8 +245,7 @@ class Address(Base):
 
 
 class Receipt(Base):
-    """A finalized transaction as returned by the node (`body`, packed by reading.receipts). It is
-    stored once for all wallets it involves.
+    """A finalized transaction (`body`, packed by reading.receipts), stored once for all wallets.
 
     `tx_index` is its position in the block. `digest` covers everything in it that affects a number.
     """
@@ -271,12 +262,11 @@ class Receipt(Base):
 
 
 class WalletSignature(Base):
-    """A signature listed for a wallet. `state` is pending until its transaction is stored, then
-    stored. `problem` is the reason if it couldn't be processed.
+    """A signature listed for a wallet: pending until its transaction is stored, then stored.
 
-    `head` means that it arrived after the first full scan, so it is fetched before the backfill.
-    `entry` is the packed JSON of chain.reading.entries.Entry, once stored. `idle` means that it
-    didn't change the wallet.
+    `problem` is the reason if it couldn't be processed. `head` means that it arrived after the
+    first full scan, so it is fetched before the backfill. `entry` is the packed JSON of
+    chain.reading.entries.Entry, once stored. `idle` means that it didn't change the wallet.
     """
 
     id = AutoField()
@@ -303,8 +293,7 @@ class WalletSignature(Base):
 
 # ---- what is derived -----------------------------------------------------------------------------
 class Trade(Base):
-    """A transaction from the point of view of one wallet. `rebuild` recreates the same rows from
-    stored transactions.
+    """A transaction from the point of view of one wallet. `rebuild` recreates the same rows.
 
     Followers page by `id`, the order of arrival. `uid` is derived from wallet and signature and
     survives rebuilds. `place` is the order within a slot: tx_index, or 0 if unknown. Amounts are
@@ -329,8 +318,8 @@ class Trade(Base):
     fee = BigIntegerField()
     tip = BigIntegerField()
     rent = BigIntegerField()
-    # The currency of the trade's price: a stablecoin's mint, or empty for SOL. The next four
-    # amounts and the costs in `lots` are in raw units of this currency.
+    # Currency of the price: a stablecoin's mint, or empty for SOL. The next four amounts and the
+    # costs in `lots` are in its raw units.
     currency = TextField(default="")
     # matched | partial | unmatched | not_applicable.
     realized = TextField()
@@ -343,18 +332,18 @@ class Trade(Base):
     lots = TextField()
     # 1 if the trade sold, for a stablecoin, units paid for in another currency.
     paid_elsewhere = IntegerField(default=0)
-    # A sorted JSON list of words.
+    # Sorted JSON list.
     flags = TextField()
-    # The part of sol_change and token_changes that bypassed the venue, in the same format.
+    # The parts that bypassed the venue.
     beside_sol = BigIntegerField(default=0)
     beside_tokens = TextField(default="[]")
-    # Share (0 to 100) of a trade's value that came from or went to `counterparties` (JSON list of
+    # Share (0 to 100) of the value that came from or went to `counterparties` (JSON list of
     # addresses). Null if nothing is priced.
     explained = IntegerField(null=True)
     counterparties = TextField(default="[]")
     # The known cost of lots that were moved out unsold.
     cost_left = BigIntegerField(default=0)
-    # The digest covers all derived columns. A rebuild only writes rows whose digest differs.
+    # Covers all derived columns. A rebuild only writes rows whose digest differs.
     digest = TextField()
 
     class Meta:
@@ -367,15 +356,14 @@ class Trade(Base):
 
 
 class Post(Base):
-    """A bot's post. Its text never changes. Only observation changes `status` and related columns;
-    `hide` erases the text.
+    """A bot's post. Its text never changes; `hide` erases it.
 
-    `source`: bot | observer. `channel`: api | studio | discord | observer. `claim`: whether it is
-    the bot's first post about its transaction. `wallet`: the wallet that the post is checked
-    against, permanently. `status`: none | pending | verified | mismatch | not_found. `delay`:
-    seconds between the trade and the bot's first verified post about it. `hidden_hash`: compared
-    with retries once the text is erased. `leaf_id`: the post's log leaf, which contains the hash of
-    the text and `salt`.
+    Only observation changes `status` and related columns. `source`: bot | observer. `channel`: api
+    | studio | discord | observer. `claim`: whether it is the bot's first post about its
+    transaction. `wallet`: the wallet that the post is checked against, permanently. `status`: none
+    | pending | verified | mismatch | not_found. `delay`: seconds between the trade and the bot's
+    first verified post about it. `hidden_hash`: compared with retries once the text is erased.
+    `leaf_id`: the post's log leaf, which contains the hash of the text and `salt`.
     """
 
     id = AutoField()
@@ -428,8 +416,7 @@ class Post(Base):
 
 
 class Arrival(Base):
-    """An event for followers, in the order it took effect, that storage.store_arrival writes in the
-    transaction it reports.
+    """An event for followers, written by storage.store_arrival in the transaction it reports.
 
     Rows are never deleted, so ids aren't reused. A follower's cursor is an id. With one writer at a
     time, ids become visible in order. `kind`: post | trade | verification (of a post) | coverage

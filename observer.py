@@ -1,10 +1,10 @@
-"""The observer job fetches transactions of watched wallets and updates their ledgers. chain/
-decides what a transaction means.
+"""The observer job fetches watched wallets' transactions and updates their ledgers.
 
-A poll of a wallet compares the node's balances with the ledger, lists new signatures, continues
-full scans of its history and fetches transactions that are listed but not yet stored. A notice from
-a node makes its wallet due now and ends a pass over other wallets early. Network calls come first,
-then short writes, so killing the process loses at most the response in flight.
+chain/ decides what a transaction means. A poll of a wallet compares the node's balances with the
+ledger, lists new signatures, continues full scans of its history and fetches transactions that are
+listed but not yet stored. A notice from a node makes its wallet due now and ends a pass over other
+wallets early. Network calls come first, then short writes, so killing the process loses at most the
+response in flight.
 """
 
 import math
@@ -31,7 +31,7 @@ from observing.listing import Listing, count_stored, is_quiet, list_awake, read_
 from observing.state import IN_WORK, MAX_SLEEP_SECONDS, Attempts, Notices, State, ignore_progress
 from storage import in_parts
 
-# The command line gives up after this many failed passes in a row.
+# Consecutive failed passes after which the command line gives up.
 MAX_FAILED_PASSES = 3
 # Plain SQL for speed: these run in each poll, or for each wallet in it.
 ANY_WELL = f"SELECT 1 FROM wallet WHERE id IN {HELD} AND trouble IS NULL LIMIT 1"
@@ -44,10 +44,6 @@ UPDATE wallet SET coverage = ?, polled_at = ?, observed_to = ?,
 
 
 class Observer:
-    """The observer job. `run_tick` does one pass over the due wallets. State documents the
-    arguments.
-    """
-
     def __init__(
         self,
         config: Config,
@@ -74,15 +70,11 @@ class Observer:
 
     @property
     def problem(self) -> str | None:
-        """Return why the last pass stopped or nothing is observed, or None if all is well."""
+        """Why the last pass stopped or nothing is observed, or None."""
         return self.state.problem
 
     def run_tick(self, now: int) -> bool:
-        """Do one pass over the due wallets. Return whether work is left because time or responses
-        ran out.
-
-        `now`: ms.
-        """
+        """Do one pass over the due wallets. Return whether work is left. `now`: ms."""
         self.state.begin_pass(now)
         due = self._begin_polls(now)
         try:
@@ -91,7 +83,7 @@ class Observer:
             self._end_polls(wallets, now, left)
             refresh_standings(now)
         except OperationalError:
-            # Another process may have taken the lock and written since.
+            # Another process may have had the lock and written since.
             if storage.database.engine != "sqlite":
                 self.state.forget()
             raise
@@ -99,10 +91,9 @@ class Observer:
         return bool(left) or len(wallets) < len(due)
 
     def _begin_polls(self, now: int) -> list[Wallet]:
-        """List the wallets that are due, most urgent first."""
         storage.database.execute_sql(BEGIN)
         interval = self.state.config.observer_interval_seconds
-        # A time beyond the longest pause was set when the clock was wrong.
+        # Beyond the longest pause, the time was set when the clock was wrong.
         wrong = Wallet.due_at > now + int(1000 * max(MAX_SLEEP_SECONDS, interval))
         self.state.watched_count = _select_watched(now).count()
         due = _select_watched(now).where((Wallet.due_at <= now) | wrong)
@@ -116,12 +107,10 @@ class Observer:
 
     # ---- a pass ----------------------------------------------------------------------------------
     def _prepare_due(self, due: Sequence[Wallet], now: int) -> list[Wallet]:
-        """Prepare wallets for polling, and return those that are ready.
+        """Return the wallets that are ready, after about one interval. The others stay due.
 
-        Stops after about one interval; the other wallets stay due. Wallets with a ledger in memory
-        come first.
-
-        Building the ledger for a long history takes seconds.
+        Wallets with a ledger in memory come first, because building it takes seconds for a long
+        history.
         """
         state, until = self.state, self.state.clock() + self._span_seconds
         wake(state, due, now)
@@ -136,7 +125,7 @@ class Observer:
         return [wallet for wallet in due if wallet.id not in left]
 
     def _poll(self, wallets: Sequence[Wallet], now: int) -> set[int]:
-        """Poll these wallets for about one interval. Return those with work left."""
+        """Poll for about one interval. Return the wallets with work left."""
         state, attempt = self.state, self.attempts.attempt
         begun_at, span_seconds = state.clock(), self._span_seconds
         state.work_until = begun_at + span_seconds
@@ -185,9 +174,7 @@ class Observer:
             state.forget_wallet(wallet.id)
 
     def _show_moved(self, wallet: Wallet, now: int) -> None:
-        """List the addresses whose balance changed or that a notice named, and publish new
-        transactions.
-        """
+        """List addresses that changed or that a notice named, and publish new transactions."""
         state, watch = self.state, self.state.watches[wallet.id]
         watch.quiet = watch.quiet and all(state.check_balances(wallet).values())
         if watch.quiet:
@@ -200,11 +187,11 @@ class Observer:
             self._publish(wallet, now)
 
     def _list_own_head(self, wallet: Wallet, moved: set[str], now: int) -> tuple[set[str], int]:
-        """List and fetch transactions that involve the wallet's own address. Return the accounts
-        that still need listing, and the number of transactions requested.
+        """List and fetch transactions of the wallet's own address.
 
-        One transaction often explains every account that changed. An explained account may still
-        have missed an earlier transaction, which shows in its balance before the explained one.
+        Return the accounts that still need listing, and the number of transactions requested. One
+        transaction often explains every account that changed. An explained account may still have
+        missed an earlier transaction, which shows in its balance before the explained one.
         """
         state = self.state
         seen = dict(state.apply_entries(wallet).chain.seen)
@@ -242,10 +229,9 @@ class Observer:
                 self.attempts.attempt(self.listing.list_heads, wallet, own, now)
 
     def _work_through(self, wallets: Sequence[Wallet], now: int) -> set[int]:
-        """Work on the wallets in turn, so that a long backfill doesn't starve the others. Return
-        those with work left.
+        """Work on the wallets in turn, so that a long backfill doesn't starve the others.
 
-        Wallets that had no turn in the last pass come first.
+        Return those with work left. Wallets that had no turn in the last pass come first.
         """
         watches = self.state.watches
         turns = deque(sorted(wallets, key=lambda w: watches[w.id].worked_at))
@@ -259,11 +245,10 @@ class Observer:
         return {wallet.id for wallet in turns}
 
     def _work_on(self, wallet: Wallet, now: int) -> bool:
-        """Do one step for a wallet, and return whether there may be more to do now.
+        """Do one step for a wallet. Return whether there may be more to do now.
 
-        The steps are: urgent transactions, then a page of a full scan, then the backfill. Full
-        scans come before the backfill, so that it can start with the oldest transaction and never
-        has to rebook one.
+        Urgent transactions come first, then a page of a full scan, then the backfill, so that the
+        backfill can start with the oldest transaction and never has to rebook one.
         """
         steps: tuple[Callable[[Wallet, int], Any], ...] = (
             self.fetching.fetch_urgent,
@@ -279,10 +264,6 @@ class Observer:
         return worked
 
     def _show_work(self, wallet: Wallet, now: int) -> None:
-        """Publish intermediate results of a long pass from time to time.
-
-        At the end of the pass, all results are published.
-        """
         self.listing.mark_backfilled(wallet)
         watch, begun_at = self.state.watches[wallet.id], self.state.clock()
         if begun_at >= watch.show_after:
@@ -290,7 +271,6 @@ class Observer:
             watch.rest_from_showing(begun_at, self.state.clock(), self.state.at_work)
 
     def _end_polls(self, wallets: Sequence[Wallet], now: int, left: set[int]) -> None:
-        """Publish the wallets, and schedule the next poll of each."""
         quiet = [wallet for wallet in wallets if self.state.watches[wallet.id].quiet]
         for wallet in list_awake(self.state, wallets):
             self.attempts.attempt(self._finish, wallet, now, wallet.id in left)
@@ -299,7 +279,6 @@ class Observer:
                 self._tell_quiet(wallet, now)
 
     def _tell_quiet(self, wallet: Wallet, now: int) -> None:
-        """Store when nodes last responded about a wallet that didn't change."""
         self.balances.note_poll(wallet, now)
         last_time = self.state.ledger_store.last_time(wallet.id)
         observed_to = max(filter(None, (wallet.observed_to, last_time)), default=None)
@@ -312,7 +291,6 @@ class Observer:
         storage.database.execute_sql(TELL, values)
 
     def _finish(self, wallet: Wallet, now: int, is_left: bool) -> None:
-        """Finish a wallet's poll: repair problems, publish, and schedule the next poll."""
         progress = read_progress(self.state, wallet)
         self.balances.note_poll(wallet, now)
         if wallet.backfilled and progress.pending == progress.stuck:
@@ -361,7 +339,7 @@ def _select_watched(now: int) -> Any:
 
 
 def _find_common_trouble() -> str | None:
-    """Return the first wallet's trouble if every wallet has one, or else None."""
+    """Return the first wallet's trouble if every wallet has one."""
     if storage.database.execute_sql(ANY_WELL).fetchone():
         return None
     watched = Wallet.select(Wallet.address, Wallet.trouble).where(is_held(), IS_WALLET)
@@ -380,13 +358,12 @@ def _count_addresses(wallets: Sequence[Wallet]) -> int:
 def observe_once(
     observer: Observer, now: int, sleep: Callable[[float], object] = time.sleep
 ) -> dict[str, Any]:
-    """Poll every wallet until no work is left or no node responds. Return each wallet's coverage by
-    address.
+    """Poll every wallet until no work is left or no node responds. Return coverages by address.
 
     The caller holds the observer's lock. `now`: ms.
     """
     polls = failures = 0
-    # The first poll can't show whether the full scan explained a balance. The second one can.
+    # Only the second poll shows whether the full scan explained a balance.
     while polls < 2 and failures < MAX_FAILED_PASSES:
         Wallet.update(due_at=0).where(is_held() | is_closing(now)).execute()
         more = observer.run_tick(now)

@@ -30,12 +30,12 @@ from storage import writing
 from voice import builtin, language_model
 
 log = logging.getLogger("candor.paper")
-# Don't trade on snapshots that are older than this.
+# Don't trade on older snapshots.
 BACKLOG_MS = 2 * 3_600_000
 # The scout's interval while the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
 RECENT_POSTS = 20
-# At most this many diary lines are considered for posts per tick. The rest follow later.
+# Diary lines considered for posts per tick. The rest follow later.
 MAX_LINES = 1_000
 # Passes per tick. Each pass omits the tokens and traders that failed in the one before.
 MAX_PASSES = 20
@@ -47,14 +47,11 @@ MODEL_SECONDS = 20
 
 @dataclass
 class Trouble:
-    """An internal error with a trader, a token, or one trader's token. The failing part is skipped
-    for a while.
-    """
+    """An internal error with a trader, a token, or one trader's token, which is suspended."""
 
-    # What failed, and the exception class.
     what: str
     tries: int = 0
-    # It is suspended until this time (ms).
+    # Suspended until this time (ms).
     until: int = 0
     # Whether the trader's diary mentions it.
     noted: bool = False
@@ -62,12 +59,10 @@ class Trouble:
 
 @dataclass
 class Pass:
-    """An attempt to process the new snapshots. Nothing is stored yet."""
-
     cursor: int
     newest: int
     now: int
-    # If None, the market is rebuilt.
+    # None means that it must be rebuilt.
     market: Market | None
     traders: list[Player] = field(default_factory=list)
     rounds: int = 0
@@ -75,8 +70,6 @@ class Pass:
 
 
 class PaperJob:
-    """The paper mode job of one process. `run_tick` processes the snapshots since the last tick."""
-
     def __init__(self, config: Config) -> None:
         self.config = config
         self.interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
@@ -88,10 +81,7 @@ class PaperJob:
         self.own = OwnFiles(config.data_dir, config.own_strategies)
 
     def run_tick(self, now: int) -> tuple[str | None, str]:
-        """Run one tick. Return a problem (or None), and details for health as JSON.
-
-        `now`: ms.
-        """
+        """Return a problem or None, and details for health as JSON. `now`: ms."""
         self.own.begin()
         measured.measure_swaps(now)
         self.costs = measured.refresh_costs(now)
@@ -106,8 +96,7 @@ class PaperJob:
         return self._name_troubles(), orjson.dumps(details).decode()
 
     def play(self, now: int) -> int:
-        """Process the snapshots since the last tick and store the result. Return the number of
-        rounds.
+        """Process and store the snapshots since the last tick. Return the number of rounds.
 
         If a trader fails, the pass is discarded and replayed without it, so that no fill depends on
         a trader that isn't stored. If Outdated is raised, nothing was stored.
@@ -145,7 +134,6 @@ class PaperJob:
         return played.rounds
 
     def _play_pass(self, one: Pass) -> None:
-        """Process the new snapshots for traders that aren't suspended."""
         now, faults = one.now, one.faults
         skipped = {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None}
         one.traders = store.load_traders(now, faults, skipped, self.own.read_strategy)
@@ -185,7 +173,7 @@ class PaperJob:
         engine.run_heartbeat(trader, now)
 
     def _update_market(self, one: Pass, tokens: Mapping[int, Token], first: int) -> Market:
-        """Return the market at the cursor. If there isn't one, rebuild it from older snapshots."""
+        """Return the market at the cursor, rebuilt from older snapshots if necessary."""
         market, now, faults = one.market, one.now, one.faults
         if market is None:
             market = Market(self.interval_ms)
@@ -215,7 +203,6 @@ class PaperJob:
         return any(key.trader is not None for key in faults.found)
 
     def _widen(self, key: FaultKey, error: Exception, now: int) -> FaultKey:
-        """Return the whole trader's key if many of its tokens or its strategy file fail."""
         if key.trader is None:
             return key
         if isinstance(error, OwnFault):
@@ -272,8 +259,7 @@ class PaperJob:
 
     # ---- posts -----------------------------------------------------------------------------------
     def write_posts(self, now: int) -> tuple[int, str | None]:
-        """Write and store posts about news in the diaries. Return the number of posts, and why the
-        optional model wrote none (or None if it did).
+        """Write posts about news in the diaries. Return their number, and why the model wrote none.
 
         If the post for a line fails, that line stays without a post and doesn't block the others.
         """
@@ -295,7 +281,7 @@ class PaperJob:
             self._note(FaultKey(None, f"the words of trader {key.trader}"), error, {}, now)
         if entries:
             with writing():
-                # Check again: an owner may have been deleted or banned since the first check.
+                # An owner may have been deleted or banned since the first check.
                 silent = conduct.list_silent()
                 posts = [post for post in posts if post["trader"] not in silent]
                 store.store_posts(posts, entries[-1].id)
@@ -332,18 +318,13 @@ class PaperJob:
 
 @dataclass
 class Author:
-    """A trader's voice and recent posts."""
-
     handle: str
     persona: dict[str, Any]
     posts: int
     recent: list[str]
 
     def write(self, facts: Mapping[str, Any], model: language_model.Writer) -> language_model.Text:
-        """Write the trader's next post.
-
-        The built-in text depends only on the persona, the facts, the number and the recent posts.
-        """
+        """The built-in text depends only on the persona, facts, number and recent posts."""
         self.posts += 1
         seed = f"{self.handle}|post|{self.posts}"
         built_in = builtin.write(self.persona, facts, seed, self.recent)
@@ -353,11 +334,10 @@ class Author:
 
 
 def rebuild_trader(trader: Any, now: int) -> list[str]:
-    """Recompute the fills of all stored decisions of a trader and its random-entry twins. Return
-    the differences as sentences.
+    """Recompute the fills of all stored decisions of a trader and its random-entry twins.
 
-    A difference opens a review of the trader's period and doesn't change anything else. This
-    includes differences in a twin, because they make the comparison meaningless.
+    Returns the differences as sentences. Any of them opens a review of the trader's period, even in
+    a twin, because it makes the comparison meaningless.
     """
     found = []
     periods = Period.select().where(Period.trader == trader)

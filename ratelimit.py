@@ -1,5 +1,4 @@
-"""Limit each owner's requests per minute, hour and day, exactly across all keys, workers and
-machines.
+"""Limit each owner's requests per minute, hour and day, across all keys, workers and machines.
 
 Windows are fixed and aligned to the clock. A request counts either in all its windows or in none,
 so a refused request isn't counted at all. `storage.counters` stores the counts. flask-limiter,
@@ -25,9 +24,7 @@ log = logging.getLogger("candor")
 
 
 class Limit(NamedTuple):
-    """At most `most` requests by `subject` (an owner) per window of `seconds`. `name` is the API's
-    name for the window.
-    """
+    """Up to `most` requests by `subject` (an owner) in `seconds`. `name` is as in the API."""
 
     subject: str
     name: str
@@ -36,7 +33,7 @@ class Limit(NamedTuple):
 
 
 class Window(NamedTuple):
-    """The state of a limit: `remaining` of `most` requests until `reset` seconds from now."""
+    """`remaining` of `most` requests until `reset` seconds from now."""
 
     name: str
     most: int
@@ -45,22 +42,18 @@ class Window(NamedTuple):
 
 
 class RateLimitState(NamedTuple):
-    """The result of a check. `admitted` is whether the request was counted, in all its windows."""
+    """`admitted`: whether the request was counted, in all its windows."""
 
     admitted: bool
     windows: tuple[Window, ...]
 
     @property
     def tightest(self) -> Window:
-        """Return the window with the fewest requests left. On a tie, return the one that resets
-        later.
-        """
+        """The window with the fewest requests left. On a tie, the one that resets later."""
         return min(self.windows, key=lambda window: (window.remaining, -window.reset))
 
 
 class Allowance:
-    """Rate limits based on a counter store (`storage.counters`)."""
-
     def __init__(self, store: counters.Store) -> None:
         self.store = store
         self._used: dict[str, int] = {}
@@ -68,11 +61,8 @@ class Allowance:
     def note_use(self, key: str, now: int) -> None:
         """Record when a key was last used, at most once a minute.
 
-        `key`: its public id. `now`: ms.
-
-        The time is stored with the counters, because every commit to the database invalidates all
-        cached lists. It isn't recorded while the store fails, which is acceptable because it is
-        approximate anyway.
+        `key`: its public id. `now`: ms. The time is stored with the counters, because every commit
+        to the database invalidates all cached lists. It isn't recorded while the store fails.
         """
         if now - self._used.get(key, -NOTE_USE_MS) < NOTE_USE_MS:
             return
@@ -88,10 +78,7 @@ class Allowance:
             return {}
 
     def charge(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """Count one request in all of `limits`, or in none of them if any is used up.
-
-        `now`: Unix seconds.
-        """
+        """Count one request in all `limits`, or in none if any is used up. `now`: Unix seconds."""
         return self._ask(limits, 1, now)
 
     def add(self, limit: Limit, amount: int, now: float) -> None:
@@ -100,7 +87,6 @@ class Allowance:
             self._ask([limit], amount, now)
 
     def peek(self, limits: Sequence[Limit], now: float) -> RateLimitState:
-        """Return the state of the limits without counting a request."""
         return self._ask(limits, 0, now)
 
     def _ask(self, limits: Sequence[Limit], amount: int, now: float) -> RateLimitState:
@@ -121,7 +107,6 @@ class Allowance:
 
 
 def _end(seconds: int, now: float) -> int:
-    """Return when the current window ends, in Unix seconds."""
     return (int(now) // seconds + 1) * seconds
 
 
@@ -157,7 +142,6 @@ class Counters(Storage):
         self.store, self.clock = store, clock
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
-        """Count a request and return this minute's count."""
         # `get` doesn't receive the window, so all windows must be one minute.
         assert expiry == MINUTE
         now = self.clock()
@@ -171,29 +155,25 @@ class Counters(Storage):
             return 0
 
     def get(self, key: str) -> int:
-        """Return this minute's count."""
         return self.incr(key, MINUTE, 0)
 
     def get_expiry(self, key: str) -> float:
-        """Return when the current minute ends, in Unix seconds."""
         return _end(MINUTE, self.clock())
 
     def clear(self, key: str) -> None:
-        """Reset this minute's count."""
         self.incr(key, MINUTE, -self.get(key))
 
     def reset(self) -> int | None:
-        """Raise NotImplementedError, because counters expire with their windows."""
+        """Counters expire with their windows."""
         raise NotImplementedError("counters expire with their windows")
 
     def check(self) -> bool:
-        """Return whether requests can be counted."""
         return counters.find_problem(self.store, self.clock()) is None
 
 
 # ---- which limits a request meets ----------------------------------------------------------------
 def list_limits(config: Config, owner_id: int, posting: bool = False) -> tuple[Limit, ...]:
-    """List an owner's limits, shortest window first. With `posting`, include the one for posts."""
+    """Shortest window first. With `posting`, include the one for posts."""
     subject = f"owner:{owner_id}"
     limits = [Limit(subject, name, WINDOW_SECONDS[name], most) for name, most in config.allowance]
     if posting:
@@ -202,7 +182,7 @@ def list_limits(config: Config, owner_id: int, posting: bool = False) -> tuple[L
 
 
 def find_address_limit(config: Config, network: str) -> Limit:
-    """Return the limit whose counter flask-limiter uses for an address (web.server.gate).
+    """Return the limit that flask-limiter counts for an address (web.server.gate).
 
     With it, a request can be counted for its owner and its address in one step.
     """
@@ -210,12 +190,10 @@ def find_address_limit(config: Config, network: str) -> Limit:
     return Limit(item.key_for(network, "address"), "", 60, item.amount)
 
 
-# Cached, because parsing an address took 5% of the CPU time of a cached list.
+# Parsing an address took 5% of the CPU time of a cached list.
 @functools.lru_cache(4096)
 def network_of(address: str) -> str:
-    """Return an IPv4 address unchanged, or the /64 network of an IPv6 address, because each client
-    has a whole /64.
-    """
+    """Return the /64 network of an IPv6 address, because each client has a whole /64."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -240,7 +218,7 @@ def show_headers(state: RateLimitState) -> dict[str, str]:
 
 
 def show_policy(config: Config, posting: bool = False) -> str:
-    """Return RateLimit-Policy for an owner: the windows that a request is counted in."""
+    """Return RateLimit-Policy for an owner's request."""
     windows = [(name, most, WINDOW_SECONDS[name]) for name, most in config.allowance]
     if posting:
         windows.append(("posts_minute", config.posts_per_minute, MINUTE))
@@ -248,7 +226,6 @@ def show_policy(config: Config, posting: bool = False) -> str:
 
 
 def show_address_policy(config: Config) -> str:
-    """Return RateLimit-Policy for an address."""
     return f'"address";q={config.ip_limit_per_minute};w={MINUTE}'
 
 

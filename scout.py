@@ -1,12 +1,10 @@
-"""The market scout queries DexScreener and GeckoTerminal for new tokens and prices, and a node for
-mint accounts.
+"""The market scout queries price providers for tokens and prices, and a node for mint accounts.
 
-Only this job queries them. All other code reads the tables Token and Snapshot. It queries outside
-transactions and stores each response in one short write (market.store). An unusable response only
-changes health.
-
-A thousand tracked tokens take 34 calls of tokens/v1 per pass. Requests that a rate limit doesn't
-allow wait for the next pass, which starts with the tokens that have waited longest.
+Only this job queries DexScreener and GeckoTerminal. All other code reads the tables Token and
+Snapshot. It queries outside transactions and stores each response in one short write
+(market.store). An unusable response only changes health. A thousand tracked tokens take 34 calls of
+tokens/v1 per pass. Requests that a rate limit doesn't allow wait for the next pass, which starts
+with the tokens that have waited longest.
 """
 
 import threading
@@ -37,18 +35,18 @@ from market.tables import Token
 from models import Job
 from storage.rows import make_object, make_shape, read_stored
 
-# Prices of tokens that paper mode holds or has ordered are fetched this often.
+# How often to fetch the prices of tokens that paper mode holds or has ordered.
 HELD_SECONDS = 6
-# A second opinion about a falling price delays other prices, so it has short limits.
+# A second opinion about a falling price delays other prices.
 SECOND_LIMITS = Limits(connect_seconds=2, read_seconds=3, answer_seconds=4, max_bytes=1_000_000)
 # The maximum of getMultipleAccounts.
 ACCOUNTS_PER_CALL = 100
-# The parts of the job's health details that it reads again after a restart.
+# Health details that are read again after a restart.
 TIMES: Any = make_object(lastAttemptAt=int | None, lastSuccessAt=int | None)
 COUNTS: Any = make_object(day=int, requests=int, heldBack=int, heldBackAt=int | None)
 FEEDS: Any = make_object(feeds=dict[str, TIMES])
 DETAILS = make_shape(make_object(safety=TIMES, discovery=FEEDS, budgets=dict[str, COUNTS]))
-# A function that returns the time in ms.
+# Returns the time in ms.
 Clock = Callable[[], int]
 
 
@@ -69,9 +67,9 @@ class Feed:
     dropped: int = 0
 
     def take_turn(self, now_ms: int) -> bool:
-        """Count a request if one is allowed now, and return whether it is.
+        """Return whether a request is allowed now, and count it.
 
-        Refusals are counted, too. If the day's limit is used up, the feed fails.
+        Refusals are also counted. If the day's limit is used up, the feed fails.
         """
         if self.pace is None or self.budget is None:
             return True
@@ -84,7 +82,7 @@ class Feed:
 
 
 class Scout:
-    """The scout job and its state between ticks. Only one pass runs at a time."""
+    """Only one pass runs at a time."""
 
     def __init__(
         self, config: Config, rpc: Rpc, monotonic: Callable[[], float] = time.monotonic
@@ -94,8 +92,7 @@ class Scout:
         self.dexscreener = config.dexscreener_url
         self.geckoterminal = config.geckoterminal_url.removesuffix("/api/v2") + "/api/v2"
         self.session, self.limits = open_session(), PROVIDER_LIMITS
-        # Requests a minute: for DexScreener, 60 for lists and 300 for prices; for GeckoTerminal,
-        # 30.
+        # Requests a minute. DexScreener: 60 for lists and 300 for prices. GeckoTerminal: 30.
         dex, gecko = Budget(360), Budget(30)
         self.budgets = {"dexscreener": dex, "geckoterminal": gecko}
         # Profiles and boosts share DexScreener's limit of 60 a minute.
@@ -103,29 +100,26 @@ class Scout:
         self.profiles = Feed("DexScreener profiles", lists, dex)
         self.boosts = Feed("DexScreener boosts", lists, dex)
         self.pools = Feed("GeckoTerminal new pools", pools, gecko)
-        # This feed isn't shown in health, because the last response about a fall may be days old.
+        # Not shown in health, because the last response about a fall may be days old.
         self.falls = Feed("GeckoTerminal falls", pools, gecko)
         self.prices = Feed("DexScreener prices", Pace(100, 200, monotonic), dex)
         self.safety = Feed("mint accounts")
         # Both kinds of passes share the feeds.
         self.busy = threading.Lock()
-        # The ID of the last TradeMint row that was read.
+        # ID of the last TradeMint row read.
         self.trade_cursor = 0
         self.is_restored = False
 
     def run_tick(self, now_ms: int) -> tuple[str | None, str]:
-        """Query all feeds once. Return a problem (or None), and details for health as JSON.
-
-        Only database errors are raised.
-        """
+        """Return a problem or None, and details for health as JSON. Raises only database errors."""
         with self.busy:
             return self._ask_all(now_ms)
 
     def run_held(self, now_ms: int) -> tuple[str | None, str | None]:
-        """Fetch the prices of tokens that paper mode holds or has ordered, so that latencies of
-        seconds are meaningful.
+        """Fetch the prices of tokens that paper mode holds or has ordered.
 
-        Does nothing if the other pass is running or has the same interval.
+        Latencies of seconds need this. Does nothing if the other pass is running or has the same
+        interval.
         """
         if self.interval_seconds <= HELD_SECONDS or not self.busy.acquire(blocking=False):
             return None, None
@@ -162,7 +156,7 @@ class Scout:
         return self._report(clock())
 
     def _attempt(self, feed: Feed, clock: Clock, read: Callable[[], RowCount]) -> bool:
-        """Query one feed if its pace allows, and return whether it was queried.
+        """Return whether the feed was queried, which its pace decides.
 
         After a failure, the tables keep their data. Unreadable rows are dropped and counted. The
         feed fails only if most rows are unreadable.
@@ -216,9 +210,7 @@ class Scout:
         return rows
 
     def _read_prices(self, mints: list[str], clock: Clock) -> RowCount:
-        """Query one batch after another while the pace allows. _attempt already counted the first
-        one.
-        """
+        """Query batches while the pace allows. _attempt already counted the first one."""
         rows = RowCount(0, 0)
         for at in range(0, len(mints), ADDRESSES_PER_CALL):
             if at and not self.prices.take_turn(clock()):
@@ -239,11 +231,7 @@ class Scout:
         return rows
 
     def _check_falls(self, quotes: dict[str, Quote], clock: Clock) -> dict[str, FallCheck]:
-        """Query GeckoTerminal about the pools of held tokens whose price fell beyond the limit.
-        Return its answers by mint.
-
-        Without them, paper mode would have to wait for the next snapshot.
-        """
+        """Ask GeckoTerminal about sharp falls, instead of waiting for the next snapshot."""
         falls = store.find_falls(quotes)
         told: dict[str, Quote] = {}
         if not falls:
@@ -284,11 +272,10 @@ class Scout:
             feed.error, feed.success_at = None, clock()
 
     def _follow_trades(self, now_ms: int) -> None:
-        """Add the tokens that observed wallets moved, so that their names are looked up. Tokens
-        bought or sold within a day count as discoveries and are priced, too.
+        """Add the tokens that observed wallets moved, so that their names are looked up.
 
-        A ledger rebuild may reuse ids below the cursor. Rows missed this way are read after the
-        next restart, which begins with the first row again.
+        Tokens traded in the last 24 hours are priced like discoveries. A ledger
+        rebuild may reuse ids below the cursor. The next restart reads the rows missed this way.
         """
         while rows := store.list_moved(self.trade_cursor):
             self.trade_cursor = rows[-1].id
@@ -310,7 +297,6 @@ class Scout:
         }
 
     def _report(self, now_ms: int) -> tuple[str | None, str]:
-        """Return a problem (or None), and details for health as JSON."""
         feeds = self._feeds()
         discovery, safety = sum_feeds(feeds.values()), sum_feeds([self.safety])
         errors = [part["lastError"] for part in (discovery, safety) if part["lastError"]]
@@ -328,13 +314,11 @@ class Scout:
         ).decode()
 
     def _restore_times(self) -> None:
-        """At the first tick, restore the last query time of each feed and the usage of each
-        provider's budget.
-        """
+        """Restore each feed's last query time and each provider's usage, at the first tick."""
         if self.is_restored:
             return
         row = Job.get_or_none(Job.name == "scout")
-        # Damaged details count as missing. This pass stores new ones.
+        # If damaged, the details are stored again by this pass.
         details = read_stored(row.details, DETAILS) if row else None
         if details is not None:
             stored = {"safety": details["safety"], **details["discovery"]["feeds"]}
@@ -348,17 +332,14 @@ class Scout:
 
 
 def judge_fall(fall: Fall, quote: Quote | None, problem: str | None) -> FallCheck:
-    """Return a second provider's view of a fall.
-
-    `quote` is its quote, or None if there isn't one. `problem` is the reason if it is missing.
-    """
+    """Return a second provider's view of a fall. `problem` is why there isn't a quote."""
     if quote is None or quote.pair != fall.pair or quote.price_sol is None:
         return FallCheck(fall.before, None, problem or "returned no price for this pool")
     return FallCheck(fall.before, quote.price_sol, None)
 
 
 def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
-    """Combine the health of feeds: {state, lastAttemptAt, lastSuccessAt, lastError, droppedRows}.
+    """Return {state, lastAttemptAt, lastSuccessAt, lastError, droppedRows}, combined.
 
     Times are in ms. The last success is the oldest one among the feeds.
     """
@@ -376,10 +357,7 @@ def sum_feeds(feeds: Iterable[Feed]) -> dict[str, Any]:
 
 
 def fetch_accounts(rpc: Rpc, addresses: Sequence[str]) -> list[dict[str, Any] | None]:
-    """Return the node's value for each account, in order, or None if the node doesn't know it.
-
-    Raises RpcError.
-    """
+    """Return accounts in order, or None for those unknown to the node. Raises RpcError."""
 
     def check(result: Any) -> list[dict[str, Any] | None]:
         values = result.get("value") if isinstance(result, dict) else None

@@ -1,6 +1,4 @@
-"""The gunicorn settings of `app.py run`: workers with threads, one of which has the lock and runs
-the jobs.
-"""
+"""The gunicorn settings of `app.py run`: workers with threads, one of which runs the jobs."""
 
 import functools
 import logging.config
@@ -19,7 +17,7 @@ _config = settings.load()
 
 
 def raise_descriptors(wanted: int) -> int:
-    """Raise the limit on open files to `wanted`, or as far as possible. Return the limit."""
+    """Raise the limit on open files as far as possible. Return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= wanted:
         return wanted
@@ -39,13 +37,12 @@ workers = _config.web_concurrency
 worker_class = "web.server.worker.Worker"
 logger_class = "web.server.logs.ServerLog"
 threads = _config.threads
-# An idle connection costs a descriptor but no thread. Some descriptors are reserved for files, the
-# database and the nodes.
+# An idle connection costs a descriptor but no thread. Leave some for files, the database and nodes.
 worker_connections = max(64, min(4096, raise_descriptors(8192) - 256))
 keepalive = 30
 graceful_timeout = 5
 control_socket_disable = True
-# TRUSTED_PROXIES decides which proxies are trusted, so gunicorn doesn't trust any.
+# TRUSTED_PROXIES decides which proxies are trusted.
 forwarded_allow_ips = ""
 limit_request_line = 4094
 limit_request_fields = 64
@@ -53,17 +50,14 @@ limit_request_field_size = 8190
 
 
 def start_jobs() -> None:
-    """Load and start this process's jobs.
-
-    If that fails, the server exits, as it does if the application can't be loaded.
-    """
+    """Load and start this process's jobs. If that fails, the server exits."""
     try:
         import jobs
         from web.site import facts
 
         jobs.start(_config, functools.partial(facts.list_notices, _config.base_url))
     except Exception:
-        # Exit on any error: a server without jobs would look healthy.
+        # A server without jobs would look healthy.
         logging.getLogger("candor").exception("the jobs couldn't be started")
         os._exit(Arbiter.WORKER_BOOT_ERROR)
 
@@ -74,9 +68,8 @@ _starting = threading.Thread(target=start_jobs, name="start", daemon=True)
 
 
 def post_worker_init(worker: Any) -> None:
-    """Start the jobs while the first responses are sent."""
     _starting.start()
-    # Later workers skip this message, because another worker is already serving.
+    # Another worker is already serving.
     if worker.age == 1:
         print(
             f"Candor serves {_config.base_url}. Next: connect a bot at {_config.base_url}/connect"

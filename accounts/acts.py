@@ -16,7 +16,7 @@ from storage import erasing, writing
 
 COMMAND_LINE = "command line"
 MAX_REASON = 300
-# The values of `AdminAct.what`, and how pages describe them.
+# `AdminAct.what`, and how pages describe it.
 ACTS = {
     "login_link": "created a sign-in link",
     "login": "signed in",
@@ -46,7 +46,7 @@ ACTS = {
 def store_act(
     what: str, who: str, now: int, target: str | None = None, reason: str | None = None
 ) -> None:
-    """Add a line to the audit log, inside the action's transaction."""
+    """Call this inside the action's transaction."""
     assert what in ACTS
     AdminAct.create(at=now, who=who, what=what, target=target, reason=reason or None)
 
@@ -63,7 +63,6 @@ def check_reason(text: str, shortest: int = 0) -> str:
 def _act(
     what: str, who: str, now: int, target: str, reason: str, effect: Callable[[], bool]
 ) -> bool:
-    """Act, and add a line to the audit log. Return False if the action had already taken effect."""
     with writing():
         done = effect()
         if done:
@@ -112,11 +111,11 @@ def ban_owner(uid: str, who: str, reason: str, now: int) -> bool:
 
 
 def ban_source(source: str, who: str, reason: str, now: int, most: int | None = None) -> int:
-    """Ban the accounts created by registrations from this source, and the wallets of the bots
-    registered from it. Return how many bots were newly banned, at most `most`.
+    """Ban accounts that registered from this source, and their bots' wallets. Return the number.
 
-    Claiming a bot doesn't exempt it. An account from another source isn't banned for a bot that it
-    claimed. Each bot is a separate transaction, so that other writers get a turn.
+    At most `most` bots are newly banned. Claiming a bot doesn't exempt it. An account from another
+    source isn't banned for a bot that it claimed. Each bot is a separate transaction, so that other
+    writers get a turn.
     """
     rows = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
     rows = rows.where(Registration.source == source).order_by(Registration.id)
@@ -135,11 +134,7 @@ def ban_source(source: str, who: str, reason: str, now: int, most: int | None = 
 
 
 def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:
-    """Ban a wallet from every bot and disconnect it from its current one. Return False if it was
-    already banned.
-
-    The bot keeps its other wallets.
-    """
+    """Ban a wallet and disconnect it from its bot. Return False if it was already banned."""
     address = check_wallet(address)
     with writing():
         if not conduct.ban_wallet(address, reason, now):

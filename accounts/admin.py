@@ -15,19 +15,18 @@ from storage import new_uid, writing
 
 LOGIN_MS, SESSION_MS = 10 * 60_000, 12 * 3_600_000
 SECRET_BYTES = 32
-# Limits the size of the table.
 MAX_SESSIONS = 20
 
 
 class NewSession(NamedTuple):
-    """A new session. `token` is the cookie's value, which isn't stored."""
+    """`token` is the cookie's value, which isn't stored."""
 
     session: AdminSession
     token: str
 
 
 def make_login(now: int) -> str:
-    """Create a sign-in link and return its code. The code works once, for LOGIN_MS."""
+    """Return a code that works once, for LOGIN_MS."""
     code = secrets.token_urlsafe(SECRET_BYTES)
     with writing():
         AdminLogin.delete().where(AdminLogin.ends_at <= now).execute()
@@ -64,7 +63,7 @@ def _drop_old_sessions(now: int) -> None:
 
 
 def find_session(token: str, now: int) -> AdminSession | None:
-    """Return the session with this cookie value, or None if it doesn't exist or has expired."""
+    """Return None if the session doesn't exist or has expired."""
     found: AdminSession | None = _find(AdminSession, _hash_token(token), now)
     return found
 
@@ -87,8 +86,7 @@ def end_session(uid: str, who: str, now: int) -> None:
 
 
 def end_all(who: str, now: int) -> int:
-    """Sign out every browser and delete unused sign-in links. Return the total number of deleted
-    rows."""
+    """Sign out every browser and delete unused links. Return how many rows were deleted."""
     with writing():
         ended = AdminLogin.delete().execute() + AdminSession.delete().execute()
         store_act("logout_all", who, now)

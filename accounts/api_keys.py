@@ -22,7 +22,7 @@ MAX_KEY_NAME = 60
 
 @dataclass(frozen=True)
 class NewKey:
-    """A new key. `text` is shown once and isn't stored."""
+    """`text` is shown once and isn't stored."""
 
     key: Key
     text: str
@@ -36,11 +36,11 @@ def create_key(
     bot: Bot | None = None,
     expires_at: int | None = None,
 ) -> NewKey:
-    """Create a key. A `read` key doesn't have a bot, but the other scopes require one."""
+    """A `read` key doesn't have a bot, but the other scopes require one."""
     name = check_line("name", name, MAX_KEY_NAME, shortest=0)
     with writing():
         check_present(owner.id)
-        # Read the row again, because the bot may have been retired since the caller loaded it.
+        # The bot may have been retired since the caller loaded it.
         if bot is not None and Bot.get_by_id(bot.id).retired_at is not None:
             raise Problem("bot_retired", "a retired bot cannot get a new key")
         if Key.select().where(Key.owner == owner, is_active(now)).count() >= MAX_ACTIVE_KEYS:
@@ -81,7 +81,7 @@ def rotate_key(key: Key, now: int, overlap_ms: int = 0) -> NewKey:
 
 
 def revoke_key(uid: str, now: int) -> bool:
-    """Revoke a key immediately. Return False if it was already revoked."""
+    """Return False if the key was already revoked."""
     mine = Key.id == find_key(uid).id
     return bool(Key.update(revoked_at=now).where(mine, Key.revoked_at.is_null()).execute())
 
@@ -92,10 +92,7 @@ def find_key(uid: str) -> Key:
 
 
 def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) -> list[Key]:
-    """List the keys of `owner`, or all keys, with their owners and bots, oldest first.
-
-    `uses` is the last use of each key, {uid: ms}, from ratelimit.Allowance.
-    """
+    """List an owner's keys, or all, oldest first. `uses`: {uid: ms of the last use}."""
     keys = (
         Key.select(Key, Owner, Bot)
         .join(Owner)
@@ -110,5 +107,4 @@ def list_keys(owner: Owner | None = None, uses: dict[str, int] | None = None) ->
 
 
 def is_active(now: int) -> Any:
-    """Return the SQL condition for keys that are neither revoked nor expired."""
     return Key.revoked_at.is_null() & (Key.expires_at.is_null() | (Key.expires_at > now))

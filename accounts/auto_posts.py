@@ -35,7 +35,7 @@ AND s.seen_at >= ? AND t.kind IN ({{}}) ORDER BY t.slot, t.place"""
 def update_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
     """Verify a wallet's posts against its trades and post new trades.
 
-    `changed` are signatures whose trades changed. `now` is UTC milliseconds. The ledger store calls
+    `changed`: signatures whose trades changed. `now` is UTC milliseconds. The ledger store calls
     this inside the transaction that publishes the trades.
     """
     verify_posts(wallet, changed, now)
@@ -48,7 +48,7 @@ def post_trades(wallet: Wallet, changed: Collection[str], now: int) -> None:
     A trade arrived after that if it was at the head of the wallet's list. Its time doesn't matter,
     because a backfill finds old trades, which aren't posted.
     """
-    # If there are this many changes, it was a rebuild, not new trades.
+    # This many changes are a rebuild, not new trades.
     if not changed or len(changed) > MAX_AT_ONCE:
         return
     bot = next(iter(Bot.raw(POSTER, wallet.id, True)), None)
@@ -99,10 +99,8 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
     `is_alone` means that the wallet is its bot's only one. If there are several, each wallet is
     read separately, so another wallet's part in the same transaction may still remove the price.
     The result of such a trade, or of a partial sale, appears only in the post's receipt, which
-    always follows the ledger.
-
-    A token without a known symbol, or one that imitates a stablecoin's, is called by the first
-    letters of its mint.
+    always follows the ledger. A token without a known symbol, or one that imitates a stablecoin's,
+    is called by the first letters of its mint.
     """
     changes = _read_venue_changes(trade)
     # Unlike other entries, a trade always has a mint.
@@ -142,18 +140,14 @@ def _show_amounts(trade: Trade, changes: dict[str, tuple[int, int]]) -> dict[str
 
 
 def _tell_result(trade: Trade) -> str | None:
-    """Return a sale's result in its currency, or None unless the cost basis of everything sold is
-    known.
-    """
+    """Return a sale's result, or None unless the cost basis of everything sold is known."""
     if trade.result is None or trade.realized != "matched":
         return None
     return exact(trade.result, CURRENCIES[trade.currency].decimals)
 
 
 def _find_symbols(mints: list[str]) -> dict[str, str]:
-    """Return {mint: symbol} for stablecoins, and for tokens whose symbol doesn't imitate another
-    one.
-    """
+    """Return {mint: symbol} for stablecoins, and for symbols that don't imitate another one."""
     rows: Any = Token.select(Token.mint, Token.symbol).where(Token.mint.in_(mints)).tuples()
     told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol}
     own = {mint: told.get(mint) for mint in mints if not find_imitated(mint, told.get(mint))}
@@ -161,7 +155,7 @@ def _find_symbols(mints: list[str]) -> dict[str, str]:
 
 
 def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:
-    """Return {mint: (raw change, decimals)} of a trade, without transfers outside its venue."""
+    """Return {mint: (raw change, decimals)}."""
     whole, beside = orjson.loads(trade.token_changes), orjson.loads(trade.beside_tokens)
     return {one.mint: (one.raw, one.decimals) for one in list_venue_changes(whole, beside)}
 

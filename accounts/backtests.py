@@ -39,7 +39,6 @@ from storage import database, new_uid, writing
 from storage.children import Limits, start_python
 from storage.rows import make_shape, read_stored
 
-# The maximum number of combinations of settings per backtest.
 MAX_CANDIDATES = 24
 # The scout's interval while the scout is off.
 DEFAULT_INTERVAL_MS = 60_000
@@ -49,8 +48,6 @@ EXAMPLE = "such as 2026-11-01 or 2026-11-01T12:00:00Z"
 
 @dataclass(frozen=True)
 class BacktestRequest:
-    """A backtest to run: the recorded period `span` (ms), once for each candidate."""
-
     family: str
     candidates: tuple[Strategy, ...]
     start_mode: str
@@ -68,7 +65,7 @@ def check_request(
     """Check typed input. Raises Problem, which names the field.
 
     Settings look like `riseBps=600` or `riseBps=400,600`, times like EXAMPLE. An empty time means
-    the start or end of the recording. `own` are strategy files that are allowed, too.
+    the start or end of the recording. `own`: strategy files that are also allowed.
     """
     check_choice("start", start_mode, START_MODES)
     return BacktestRequest(
@@ -79,7 +76,7 @@ def check_request(
 def find_candidates(
     family: str, settings: Sequence[str], own: OwnFiles | None = None
 ) -> tuple[Strategy, ...]:
-    """Return a strategy for each combination of settings. There are at most MAX_CANDIDATES."""
+    """Return up to MAX_CANDIDATES strategies, one for each combination of settings."""
     if family == COPY:
         raise invalid("family", f"copy can't be backtested; must be one of: {', '.join(FAMILIES)}")
     choices: dict[str, list[int]] = {}
@@ -134,7 +131,7 @@ def run_backtest(
 
 
 def write_table(report: Json) -> str:
-    """Return a report's closes as CSV: first the strategy's, then those of the random entries."""
+    """Return CSV: first the strategy's closes, then those of the random entries."""
     closes = [*report["closes"], *report.get("randomCloses", [])]
     told = ({**close, "symbol": disarm(close["symbol"])} for close in closes)
     return write_lines([COLUMNS, *([close[name] for name in COLUMNS] for close in told)])
@@ -145,7 +142,7 @@ log = logging.getLogger("candor.backtests")
 MAX_SECONDS = 600
 LIMITS = Limits(memory_bytes=2**30, cpu_seconds=MAX_SECONDS, niceness=19)
 MAX_RESULT_BYTES = 4_000_000
-# The number of backtests kept per owner. Older ones are deleted.
+# Backtests kept per owner. Older ones are deleted.
 MAX_KEPT = 10
 MAX_AN_HOUR = 10
 HOUR_MS = 3_600_000
@@ -164,7 +161,7 @@ FAILED = "It took too long or too much memory. Try a shorter period or fewer com
 
 
 def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: int) -> Backtest:
-    """Start a backtest with the typed FIELDS. It runs in the background.
+    """Start a backtest with the typed FIELDS in the background.
 
     Raises Problem if the request is invalid, another backtest is running, or the owner already
     started MAX_AN_HOUR within the hour.
@@ -189,8 +186,7 @@ def begin_backtest(config: Config, owner: Owner, typed: Mapping[str, str], now: 
             _drop_old(owner)
         os.pwrite(held, run.uid.encode(), 0)
     except BaseException:
-        # The error is raised again, but first release the lock, because this backtest never
-        # started.
+        # Release the lock: this backtest never started.
         os.close(held)
         raise
     start(config, run.uid, dict(typed), held)
@@ -233,9 +229,7 @@ def _lock(config: Config) -> int:
 
 
 def _end_last(held: int) -> None:
-    """If the last backtest started on this host is still `running`, mark it as failed. The caller
-    begins the transaction.
-    """
+    """Mark the last backtest as failed if it is `running`, in the caller's transaction."""
     last = os.pread(held, MAX_UID_BYTES, 0).decode()
     Backtest.update(state="failed", error=INTERRUPTED).where(
         Backtest.uid == last, Backtest.state == "running"
@@ -263,8 +257,7 @@ def find_backtest(config: Config, owner: Owner, uid: str, now: int) -> Backtest:
 def _judge(config: Config, run: Backtest, now: int) -> Backtest:
     """Return the backtest, marked as failed if its process has died.
 
-    On this host, a dead process is noticed immediately. On another host, it is noticed after twice
-    the time limit.
+    On this host, a dead process is noticed immediately, otherwise after twice the time limit.
     """
     if run.state == "running" and (
         run.created_at < now - 2 * MAX_SECONDS * 1000 or _is_left(config, run.uid)
@@ -274,10 +267,7 @@ def _judge(config: Config, run: Backtest, now: int) -> Backtest:
 
 
 def _is_left(config: Config, uid: str) -> bool:
-    """Return whether this host started the backtest and no longer runs it.
-
-    The system releases a process's locks when the process exits.
-    """
+    """Whether this host started the backtest, and its process has released the lock."""
     try:
         seen = os.open(config.data_dir / LOCK, os.O_RDONLY)
     except FileNotFoundError:
@@ -302,7 +292,7 @@ def _play(config: Config, uid: str, typed: Mapping[str, str], held: int) -> None
     except OSError as error:
         log.error("backtest failed", exc_info=error)
     finally:
-        # Release the lock last, because a `running` backtest without a lock counts as interrupted.
+        # Last, because a `running` backtest without a lock counts as interrupted.
         try:
             state = "failed" if problem else "done"
             _update(uid, state=state, result=result, error=problem, progress=100)

@@ -16,7 +16,7 @@ from models import Bot, Owner, Post, Session
 from paper.tables import PaperPost, Trader
 from storage import database, new_uid, writing
 
-# The values of `Report.about`, and their labels.
+# `Report.about`, and its labels.
 ABOUT = {
     "abuse": "It threatens or harasses someone",
     "private": "It reveals a secret or private information",
@@ -25,8 +25,7 @@ ABOUT = {
     "other": "Something else",
 }
 MAX_NOTE = 500
-# The maximum number of open reports per post and in total. More of them wouldn't tell the operator
-# anything new.
+# Open reports per post and in total. More of them wouldn't tell the operator anything new.
 MAX_OPEN_OF_POST, MAX_OPEN = 20, 10_000
 BANNED = "SELECT reason FROM ban WHERE kind = ? AND target = ?"
 SILENT_TRADERS = """
@@ -37,9 +36,7 @@ WHERE ban.target IS NOT NULL OR o.recovery_hash IS NULL"""
 
 # ---- reports -------------------------------------------------------------------------------------
 def report_post(uid: str, about: str, note: str, now: int) -> None:
-    """Store a reader's report of a post. Raises Problem if the post doesn't exist or is hidden, or
-    if too many reports are open.
-    """
+    """Raise Problem if the post doesn't exist or is hidden, or if too many reports are open."""
     if about not in ABOUT:
         raise invalid("about", "choose a reason")
     check_size("note", note, MAX_NOTE)
@@ -79,13 +76,13 @@ def count_open() -> int:
 
 # ---- bans ----------------------------------------------------------------------------------------
 def find_ban(kind: str, target: str) -> str | None:
-    """Return why an owner (public id) or a wallet (address) is banned, or None."""
+    """Return why an owner (public ID) or a wallet (address) is banned."""
     row = database.execute_sql(BANNED, (kind, target)).fetchone()
     return row[0] if row else None
 
 
 def list_silent() -> set[int]:
-    """Return the IDs of paper traders that must not post because their owner is banned or deleted.
+    """Return the IDs of paper traders that must not post because of a ban or deletion.
 
     Traders of banned owners keep trading, so that their records don't have a gap.
     """
@@ -103,8 +100,7 @@ def tell_owner(reason: str) -> str:
 
 
 def ban_owner(owner: Owner, reason: str, now: int) -> bool:
-    """Ban an owner: reject their keys and recovery code, sign out their browsers and turn off their
-    bots' automatic posts.
+    """Reject an owner's keys and recovery code, sign out browsers and turn off automatic posts.
 
     Existing posts stay. Return False if the owner was already banned.
     """
@@ -116,10 +112,7 @@ def ban_owner(owner: Owner, reason: str, now: int) -> bool:
 
 
 def ban_wallet(address: str, reason: str, now: int) -> bool:
-    """Ban a checked wallet address from all bots. Return False if it was already banned.
-
-    The caller disconnects the wallet.
-    """
+    """Return False if the wallet was already banned. The caller disconnects it."""
     return _ban("wallet", address, reason, now)
 
 
@@ -148,10 +141,7 @@ def find_author(post: Post | PaperPost) -> Bot | Trader:
 
 
 def hide_post(uid: str, now: int) -> bool:
-    """Erase a post's text and keep its record. Return False if it was already hidden.
-
-    Call this inside an erasing transaction.
-    """
+    """Erase a post's text, inside an erasing transaction. Return False if it was already hidden."""
     post = find_post(uid)
     if post.hidden_at is not None:
         return False
@@ -163,9 +153,6 @@ def hide_post(uid: str, now: int) -> bool:
 
 
 def erase_paper_words(chosen: Any, now: int) -> None:
-    """Erase the text of paper posts that match a condition.
-
-    The log and webhooks don't contain these posts.
-    """
+    """The log and webhooks don't contain these posts."""
     said = PaperPost.update(body="", symbol=None, hidden_at=now)
     said.where(chosen, PaperPost.hidden_at.is_null()).execute()

@@ -2,10 +2,8 @@
 
 The export is a zip file of JSON lines and CSV. It never contains hashes of keys, recovery codes or
 sessions, webhook secrets, full webhook URLs, or salts. It reads one snapshot, a page of rows at a
-time.
-
-Deletion erases the text, deletes keys and webhooks, frees wallets and stops traders. The log stays,
-and so does the record of when a bot posted and what the chain showed.
+time. Deletion erases the text, deletes keys and webhooks, frees wallets and stops traders. The log
+stays, and so does the record of when a bot posted and what the chain showed.
 """
 
 import datetime
@@ -31,7 +29,7 @@ from storage.rows import read_stored
 FORMAT, VERSION = "candor-export", 1
 HEAD, README = "export.json", "README.txt"
 BOTS, POSTS, TRADERS = "bots.jsonl", "posts.jsonl", "traders.jsonl"
-# The maximum number of rows per file. export.json lists truncated files.
+# Rows per file. export.json lists truncated files.
 MAX_ROWS = 200_000
 PAGE_ROWS = 500
 TOLD = """All data of this account at {instance}, as of {at}.
@@ -188,10 +186,7 @@ class Written(NamedTuple):
 
 
 def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO[bytes]) -> Written:
-    """Write an owner's export to `file`.
-
-    `instance` is this server's URL. `now` is UTC milliseconds.
-    """
+    """`instance` is this server's URL."""
     written = Written({}, [])
     with snapshot(), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         told = TOLD.format(instance=instance, at=write_time(now))
@@ -216,15 +211,14 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
 
 
 def _name_entry(name: str) -> zipfile.ZipInfo:
-    # Use a fixed time and default permissions, so that the file doesn't reveal anything about this
-    # machine.
+    # A fixed time and default permissions don't reveal anything about this machine.
     entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
     entry.compress_type = zipfile.ZIP_DEFLATED
     return entry
 
 
 def _write(archive: zipfile.ZipFile, name: str, lines: Iterator[bytes], written: Written) -> None:
-    """Write up to MAX_ROWS lines of a file. A CSV file's header doesn't count."""
+    """Write up to MAX_ROWS lines. A CSV file's header doesn't count."""
     count = -1 if name.endswith(".csv") else 0
     with archive.open(_name_entry(name), "w", force_zip64=True) as entry:
         for line in lines:
@@ -238,7 +232,6 @@ def _write(archive: zipfile.ZipFile, name: str, lines: Iterator[bytes], written:
 
 # ---- rows ----------------------------------------------------------------------------------------
 def list_rows(sheet: Sheet, owner: Owner) -> Iterator[Row]:
-    """Yield a sheet's rows as {column: value}. PAGE_ROWS are read at a time."""
     names, last = sheet.names, 0
     page = f"{sheet.sql} AND x.id > ? ORDER BY x.id LIMIT {PAGE_ROWS}"
     while True:
@@ -305,16 +298,12 @@ def write_time(ms: int | None) -> str | None:
 
 
 # ---- deletion ------------------------------------------------------------------------------------
-# The number of posts erased per transaction, so that other writers get a turn.
+# Posts erased per transaction, so that other writers get a turn.
 POSTS_AT_ONCE = 200
 
 
 def delete_owner(owner: Owner, now: int) -> None:
-    """Delete an account.
-
-    If this is interrupted, the owner can request it again, because the session and the recovery
-    code are deleted last.
-    """
+    """Delete the session and the recovery code last, so that the owner can retry."""
     with writing():
         Key.update(revoked_at=now).where(Key.owner == owner, Key.revoked_at.is_null()).execute()
         Hook.delete().where(Hook.owner == owner).execute()
@@ -327,11 +316,10 @@ def delete_owner(owner: Owner, now: int) -> None:
 
 
 def _erase_some(bot: Bot, now: int) -> bool:
-    """Erase the text of one batch of posts, and the event IDs that their bot chose. Return whether
-    there were any.
+    """Erase a batch of posts, newest first, and their event IDs. Return whether there were any.
 
-    The newest posts come first, because a bot may have used an earlier post's id as an event id,
-    and the earlier post then needs this id as its own.
+    A bot may have used an earlier post's id as an event id, and the earlier post then needs this id
+    as its own.
     """
     with erasing():
         found = list(_find_said([bot]).order_by(Post.id.desc()).limit(POSTS_AT_ONCE))
@@ -339,8 +327,7 @@ def _erase_some(bot: Bot, now: int) -> bool:
             if post.hidden_at is None:
                 erase_words(post, now)
             if post.source == "bot":
-                # These two columns identify retries. The bot's keys are revoked, so no retry can
-                # arrive.
+                # These identify retries. The bot's keys are revoked, so no retry can arrive.
                 told = Post.update(event_id=post.uid, hidden_hash=None)
                 told.where(Post.id == post.id).execute()
     return bool(found)

@@ -16,10 +16,10 @@ from accounts.problem import invalid
 from chain.addresses import is_base58
 
 MAX_EMBEDS, MAX_FIELDS = 10, 25
-# The maximum length of a post. Longer text is truncated.
+# Truncate longer posts.
 MAX_WORDS = 4000
 EVENT_ID_BYTES = 16
-# Discord has the same limit.
+# Discord's limit.
 MAX_NONCE = 25
 MINUTE_MS = 60_000
 # Discord's epoch in ms. The low 22 bits of its message IDs distinguish messages within a
@@ -29,9 +29,9 @@ SNOWFLAKE_EPOCH, SNOWFLAKE_BITS = 1_420_070_400_000, 22
 SIGNATURE = re.compile(
     r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{80,88}(?![1-9A-HJ-NP-Za-km-z])"
 )
-# How to write Discord's markup as plain text: masked links, custom emoji, bold, underline, code.
+# Discord's markup as plain text: masked links, custom emoji, bold, underline, code.
 MARKUP = (
-    # Nested brackets aren't matched, because that would take quadratic time.
+    # Matching nested brackets would take quadratic time.
     (re.compile(r"\[([^\[\]\n]*)\]\(\s*<?https?://[^()\s]*>?\s*\)"), r"\1"),
     (re.compile(r"<a?(:\w+:)\d+>"), r"\1"),
     (re.compile(r"\*\*|__|```|`|\|\|"), ""),
@@ -41,10 +41,7 @@ TIME = re.compile(r"<t:(\d{1,10})(?::[a-zA-Z])?>")
 
 
 def read_message(value: dict[str, Any]) -> dict[str, Any]:
-    """Return a webhook's JSON as post fields: `body` and, if found, `signature`.
-
-    Uses the first transaction signature in the text or links. Raises Problem if there is no text.
-    """
+    """Return `body` and, if there is one, `signature`. Raises Problem without text."""
     lines = [one for one in _list_words(value) if one]
     words = "\n".join(plain for one in lines if (plain := _write_plain(one)))
     if not words:
@@ -83,8 +80,8 @@ def show_message(
 ) -> dict[str, Any]:
     """Build Discord's message object for a `value` stored as this post.
 
-    `post`, `bot` and `key` are public ids. `name` is the bot's name. `created_at` is in ms. Clients
-    parse ids as integers and read the creation time from them.
+    `post`, `bot` and `key` are public ids. Clients parse ids as integers and read the creation time
+    (ms) from them.
     """
     moment = datetime.fromtimestamp(created_at / 1000, UTC)
     webhook = _number(key)
@@ -122,13 +119,12 @@ def _number(uid: str) -> str:
 
 
 def _number_at(uid: str, created_at: int) -> str:
-    """Return an integer like `_number`, with the creation time encoded as in Discord's own IDs."""
+    """Encode the creation time as in Discord's own IDs."""
     low = int(_number(uid)) & ((1 << SNOWFLAKE_BITS) - 1)
     return str((created_at - SNOWFLAKE_EPOCH) << SNOWFLAKE_BITS | low)
 
 
 def _list_words(value: dict[str, Any]) -> Iterator[str]:
-    """Yield every line that Discord would show, in order."""
     yield _text(value.get("content"))
     for embed in _list_embeds(value):
         yield _text(_part(embed, "author").get("name"))
@@ -151,7 +147,6 @@ def _list_embeds(value: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _parts(given: Any, most: int) -> list[dict[str, Any]]:
-    """Return the objects in a list and ignore other elements."""
     listed = given[:most] if isinstance(given, list) else []
     return [one for one in listed if isinstance(one, dict)]
 

@@ -1,6 +1,4 @@
-"""Check text from outside: strict JSON, wallet addresses, pasted secrets, invisible characters,
-names and handles.
-"""
+"""Check text from outside: JSON, wallet addresses, pasted secrets, names and handles."""
 
 import base64
 import functools
@@ -27,9 +25,7 @@ from chain.symbols import DIGIT_LIKE, LEET, clean_text, find_bare, fold, join_pa
 
 # ---- strict JSON ---------------------------------------------------------------------------------
 Body = TypeVar("Body", bound=BaseModel)
-# The maximum number of unknown fields named in an error.
 MAX_UNKNOWN_FIELDS = 20
-# Our messages, by pydantic's error type.
 REFUSALS = {
     "missing": "is required",
     "string_type": "must be text",
@@ -38,16 +34,15 @@ REFUSALS = {
 
 
 def parse_json(raw: bytes) -> dict[str, Any]:
-    """Parse the JSON object in a request body.
+    """Raise Problem `invalid_json`, also for input that parsers interpret differently.
 
-    Raises Problem `invalid_json`, also for input that parsers interpret differently: duplicate
-    keys, NaN, lone surrogates, deep nesting.
+    This includes duplicate keys, NaN, lone surrogates and deep nesting.
     """
     try:
         value = json.loads(
             raw.decode("utf-8"), object_pairs_hook=_no_key_twice, parse_constant=_no_constant
         )
-        # This rejects lone surrogates, integers over 64 bits and deep nesting.
+        # Rejects lone surrogates, integers over 64 bits and deep nesting.
         orjson.dumps(value)
     except (ValueError, RecursionError, TypeError):
         raise Problem(
@@ -105,9 +100,7 @@ def parse_body(
 
 
 def _name(path: tuple[int | str, ...]) -> str:
-    """Return a field's name for a message, or "(unknown)", because an arbitrary name could be a
-    secret.
-    """
+    """Return a field's name, or "(unknown)", because an arbitrary name could be a secret."""
     text = ".".join(map(str, path))
     return text if re.fullmatch(r"[A-Za-z_]\w{0,31}", text, re.ASCII) else "(unknown)"
 
@@ -130,7 +123,7 @@ API_KEY, RECOVERY_CODE = (
     re.compile(r"cnd_(?:read|pub|inbox|claim)_[0-9A-Za-z]{49}"),
     re.compile(r"\b(?:[A-Za-z2-7]{5}-){5}[A-Za-z2-7]\b"),
 )
-# The text formats of a 64-byte secret key, and their decoders.
+# Text formats of a 64-byte secret key, and their decoders.
 SECRET_KEY_FORMS = (
     (
         re.compile(r"(?<![1-9A-HJ-NP-Za-km-z])[1-9A-HJ-NP-Za-km-z]{86,88}(?![1-9A-HJ-NP-Za-km-z])"),
@@ -148,10 +141,7 @@ WHOLE, BEYOND = re.compile(r"0|[1-9][0-9]*"), 10**18
 
 
 def looks_secret(text: str) -> bool:
-    """Return whether this could be a private key or seed phrase in any format that wallets export.
-
-    If in doubt, it could be.
-    """
+    """Whether this may be a private key or seed phrase, in any exported format."""
     text = text.strip()
     words = re.split(r"[\s,;]+", text)
     return (
@@ -164,7 +154,7 @@ def looks_secret(text: str) -> bool:
 
 
 def holds_secret(text: str) -> bool:
-    """Return whether the text contains an API key, recovery code, secret key or seed phrase.
+    """Whether the text contains an API key, recovery code, secret key or seed phrase.
 
     API keys and seed phrases are recognized by their checksums, secret keys by their public half.
     """
@@ -181,15 +171,12 @@ def holds_secret(text: str) -> bool:
 
 
 def _is_key_pair(raw: bytes) -> bool:
-    """Return whether this is a Solana secret key: a 32-byte seed followed by its public key."""
+    """A Solana secret key is a 32-byte seed followed by its public key."""
     return len(raw) == 64 and SigningKey(raw[:32]).verify_key.encode() == raw[32:]
 
 
 def _holds_phrase(text: str) -> bool:
-    """Return whether the text contains a seed phrase.
-
-    The checksum distinguishes it from prose. One repeated word doesn't count.
-    """
+    """The checksum distinguishes a seed phrase from prose. One repeated word doesn't count."""
     numbers, run = _phrase_numbers(), []
     for word in re.findall(r"[a-z]+", text.lower()):
         number = numbers.get(word)
@@ -203,7 +190,7 @@ def _holds_phrase(text: str) -> bool:
 
 
 def _run_holds_phrase(run: list[int]) -> bool:
-    """Return whether these words, given as indexes in the BIP39 list, contain a seed phrase.
+    """`run`: indexes in the BIP39 list.
 
     It hashes once per position and length, but only in runs of at least twelve words.
     """
@@ -223,9 +210,6 @@ def _run_holds_phrase(run: list[int]) -> bool:
 
 
 def _is_checked(bits: int, size: int) -> bool:
-    """Return whether BIP39's checksum matches: 1 of every 33 bits comes from the hash of the
-    others.
-    """
     check_bits = size // 3
     entropy = (bits >> check_bits).to_bytes(4 * check_bits, "big")
     first = hashlib.sha256(entropy).digest()[0]
@@ -238,10 +222,7 @@ def _phrase_numbers() -> dict[str, int]:
 
 
 def check_wallet(text: str, field: str = "wallet") -> str:
-    """Return the wallet address in `text`.
-
-    Raises Problem for other text, with a warning if it looks like a secret.
-    """
+    """Raise Problem unless this is an address, with a warning if it looks like a secret."""
     text = text.strip()
     if len(text) <= MAX_WALLET_TEXT and looks_secret(text):
         raise invalid(field, SECRET_WARNING)
@@ -257,12 +238,12 @@ def check_wallet(text: str, field: str = "wallet") -> str:
 
 @functools.lru_cache(4096)
 def is_provable(address: str) -> bool:
-    """Return whether a key could sign for this address. Vaults and multisigs don't have a key."""
+    """Whether a key could sign for this address. Vaults and multisigs don't have a key."""
     return is_on_curve(addresses.b58decode(address))
 
 
 def has_control(text: str) -> bool:
-    """Return whether the text contains control characters other than newline and tab."""
+    """Newline and tab are allowed."""
     return any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text)
 
 
@@ -277,9 +258,7 @@ def parse_whole(text: str) -> int | None:
 
 
 def parse_moment(text: Any) -> int | None:
-    """Parse a time or a day (midnight) as ms, in UTC unless it says otherwise. Return None for
-    other values.
-    """
+    """Parse a time or a day (midnight) as ms, in UTC unless it says otherwise, or return None."""
     try:
         read = datetime.fromisoformat(text.strip())
         return round(read.replace(tzinfo=read.tzinfo or UTC).timestamp() * 1000)
@@ -294,10 +273,9 @@ def check_choice(field: str, value: str, allowed: Collection[str]) -> str:
 
 
 def check_size(field: str, text: str, longest: int, shortest: int = 0) -> None:
-    """Raise Problem if the text is over twice the limit.
+    """Raise Problem if the text is over twice the limit, before other code reads it.
 
-    This runs before other code reads the text. The factor is two because invisible characters are
-    removed before the exact check.
+    The factor is two because invisible characters are removed before the exact check.
     """
     if len(text.strip()) > 2 * longest:
         raise invalid(field, f"must have {shortest} to {longest} characters")
@@ -318,9 +296,8 @@ def check_line(field: str, text: str, longest: int, shortest: int = 1) -> str:
 # ---- names ---------------------------------------------------------------------------------------
 MAX_NAME = 60
 MAX_MARKS_IN_A_ROW, MAX_MARKS = 2, 8
-# Characters that are rendered blank but aren't whitespace: the empty Braille pattern, Hangul and
-# Khmer fillers, a note without a head. (INVISIBLE ones are removed earlier. These take the place of
-# a letter.)
+# Rendered blank but not whitespace: the empty Braille pattern, Hangul and Khmer fillers, a note
+# without a head. Unlike INVISIBLE ones, these take the place of a letter.
 BLANK = re.compile("[\u2800\u115f\u1160\u17b4\u17b5\u3164\uffa0\U0001d159]")
 BRACKETS = re.compile(
     r"[\[\]\u3010\u3011\u3014\u3015\u3016-\u301b\u27e6\u27e7\u2772\u2773\u2045\u2046]"
@@ -332,12 +309,11 @@ def _by_letters(*words: str) -> dict[str, str]:
     return {find_bare(word): word for word in words}
 
 
-# Words that must not be in a name, however spelled, because the site uses them as labels or for its
-# operator.
+# Must not be in a name, however spelled: the site uses them as labels or for its operator.
 TRUSTED = _by_letters(
     *("proven", "official", "simulated", "admin", "administrator", "moderator", "candor")
 )
-# Words that must not be inside another word, either (web.site.words).
+# Must not be inside another word, either (web.site.words).
 LABELS = _by_letters(
     *("verified", "wallet claimed", "waiting for the chain", "does not match", "doesn’t match")
 )
@@ -384,9 +360,7 @@ def find_trusted(name: str) -> str | None:
 
 
 def _list_readings(name: str) -> list[list[str]]:
-    """List the ways to read a name as words: digits as letters or dropped, capitals as word
-    starts.
-    """
+    """Read a name as words: digits as letters or dropped, capitals as word starts."""
     folded, split = fold(name), fold(CAPITAL.sub(" ", name))
     return [
         [join_pairs(word) for word in WORD.findall(text.translate(LEET).translate(DIGIT_LIKE))]
@@ -407,9 +381,7 @@ def find_free_handle(name: str, table: Any, fallback: str) -> str:
 
 
 def _has_piled_marks(text: str) -> bool:
-    """Return whether the name has too many combining marks. Emoji variation selectors don't
-    count.
-    """
+    """Emoji variation selectors don't count."""
     marks = "".join(
         "m" if unicodedata.category(one) in ("Mn", "Me") and one != "\ufe0f" else " "
         for one in text

@@ -1,9 +1,8 @@
 """An owner's webhooks: their URLs, events and bots. `notify` delivers to them.
 
-A webhook can follow other owners' bots. It receives only what the chain shows about them.
-
-Each function is one short transaction that raises Problem and rolls back if the change isn't
-allowed. `now` is UTC milliseconds.
+A webhook can follow other owners' bots. It receives only what the chain shows about them. Each
+function is one short transaction that raises Problem and rolls back if the change isn't allowed.
+`now` is UTC milliseconds.
 """
 
 import base64
@@ -30,10 +29,10 @@ from storage import in_parts, new_uid, writing
 from storage.rows import read_stored
 
 EVENTS = ("post", "trade", "verification", "coverage")
-# The events of other owners' bots that a hook can receive.
+# Other owners' bots' events that a hook can receive.
 PUBLIC_EVENTS = ("trade", "verification", "coverage")
 MAX_BOTS = 50
-# The allowed hosts by kind. A webhook can use any host, and the operator can add ntfy servers.
+# Allowed hosts. A webhook can use any host, and the operator can add ntfy servers.
 HOSTS = {
     "webhook": (),
     "discord": ("discord.com", "discordapp.com"),
@@ -41,12 +40,12 @@ HOSTS = {
     "telegram": ("api.telegram.org",),
     "ntfy": ("ntfy.sh",),
 }
-# Hooks of this kind are created only by the operator's settings.
+# Created only by the operator's settings.
 APPRISE = "apprise"
-# The state of a hook that the operator turned off.
+# The operator turned the hook off.
 OFF = "off"
 MAX_URL = 500
-# Webhooks can use only these, because other ports belong to services that don't speak HTTP.
+# Other ports belong to services that don't speak HTTP.
 WEB_PORTS = (None, 80, 443)
 # Excludes characters that urlsplit would drop or that a request line can't contain.
 PLAIN_URL = re.compile(r"[!-~]+")
@@ -56,7 +55,7 @@ SECRET_BYTES = 24
 
 @dataclass(frozen=True)
 class NewHook:
-    """A new hook. `secret` exists only for webhooks and is shown once."""
+    """`secret` exists only for webhooks and is shown once."""
 
     hook: Hook
     secret: str | None
@@ -162,10 +161,7 @@ def _without_banned(bots: Any) -> set[str]:
 
 
 def find_followed(rows: Iterable[Hook]) -> dict[int, frozenset[str]]:
-    """Return {hook's row id: the other owners' bots it follows}.
-
-    Bots of banned owners and hooks of banned owners are left out.
-    """
+    """Return {hook's row ID: others' bots it follows}, without those of banned owners."""
     named = {row.id: set(read_list(row.bots) or ()) for row in rows if row.owner_id is not None}
     owners = {row.id: row.owner_id for row in rows if row.id in named}
     banned = {ban.target for ban in Ban.select(Ban.target).where(Ban.kind == "owner")}
@@ -237,10 +233,7 @@ def list_hooks(owner: Owner | None = None) -> list[Hook]:
 
 
 def remove_hook(uid: str) -> None:
-    """Delete a hook with its URL and secret.
-
-    Raises Problem if it is from the operator's settings, because the next start would add it again.
-    """
+    """Raise Problem if the hook is in the settings: the next start would add it again."""
     with writing():
         if Hook.get_or_none(Hook.uid == uid, Hook.owner.is_null()):
             raise invalid("hook", "is set by APPRISE_URLS; remove it there")
@@ -278,7 +271,7 @@ def keep_operator_hooks(wanted: Iterable[OperatorHook], now: int) -> None:
 def ask_for_ping(uid: str, now: int) -> bool:
     """Schedule a ping. If the receiver responds, a waiting or paused hook becomes active.
 
-    If the operator turned the hook off, return False without scheduling one.
+    Return False if the operator turned the hook off.
     """
     with writing():
         mine = (Hook.id == find_hook(uid).id) & (Hook.state != OFF)
@@ -286,7 +279,7 @@ def ask_for_ping(uid: str, now: int) -> bool:
 
 
 def switch_hook(uid: str, on: bool, now: int) -> bool:
-    """Turn a hook on or off. Return False if it already was on or off.
+    """Return False if the hook already was on or off.
 
     Only the operator can turn it on again. Events resume once it responds to a ping.
     """
@@ -308,19 +301,19 @@ def mask_url(url: str) -> str:
 
 
 def read_list(text: str) -> list[str] | None:
-    """Parse a hook's JSON list. Return None if it is damaged."""
+    """Return None if the JSON list is damaged."""
     words: list[str] | None = read_stored(text, NAMES.shape)
     return words
 
 
 # ---- what followers get --------------------------------------------------------------------------
 LABELS = ("verified", "mismatch")
-# The states of a history with and without a gap.
+# A history with and without a gap.
 STATES = ("partial", "complete")
 
 
 class Shared(NamedTuple):
-    """An event in the form that followers receive: one of PUBLIC_EVENTS, and the object to show."""
+    """An event as followers receive it: one of PUBLIC_EVENTS, and the object to show."""
 
     kind: str
     shown: Mapping[str, Any]

@@ -47,10 +47,7 @@ MAX_BIO, MAX_WORD, MAX_WORDS = 500, 60, 12
 
 @dataclass(frozen=True)
 class NewBot:
-    """A new bot and its publishing key.
-
-    `recovery_code` is None if the owner already existed.
-    """
+    """`recovery_code` is None if the owner already existed."""
 
     bot: Bot
     owner: Owner
@@ -97,10 +94,7 @@ def create_bot(
 
 
 def retire_bot(bot: Bot, now: int) -> bool:
-    """Retire a bot. Return False if it was already retired.
-
-    Its keys are revoked and its wallets freed. Its page and posts stay.
-    """
+    """Revoke keys and free wallets. Page and posts stay. Return False if it was already retired."""
     with writing():
         retired = Bot.update(retired_at=now, auto_post=False).where(
             Bot.id == bot.id, Bot.retired_at.is_null()
@@ -136,13 +130,9 @@ def set_profile(
     *,
     now: int,
 ) -> None:
-    """Change the given fields.
-
-    `voice` has values for any of VOICE's names. If `auto_post` is turned on, it starts with trades
-    after `now`.
-    """
+    """Change the given fields. With `auto_post`, trades after `now` are posted."""
     with writing():
-        # Read the row again, because another form may have changed the bot.
+        # Another form may have changed the bot.
         bot = Bot.get_by_id(bot.id)
         check_present(bot.owner_id)
         change_texts(bot, name, bio, voice)
@@ -160,7 +150,7 @@ SAID = ("name", "handle", "bio", "voice", "avatar_url")
 
 
 def log_profile(bot: Bot, now: int) -> None:
-    """Save the bot, and log its self-description and owner. Call this inside a transaction.
+    """Save the bot, and log its self-description and owner, inside a transaction.
 
     Each leaf has its own salt. Once a salt is erased, the earlier name can't be guessed.
     """
@@ -206,10 +196,7 @@ def check_bio(text: str) -> str:
 
 
 def read_voice(text: str) -> dict[str, Any]:
-    """Parse a stored voice and fill in defaults.
-
-    A damaged voice becomes the default, and its owner can rewrite it.
-    """
+    """Fill in defaults, also for a damaged voice, which its owner can rewrite."""
     return {**VOICE, **(read_stored(text, STORED_VOICE) or {})}
 
 

@@ -1,8 +1,8 @@
-"""The format of API keys: `cnd_read_`, `cnd_pub_` or `cnd_inbox_`, 43 characters for 32 random
-bytes, and 6 for a CRC32 of everything before them.
+"""API keys: `cnd_read_`, `cnd_pub_` or `cnd_inbox_`, 43 characters for 32 random bytes, and a
+CRC32.
 
-Codes of claim links have the same format. The checksum catches typos without a lookup. Only a key's
-SHA-256 is stored. A slow hash isn't needed for 256 random bits.
+Codes of claim links have the same format. The checksum (6 characters) catches typos without a
+lookup. Only a key's SHA-256 is stored. A slow hash isn't needed for 256 random bits.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ SECRET_WIDTH, CHECK_WIDTH = 43, 6
 
 
 def make_key(scope: str) -> str:
-    """Create a key for a scope (`read`, `publish` or `inbox`), or a `claim` code."""
+    """`scope` is `read`, `publish`, `inbox`, or `claim` for a claim link's code."""
     text = PREFIXES[scope] + _base62(int.from_bytes(secrets.token_bytes(32), "big"), SECRET_WIDTH)
     return text + _checksum(text)
 
 
 def is_well_formed(text: str) -> bool:
-    """Return whether the text has a key's prefix, length and checksum. Such a key may not exist."""
+    """Check prefix, length and checksum. Such a key may not exist."""
     prefix = next((prefix for prefix in PREFIXES.values() if text.startswith(prefix)), None)
     if (
         prefix is None

@@ -1,7 +1,4 @@
-"""Owners and their recovery codes.
-
-Each function is one short transaction. `now` is UTC milliseconds.
-"""
+"""Owners and recovery codes. Each function is one short transaction. `now`: UTC ms."""
 
 import base64
 import re
@@ -49,7 +46,7 @@ def make_recovery_code() -> str:
 
 
 def hash_recovery_code(code: str) -> str:
-    """Hash a code, ignoring spaces, hyphens and case."""
+    """Ignore spaces, hyphens and case."""
     return hash_secret("recovery:" + re.sub(r"[\s-]", "", code).upper())
 
 
@@ -70,7 +67,7 @@ def recover_owner(code: str) -> OwnerWithCode | None:
 
 
 def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
-    """Replace the current recovery code and return the new one, or None if `present_code` is wrong.
+    """Return a new recovery code, or None if `present_code` is wrong.
 
     A session isn't enough, because anyone who stole one could take over the account permanently.
     """
@@ -82,9 +79,7 @@ def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
 
 
 def replace_recovery_code(owner: Owner) -> str:
-    """Replace an owner's lost recovery code, as the operator. Raises Problem `not_found` if the
-    account was deleted.
-    """
+    """Replace a lost code, as the operator. Raises Problem `not_found` for deleted accounts."""
     code = make_recovery_code()
     with writing():
         check_present(owner.id)

@@ -1,7 +1,4 @@
-"""Publish posts. A bot's event id maps to the same post forever.
-
-Nothing in a request can make a post verified.
-"""
+"""Publish posts. An event ID maps to one post forever. No request makes a post verified."""
 
 import hashlib
 from collections.abc import Mapping
@@ -29,14 +26,14 @@ from storage.rows import select
 
 MAX_TEXT = 4000
 MAX_LENGTHS = {"eventId": 128, "body": MAX_TEXT, "symbol": 32, "reason": MAX_TEXT}
-# These fields must be identical in a retry.
+# Must be identical in a retry.
 COMPARED = ("body", "mint", "symbol", "signature", "reason")
 # A hidden post keeps only these fields.
 KEPT = ("mint", "signature")
-# The storage of a post in addition to its text: the row, five indexes, and the arrival.
+# Storage of a post in addition to its text: the row, five indexes, and the arrival.
 POST_OVERHEAD_BYTES = 300
 POST_TEXTS = ("event_id", "body", "mint", "symbol", "signature", "reason")
-# The public IDs in a post's log leaf.
+# Public IDs in a post's log leaf.
 NAMES_OF = "SELECT b.uid, w.address FROM bot b LEFT JOIN wallet w ON w.id = ? WHERE b.id = ?"
 IS_TOLD = "SELECT 1 FROM post WHERE signature = ? AND bot_id = ? LIMIT 1"
 COUNT_POSTS = """UPDATE owner SET posts_bytes = posts_bytes + ?
@@ -91,7 +88,7 @@ class PostBody(BaseModel):
     @classmethod
     def clean(cls, text: Any, info: ValidationInfo) -> Any:
         """Trim the text and remove misleading characters. Control characters are rejected."""
-        # Don't process oversized text, because the length check rejects it next.
+        # The length check rejects oversized text next.
         if not isinstance(text, str) or len(text.strip()) > 2 * MAX_LENGTHS[info.field_name or ""]:
             return text
         if has_control(text):
@@ -123,9 +120,7 @@ NO_EVENT_ID = "is required, here or in the Idempotency-Key header"
 
 @dataclass(frozen=True)
 class Published:
-    """The post of an event. Only new posts have a `leaf` (its log entry) and a `salt` (of its
-    text's hash).
-    """
+    """Only new posts have a `leaf` (log entry) and a `salt` (of the text's hash)."""
 
     uid: str
     replayed: bool
@@ -135,8 +130,6 @@ class Published:
 
 # ---- from JSON to a body -------------------------------------------------------------------------
 class ParsedPost(NamedTuple):
-    """An accepted body. `sanitized` means that invisible characters were removed from it."""
-
     body: PostBody
     sanitized: bool
 
@@ -245,10 +238,7 @@ def _store(
 
 
 def _judged(bot_id: int, body: PostBody, wallet: int | None, now: int) -> dict[str, Any]:
-    """Return a new post's verification columns.
-
-    Only an observed trade of an attached wallet can make it more than `pending`.
-    """
+    """Only an observed trade of an attached wallet can make a post more than `pending`."""
     if not (body.signature and wallet):
         return {"status": "none", "event_at": now}
     trades = select(CitedTrade, TRADE_OF, (body.signature, bot_id))
@@ -328,9 +318,7 @@ def log_post(row: Mapping[str, Any]) -> Appended:
 
 
 def measure_post(columns: dict[str, Any]) -> int:
-    """Return the number of bytes that a post counts toward the quota: its text in UTF-8 plus
-    overhead.
-    """
+    """Return the UTF-8 bytes that count toward the quota, including overhead."""
     return POST_OVERHEAD_BYTES + measure_words(columns)
 
 
@@ -344,7 +332,7 @@ def count_posts_bytes(bot: Bot | int, change: int) -> None:
 
 # ---- hiding --------------------------------------------------------------------------------------
 def erase_words(post: Post, now: int) -> None:
-    """Erase a post's text and the salt of its hash. Call this inside an erasing transaction.
+    """Erase a post's text and the salt of its hash, inside an erasing transaction.
 
     Its record and log leaf stay, and a retry can still be distinguished from a different payload.
     """

@@ -42,18 +42,16 @@ CODES = {
     "internal_error": (500, "Internal error"),
     "busy": (503, "Busy, nothing was stored"),
 }
-# The codes that any API request can return, that any request with a key can return, and that any
-# list can return.
+# Returned by any API request, by any request with a key, and by any list.
 OF_ALL = ("rate_limited", "busy")
 OF_KEYS = ("missing_key", "invalid_key", "owner_banned")
 OF_LISTS = ("invalid_parameter", "invalid_cursor")
 
 
 class Problem(Exception):
-    """An error for the client. Its text names fields and rules, but never repeats the value that
-    was sent.
+    """An error for the client. Its text never repeats the value that was sent.
 
-    `more` are extra members of the problem document (`existingPostId`...). `headers` are response
+    `more`: extra members of the problem document (`existingPostId`...). `headers` are response
     headers (`Retry-After`...).
     """
 

@@ -14,7 +14,7 @@ from storage import database
 
 MB = 1_000_000
 DAY_MS = 86_400_000
-# The names of the settings, by the quota's name in API responses.
+# Settings by the quota's name in API responses.
 SETTINGS = {
     "posts_kept_mb": "max_posts_kept_mb",
     "wallet_changes_per_day": "max_wallet_changes_per_day",
@@ -22,7 +22,7 @@ SETTINGS = {
     "wallets": "max_wallets_per_owner",
     "hooks": "max_hooks_per_owner",
 }
-# The rows that count toward a quota, by owner_id. Disconnecting a wallet by detaching, replacing or
+# Rows that count toward a quota, by owner_id. Disconnecting a wallet by detaching, replacing or
 # retiring counts as a change. Connecting a first wallet doesn't.
 COUNTED = {
     "wallet_changes_per_day": "(SELECT bot_id FROM attachment WHERE detached_at > {since}) a"
@@ -31,8 +31,8 @@ COUNTED = {
     "traders": "trader WHERE retired_at IS NULL",
     "hooks": "hook WHERE TRUE",
 }
-# The highest use by one owner, and the number of owners at the limit. Owners with less than 1 MB of
-# posts count as 0. The partial index covers all others.
+# The highest use by one owner, and how many are at the limit. Owners with less than 1 MB of posts
+# count as 0. The partial index covers all others.
 MAX_POSTS = (
     "SELECT COALESCE(MAX(posts_bytes), 0), COUNT(CASE WHEN posts_bytes >= ? THEN 1 END) FROM owner"
     " WHERE posts_bytes >= 1000000"
@@ -44,10 +44,9 @@ MAX_OF = (
 
 
 class Use(NamedTuple):
-    """How much of a quota one owner uses.
+    """How much of a quota one owner uses, or the most that any owner uses.
 
-    If `owners_at_limit` is set, it is the highest use by any owner, and the number of owners at the
-    limit.
+    If set, `owners_at_limit` counts owners at the limit.
     """
 
     quota: str
@@ -74,10 +73,7 @@ def find_limit(config: Config, quota: str) -> int:
 
 # ---- what one owner uses -------------------------------------------------------------------------
 def find_use(config: Config, quota: str, owner_id: int, now: int = 0) -> Use:
-    """Return an owner's use of any quota except posts.
-
-    `now` is for the changes of the last day.
-    """
+    """Any quota except posts. `now` is for the changes of the last day."""
     sql = f"SELECT COUNT(*) FROM {_write_counted(quota, now)} AND owner_id = ?"
     ((used,),) = database.execute_sql(sql, (owner_id,)).fetchall()
     return Use(quota, find_limit(config, quota), used)
@@ -95,7 +91,7 @@ def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]
     for quota in COUNTED:
         limit, counted = find_limit(config, quota), _write_counted(quota, now)
         if quota == "wallets":
-            # Counting in Python is faster than SQLite's GROUP BY.
+            # Faster than SQLite's GROUP BY.
             held = Counter(execute(f"SELECT owner_id FROM {counted}").fetchall()).values()
             most, full = max(held, default=0), sum(count >= limit for count in held)
         else:

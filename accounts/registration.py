@@ -28,9 +28,9 @@ from paper.tables import Backtest, Trader
 from storage import writing
 
 CHALLENGE_MS, CLAIM_MS = wallets.MINUTES * 60_000, 30 * 86_400_000
-# The time of issue (ms, in 11 hex digits), 64 random bits, and half of an HMAC-SHA256 of both.
+# Time of issue (ms, in 11 hex digits), 64 random bits, and half of an HMAC-SHA256 of both.
 NONCE = re.compile(r"(?P<head>[0-9a-f]{11}[0-9a-f]{16})(?P<code>[0-9a-f]{32})")
-# The tables whose rows move to another owner with a claim.
+# Their rows move to another owner with a claim.
 OWNED = (Bot, Key, Hook, Trader, Backtest)
 
 
@@ -57,9 +57,7 @@ class Challenge(NamedTuple):
 
 @dataclass(frozen=True)
 class Registered:
-    """A bot that an agent registered, or registered again. The key and the claim link's code are
-    shown once.
-    """
+    """A bot that an agent registered. The key and the claim link's code are shown once."""
 
     bot: Bot
     publish_key: NewKey
@@ -116,11 +114,7 @@ def _authenticate(config: Config, secret: str, address: str, head: str) -> str:
 
 
 def name_source(secret: str, network: str) -> str:
-    """Return an identifier for a registration's network, so that the operator can find other
-    registrations from it.
-
-    The network itself isn't stored.
-    """
+    """Identify a network without storing it, so that the operator can find its registrations."""
     return hmac.digest(secret.encode(), f"source\n{network}".encode(), hashlib.sha256).hex()[:12]
 
 
@@ -144,8 +138,7 @@ def register(
             made = influencers.create_bot(config, body.name, now, voice=body.voice, bio=body.bio)
             bot, key = made.bot, made.publish_key
             row = Registration(bot=bot, account=made.owner, wallet=address, created_at=now)
-        # If the bot lost its wallet because of a ban that was lifted since, it gets the wallet
-        # back.
+        # A bot whose wallet was banned gets it back once the ban is lifted.
         wallets.attach_wallet(config, bot, address, now, "proven")
         code = make_key("claim")
         row.source, row.nonce_at = source, max(now, given_at)
@@ -175,10 +168,7 @@ def list_registered(source: str | None = None) -> list[Registration]:
 
 # ---- claiming ------------------------------------------------------------------------------------
 def find_claim(code: str, now: int) -> Registration | None:
-    """Return the registration for a claim link's code.
-
-    Returns None if the code is unknown, used or expired, or if its bot is retired.
-    """
+    """Return None if the code is unknown, used or expired, or if its bot is retired."""
     if not is_well_formed(code):
         return None
     found: Registration | None = (
@@ -196,7 +186,7 @@ def find_claim(code: str, now: int) -> Registration | None:
 
 
 class Claimed(NamedTuple):
-    """A claimed bot and its owner. `recovery_code` is set if the account is new."""
+    """`recovery_code` is set if the account is new."""
 
     bot: Bot
     owner: Owner
@@ -228,7 +218,6 @@ def claim(config: Config, code: str, owner: Owner | None, now: int) -> Claimed |
 
 
 def _move(config: Config, source: Owner, owner: Owner, now: int) -> None:
-    """Give an account's bots and keys to another owner, and close the account."""
     check_present(owner.id)
     conduct.refuse_banned(owner)
     held = quotas.find_use(config, "wallets", source.id).used

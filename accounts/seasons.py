@@ -30,16 +30,16 @@ from storage.log import append_leaf
 MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 # How far ahead a season may start, and how long it may last, in days.
 MAX_DAYS, DAY_MS = 366, 86_400_000
-# Standings freeze at the latest this long after the season ends, whether or not they are proven.
+# Standings freeze this long after the end at the latest, whether or not they are proven.
 DEADLINE_MS = 3 * DAY_MS
-# The ranking criteria and their sort columns.
+# Ranking criteria and their sort columns.
 RULES = {"pnl": "realized", "return": "return_points", "pnl_floor": "worst_case"}
 PROVEN, ALL = "proven", "all"
 # Why a history doesn't prove a result, worst first.
 UNPROVEN = ("not_observed", "backfilling", "gap")
 WALLETS = (PROVEN, ALL)
 DEFAULTS = {"rule": "pnl", "currency": "SOL", "wallets": PROVEN, "min_trades": "3"}
-# The members of a season's leaf and evidence, and their columns.
+# Members of a season's leaf and evidence, and their columns.
 TERMS = {
     **{name: name for name in ("name", "rule", "symbol", "decimals", "wallets")},
     **{"currency": "money", "minTrades": "min_sales"},
@@ -60,16 +60,16 @@ class Terms(NamedTuple):
 
     @property
     def min_cost(self) -> int:
-        """Return the cost basis required for a rank by return: 1 SOL, or 100 of a stablecoin."""
+        """Cost basis required for a rank by return: 1 SOL, or 100 of a stablecoin."""
         return int(10**self.decimals) * (1 if self.money == SOL else 100)
 
 
 class SeasonRow(NamedTuple):
-    """A bot's row. Numbers are None before the season starts, and after the freeze if they are
-    unproven.
+    """A bot's row.
 
-    `since` is when the bot's results begin to count. `sales` are those with a known cost. `reason`
-    is why it has no rank.
+    Numbers are None before the season starts, and after the freeze if they are unproven. `since` is
+    when the bot's results begin to count. `sales` are those with a known cost. `reason` is why it
+    has no rank.
     """
 
     bot: int
@@ -91,7 +91,7 @@ class SeasonRow(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A row's sort key. Ranked rows come first, best first. In a tie, the older bot comes first."""
+    """Ranked rows come first, best first. In a tie, the older bot comes first."""
 
     group: int
     score: int
@@ -105,7 +105,7 @@ def find_place(rule: str, row: SeasonRow) -> Place:
 
 
 def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
-    """Sort rows, and rank those without a reason. Bots with equal results share a rank."""
+    """Rank rows without a reason. Bots with equal results share a rank."""
     listed, ranked = sorted(rows, key=lambda row: find_place(rule, row)), []
     last: tuple[int, int] | None = None
     for place, row in enumerate(listed, 1):
@@ -117,10 +117,7 @@ def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
 
 
 def measure(terms: Terms, sums: Sums) -> dict[str, int | None]:
-    """Return a row's numbers.
-
-    There is no return below the cost required for a rank, because it could overflow its column.
-    """
+    """A return below the cost required for a rank is None, because it could overflow its column."""
     is_enough = sums.cost >= terms.min_cost
     return {
         "realized": sums.realized,
@@ -153,9 +150,7 @@ def show_terms(terms: Terms) -> dict[str, Any]:
 
 
 def find_state(season: Season, now: int) -> str:
-    """Return the state: upcoming, running, closing (over, but not frozen yet), final or
-    cancelled.
-    """
+    """Return upcoming, running, closing (over, but not frozen yet), final or cancelled."""
     if season.frozen_at is not None:
         return "final"
     if season.cancelled_at is not None:
@@ -171,7 +166,7 @@ def find_deadline(season: Season) -> int:
 
 # ---- the operator --------------------------------------------------------------------------------
 def read_terms(given: Mapping[str, str], now: int, old: Season | None = None) -> Terms:
-    """Check the texts of a form or a command, and return them as Terms.
+    """Check the texts of a form or a command.
 
     The fields are name, rule, currency, wallets, min_trades, starts_at and ends_at. Omitted fields
     default to `old`, or to DEFAULTS.
@@ -276,7 +271,7 @@ def _log(season: Season, state: str, now: int) -> None:
 
 # ---- owners --------------------------------------------------------------------------------------
 def join(uid: str, bot: Bot, now: int) -> bool:
-    """Let a bot take part in a season. Return False if it already takes part."""
+    """Return False if the bot already takes part."""
     with writing():
         season = find_season(uid)
         if find_state(season, now) not in ("upcoming", "running"):
@@ -294,9 +289,7 @@ def join(uid: str, bot: Bot, now: int) -> bool:
 
 
 def is_entrant(season: Season, bot_id: int, now: int) -> bool:
-    """Return whether a bot certainly takes part: it joined, or had a wallet when the season
-    started.
-    """
+    """Whether a bot certainly takes part: it joined, or had a wallet at the start."""
     if now >= season.starts_at:
         return _count_entrants(season, season.starts_at, bot_id) > 0
     same = SeasonEntry.season == season, SeasonEntry.bot == bot_id
@@ -304,10 +297,7 @@ def is_entrant(season: Season, bot_id: int, now: int) -> bool:
 
 
 def _count_entrants(season: Season, at: int, bot_id: int | None = None) -> int:
-    """Count the bots that joined or had a wallet. With `bot_id`, count only this bot.
-
-    `at` must not be later than the start.
-    """
+    """Count bots that joined or had a wallet. `at` must not be later than the start."""
     sql = COUNT if bot_id is None else f"{COUNT} AND b.id = {bot_id}"
     ((count,),) = read_rows(sql.format(season=season.id, at=at))
     return int(count)
@@ -324,7 +314,6 @@ def _are_open() -> tuple[Any, Any]:
 
 
 def list_open() -> list[Season]:
-    """List the seasons that are neither frozen nor canceled, in order of their end."""
     return list(Season.select().where(*_are_open()).order_by(Season.ends_at, Season.id))
 
 
@@ -334,9 +323,7 @@ def list_seasons(limit: int = MAX_LISTED, before: int | None = None) -> list[Sea
 
 
 def list_standings(season: Season, now: int) -> list[SeasonRow]:
-    """Return the standings, best first. They are frozen or current, or empty if the season was
-    canceled.
-    """
+    """Return current or frozen standings, best first, or none if the season was canceled."""
     if season.frozen_at is not None:
         return read_frozen(read_rows, season.id, season.rule)
     if season.cancelled_at is not None:
@@ -345,9 +332,7 @@ def list_standings(season: Season, now: int) -> list[SeasonRow]:
 
 
 def count_entrants(season: Season, now: int) -> int:
-    """Return how many bots take part, or would take part if the season began now. Returns 0 once it
-    is canceled.
-    """
+    """Return how many bots take part, or would if the season began now; 0 once it is canceled."""
     if season.frozen_at is not None:
         return int(SeasonEntry.select().where(SeasonEntry.season == season).count())
     if season.cancelled_at is not None:
@@ -366,17 +351,15 @@ ORDER BY s.ends_at DESC, s.id DESC LIMIT 6"""
 
 
 def list_badges(bot_id: int, now: int) -> list[dict[str, Any]]:
-    """List a bot's latest seasons: those in which it has a final rank, and those it takes part
-    in.
-    """
+    """List the seasons that a bot takes part in, or in which it has a final rank."""
     names = ("uid", "name", "ends_at", "rank")
     found = read_rows(BADGES, (bot_id, now, bot_id))
     return [dict(zip(names, row, strict=True)) for row in found]
 
 
 # ---- who takes part ------------------------------------------------------------------------------
-# The bots that have a wallet when the season starts, and those that joined. {at} is the start, or
-# now if that is earlier.
+# Bots that have a wallet when the season starts, and those that joined. {at} is the start, or now
+# if that is earlier.
 IS_ENTRANT = """(e.bot_id IS NOT NULL OR EXISTS (
     SELECT 1 FROM attachment s WHERE s.bot_id = b.id AND s.attached_at <= {at}
     AND (s.detached_at IS NULL OR s.detached_at > {at})))"""
@@ -420,7 +403,7 @@ class Entrant(NamedTuple):
     joined_at: int | None
     since: int
     ownership: str | None
-    # A reason that rules out a rank regardless of results.
+    # Rules out a rank regardless of results.
     reason: str | None
 
 
@@ -433,7 +416,7 @@ def list_entrants(rows: Rows, season: int, terms: Terms, now: int) -> Iterator[E
 
 def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> Entrant:
     first, held = found[0], [one for one in found if one.attached_at is not None]
-    # A wallet that was disconnected at the moment the season started has no time in the season.
+    # A wallet that was disconnected when the season started has no time in the season.
     since = terms.starts_at
     if not any((one.attached_at or 0) <= at for one in held):
         since = find_since(terms, first.joined_at)
@@ -449,14 +432,13 @@ def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> 
 
 
 def find_since(terms: Terms, joined_at: int | None) -> int:
-    """Return when the results of a bot that joined start to count, which is the next full hour."""
+    """The results of a bot that joined count from the next full hour."""
     if joined_at is None or joined_at <= terms.starts_at:
         return terms.starts_at
     return -(-joined_at // HOUR_MS) * HOUR_MS
 
 
 def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
-    """Return why a wallet's history doesn't prove its results so far, or None if it does."""
     coverage = read_coverage(one.coverage)
     if one.forward_realized is None or coverage["state"] == "none":
         return "not_observed"
@@ -472,9 +454,6 @@ def _find_problem(terms: Terms, one: Holding, now: int) -> str | None:
 
 # ---- standings -----------------------------------------------------------------------------------
 def read_sums(rows: Rows, terms: Terms, since: Mapping[int, int]) -> dict[int, Sums]:
-    """Return each bot's totals from its `since` to the season's end. Each wallet counts while the
-    bot had it.
-    """
     ends, begun = _read(rows, terms, terms.ends_at, since), dict[int, Sums]()
     by_hour: dict[int, list[int]] = defaultdict(list)
     for bot, begins_at in since.items():
@@ -493,7 +472,6 @@ def _read(rows: Rows, terms: Terms, until: int, bots: Iterable[int]) -> dict[int
 
 
 def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[SeasonRow]:
-    """Return the current standings, best first."""
     entrants = list(list_entrants(rows, season, terms, now))
     is_begun = now >= terms.starts_at
     sums = read_sums(rows, terms, {one.bot: one.since for one in entrants}) if is_begun else {}

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
-# Spreadsheets treat cells that start with these characters as formulas.
+# Spreadsheets treat cells that start with these as formulas.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 

@@ -37,16 +37,14 @@ def refuse_changes(table: str, why: str) -> Statements:
 
 # ---- tables --------------------------------------------------------------------------------------
 class Hook(Base):
-    """A destination for events of an owner's bots. A hook without an owner comes from the
-    operator's settings and receives all bots' events.
+    """A destination for events of an owner's bots, or of all bots if there is no owner.
 
     Pending events aren't stored per hook. Instead, `delivered` is the id of the last Arrival that
-    was delivered.
-
-    `kind`: webhook | discord | slack | telegram | ntfy, or apprise without an owner. `url` (a
-    digest for apprise) and `secret` (webhooks only) are shown once. `events` and `bots` are JSON
-    lists: words of accounts.hooks.EVENTS, and uids, which are empty for all of the owner's bots.
-    `state`: waiting (for the response to a first ping) | active | paused | off (by the operator).
+    was delivered. `kind`: webhook | discord | slack | telegram | ntfy, or apprise without an owner
+    (from the operator's settings). `url` (a digest for apprise) and `secret` (webhooks only) are
+    shown once. `events` and `bots` are JSON lists: words of accounts.hooks.EVENTS, and uids, which
+    are empty for all of the owner's bots. `state`: waiting (for the response to a first ping) |
+    active | paused | off (by the operator).
     """
 
     id = AutoField()
@@ -60,14 +58,13 @@ class Hook(Base):
     bots = TextField(default="[]")
     state = TextField()
     delivered = BigIntegerField()
-    # Whether a ping is due, the number of consecutive failures, the time of the first one, and the
-    # time of the next try.
+    # Whether a ping is due, consecutive failures, the time of the first one, and the next try.
     ping = BooleanField(default=False)
     failures = IntegerField(default=0)
     failing_since = BigIntegerField(null=True)
     due_at = BigIntegerField(default=0)
     delivered_at = BigIntegerField(null=True)
-    # This is always our own wording, never the receiver's.
+    # Our own wording, never the receiver's.
     last_error = TextField(null=True)
     created_at = BigIntegerField()
 
@@ -78,8 +75,7 @@ Owner.add_index(
 
 
 class Registration(Base):
-    """A bot that an agent registered with its wallet (accounts.registration). Its account has no
-    owner until `claimed_at`.
+    """A bot that an agent registered. Its account has no owner until `claimed_at`.
 
     `account` is the one that the registration created, even if the bot has moved to another account
     since. `source` is a keyed hash of the network it came from, which is emptied when the account
@@ -101,8 +97,7 @@ class Registration(Base):
 
 
 class AdminLogin(Base):
-    """A sign-in link for the operator. The row is deleted when the link is used, or after it
-    expires.
+    """A sign-in link for the operator, deleted when it is used or after it expires.
 
     `hash` is the hash of the link's code, which isn't stored.
     """
@@ -114,10 +109,9 @@ class AdminLogin(Base):
 
 
 class AdminSession(Base):
-    """An operator's browser session.
+    """An operator's browser session. Deleting the row signs the browser out.
 
-    The cookie contains a random token, and this table its hash. Deleting the row signs the browser
-    out.
+    The cookie contains a random token, and this table its hash.
     """
 
     id = AutoField()
@@ -128,7 +122,7 @@ class AdminSession(Base):
 
 
 class AdminAct(Base):
-    """The operator's audit log. It is append-only: triggers reject updates and deletes.
+    """The operator's audit log. Triggers reject updates and deletes.
 
     `who` is `command line`, or a session's uid. `what` is a word of accounts.acts.ACTS. `target` is
     a public id or a file name. `reason` is as typed.
@@ -174,7 +168,7 @@ class Ban(Base):
     """A banned owner or wallet. Lifting the ban deletes the row.
 
     `kind`: owner | wallet. `target`: the owner's public id, or the wallet's address. `reason`: as
-    typed. It is shown to the operator and the banned owner.
+    typed, shown to the operator and the banned owner.
     """
 
     id = AutoField()

@@ -1,4 +1,4 @@
-"""All changes of paper traders by an owner or the operator, from the site or the command line.
+"""Changes of paper traders by an owner or the operator, from the site or the command line.
 
 Each function is one short transaction that raises Problem and rolls back if the change isn't
 allowed. `now` is UTC milliseconds. Every change of the account or phase increments the trader's
@@ -35,7 +35,7 @@ MAX_REASON = 500
 
 @dataclass(frozen=True)
 class NewTrader:
-    """A new trader. `recovery_code` is None if the owner already existed."""
+    """`recovery_code` is None if the owner already existed."""
 
     trader: Trader
     owner: Owner
@@ -138,7 +138,7 @@ def set_profile(
 ) -> None:
     """Change the given fields. Existing posts stay as they are."""
     with writing():
-        # Read the row again, because another request may have changed the trader.
+        # Another request may have changed the trader.
         trader = Trader.get_by_id(trader.id)
         owners.check_present(trader.owner_id)
         influencers.change_texts(trader, name, bio, voice)

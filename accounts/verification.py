@@ -1,6 +1,4 @@
-"""Verify posts by comparing the transactions they cite with their wallet's observed trades. Measure
-how long after a trade its bot posted about it.
-"""
+"""Verify posts against their wallet's observed trades, and measure how late bots post."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
@@ -23,12 +21,11 @@ from storage.log import append_leaf
 # If a signature is still missing this long after its post, by the chain's clock, the post is
 # `not_found`.
 NOT_FOUND_AFTER_MS = 10 * 60_000
-# If more trades than this changed, judge all of the wallet's posts.
+# If more trades changed, judge all of the wallet's posts.
 MAX_AT_ONCE = 400
-# Plain SQL for speed: it runs on each publication of a wallet and rarely finds anything, and peewee
-# takes longer to build it than SQLite takes to run it.
+# Plain SQL for speed: it runs on each publication of a wallet and rarely finds anything.
 SIGNED = "SELECT * FROM post p WHERE wallet_id IN ({}) AND signature IS NOT NULL"
-# This is separate from SIGNED, because as a subquery it would keep SQLite from using the index on a
+# Separate from SIGNED, because as a subquery it would keep SQLite from using the index on a
 # wallet's posts.
 TOGETHER = """
 SELECT DISTINCT o.wallet_id FROM attachment a JOIN attachment o ON o.bot_id = a.bot_id
@@ -55,10 +52,6 @@ AND attached_at <= ? AND (detached_at IS NULL OR detached_at >= ?)"""
 
 
 class CitedTrade(NamedTuple):
-    """The columns of a trade that are needed to verify a post about it. `block_time`: Unix
-    seconds.
-    """
-
     id: int
     wallet_id: int
     kind: str
@@ -77,7 +70,7 @@ class Judgment(NamedTuple):
 
 
 def verify_posts(wallet: Wallet, changed: Collection[str], now: int) -> None:
-    """Verify a wallet's posts again after new observations or a proof, and store changes.
+    """Verify a wallet's posts after new observations or a proof, and store changes.
 
     This includes posts of all other wallets that its bots ever had. After a post's creation, only
     this function changes its verification.
@@ -123,7 +116,7 @@ def _list_movable(wallet: Wallet, changed: Collection[str]) -> list[Post]:
 
 
 def judge_post(post: Post, wallet: Wallet) -> Judgment:
-    """Judge a post by the wallets that its bot had when it was created, with `wallet` first."""
+    """Judge by the wallets that the bot had when it posted, with `wallet` first."""
     others = _list_others(post, wallet)
     numbers = [wallet.id, *(one.id for one in others)]
     named = list(Trade.raw(NAMED.format(storage.mark(numbers)), post.signature, *numbers))
@@ -154,9 +147,7 @@ def judge_trades(
     post_mint: str | None,
     rows: storage.Rows = storage.read_rows,
 ) -> Judgment | None:
-    """Judge a post that a bot created at a time (ms) by the trades it cites. Return None if they
-    weren't the bot's.
-    """
+    """Judge a post made at a time (ms) by its trades, or None if they weren't the bot's."""
     judged = []
     for one in trades:
         sql = f"{HOLDERS.format(wallet=one.wallet_id)} ORDER BY id"
@@ -178,10 +169,7 @@ def _is_past(post: Post, wallet: Wallet) -> bool:
 
 
 def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
-    """Return whether this transaction is known and involves only other wallets.
-
-    A transaction that involves this wallet isn't foreign. It just wasn't listed yet.
-    """
+    """Whether the transaction is known and only involves other wallets."""
     found = Receipt.select(Receipt.signature, Receipt.body).where(Receipt.signature == signature)
     row = found.first()
     receipt = row and read_stored(row.body, row.signature)
@@ -194,8 +182,8 @@ def _is_foreign(signature: str | None, wallet: Wallet) -> bool:
 
 
 # ---- delays --------------------------------------------------------------------------------------
-# How long after a trade a bot posts about it is measured by the trade's first verified post. A
-# post's time is when this server received it. A trade's time is its block time.
+# A trade's first verified post decides the delay. A post's time is when this server received it. A
+# trade's time is its block time.
 MINUTE_SECONDS = 60
 
 
@@ -215,10 +203,7 @@ class TimedPost(NamedTuple):
 
 
 def find_delay(created_at: int, block_time: int | None) -> int | None:
-    """Return the whole seconds from a trade (Unix seconds) to a post (ms).
-
-    Returns 0 if the post came first, or None if the trade's time is unknown.
-    """
+    """Return whole seconds from a trade (Unix seconds) to a post (ms), at least 0."""
     return None if block_time is None else max(0, created_at - block_time * 1000) // 1000
 
 

@@ -29,14 +29,11 @@ from storage.log import append_leaf
 
 # ---- attachments ---------------------------------------------------------------------------------
 def find_attachment(bot: Bot) -> Attachment | None:
-    """Return the bot's primary open attachment, with its wallet."""
     return next(iter(list_holdings(bot)), None)
 
 
 def list_holdings(bot: Bot) -> list[Attachment]:
-    """List a bot's open attachments with their wallets, oldest first. The first one is the
-    primary.
-    """
+    """List open attachments with their wallets, oldest first. The first one is the primary."""
     held = Attachment.select(Attachment, Wallet).join(Wallet)
     found = held.where(Attachment.bot == bot, Attachment.detached_at.is_null())
     return list(found.order_by(Attachment.attached_at, Attachment.id))
@@ -60,17 +57,12 @@ def begin(bot: Bot, address: str, ownership: str, now: int) -> None:
 
 
 def end(held: Attachment, now: int) -> None:
-    """End an attachment, and schedule a last poll of its wallet."""
     Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
     Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()
     append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
 
 
 def _watch(bot: Bot, address: str, now: int) -> Wallet:
-    """Return the wallet's row, assigned to `bot` and due now.
-
-    The observer adds its token accounts to the addresses.
-    """
     wallet: Wallet | None = Wallet.get_or_none(Wallet.address == address)
     if wallet:
         Wallet.update(bot=bot, due_at=0, closing_at=None).where(Wallet.id == wallet.id).execute()
@@ -96,19 +88,16 @@ def share_history(wallet_id: int, bot_id: int) -> None:
 # ---- proof of ownership --------------------------------------------------------------------------
 MINUTES = 5
 SIGNATURE_BYTES = 64
-# A signature has 128 characters in hex.
+# 128 characters in hex.
 MAX_SIGNATURE_TEXT = 200
-# The prefix of Solana's off-chain messages. Transactions never start with it.
+# Prefix of Solana's off-chain messages. Transactions never start with it.
 SIGNING_DOMAIN = b"\xffsolana offchain"
 # Printable ASCII and UTF-8.
 FORMATS = (0, 1)
 
 
 def write_challenge(base_url: str, bot: str, wallet: str, nonce: str, ends_at: int) -> str:
-    """Return the text to sign: one line of printable ASCII, which hardware wallets can display.
-
-    `ends_at` is UTC milliseconds, and is written in whole seconds.
-    """
+    """Return one line of printable ASCII for hardware wallets. `ends_at`: ms."""
     until = datetime.datetime.fromtimestamp(ends_at // 1000, datetime.UTC).isoformat()[:19]
     return (
         f"I own this Solana wallet and connect it to {bot} at {base_url}. Wallet {wallet}. Nonce"
@@ -189,14 +178,14 @@ def attach_wallet(
     ownership: str = "claimed",
     is_added: bool = False,
 ) -> None:
-    """Replace the bot's primary wallet, or add another one (`is_added`). The bot's other wallets
-    stay, and the first of them becomes the primary.
+    """Replace the bot's primary wallet, or add another one (`is_added`).
 
-    `ownership` is `claimed` or `proven`. A proof takes the wallet from a bot that only claimed it.
+    Other wallets stay, and the first of them becomes the primary. `ownership` is `claimed` or
+    `proven`. A proof takes the wallet from a bot that only claimed it.
     """
     address = check_wallet(address)
     with writing():
-        # Read the row again, because the bot may have been retired since the caller loaded it.
+        # The bot may have been retired since the caller loaded it.
         if not Bot.select().where(Bot.id == bot.id, Bot.retired_at.is_null()).exists():
             raise Problem("bot_retired", "a retired bot can't connect a wallet")
         check_address(config, address, ownership)
@@ -213,7 +202,7 @@ def attach_wallet(
         lead = find_attachment(bot)
         _check_company(bot, lead, ownership, is_added)
         replaced = None if is_added else lead
-        # A wallet that moves from another bot of the same owner counts, too.
+        # Also count a wallet that moves from another bot of the same owner.
         given_up = [one for one in (replaced, held) if one and one.bot.owner_id == bot.owner_id]
         used = quotas.find_use(config, "wallets", bot.owner_id).add(-len(given_up))
         refuse_full(used, "wallet_limit")
@@ -239,9 +228,7 @@ def remove_wallet(bot: Bot, address: str, now: int) -> None:
 
 
 def detach_wallet(bot: Bot, now: int) -> None:
-    """Detach all of a bot's wallets. Their trades stay with the bot until another bot attaches the
-    wallets.
-    """
+    """Detach all wallets. Their trades stay with the bot until another bot attaches the wallets."""
     with writing():
         forget_standings([bot.id])
         for held in list_holdings(bot):
@@ -249,7 +236,7 @@ def detach_wallet(bot: Bot, now: int) -> None:
 
 
 def give_up(held: Attachment, now: int) -> None:
-    """Detach a wallet like `remove_wallet`, inside the caller's transaction."""
+    """Detach a wallet inside the caller's transaction."""
     forget_standings([held.bot_id])
     end(held, now)
 

@@ -1,6 +1,4 @@
-"""Addresses: base58 (strict, Bitcoin's alphabet), well-known ones, and which can have a private
-key. Pure.
-"""
+"""Addresses: strict base58 (Bitcoin's alphabet), well-known ones, and the curve check. Pure."""
 
 # ---- base58 --------------------------------------------------------------------------------------
 ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -8,7 +6,7 @@ DIGITS = {letter: digit for digit, letter in enumerate(ALPHABET)}
 
 
 def b58encode(raw: bytes) -> str:
-    """Encode bytes. Each leading zero byte becomes a leading `1`."""
+    """Each leading zero byte becomes a leading `1`."""
     number, letters = int.from_bytes(raw, "big"), []
     while number:
         number, digit = divmod(number, 58)
@@ -18,7 +16,7 @@ def b58encode(raw: bytes) -> str:
 
 
 def b58decode(text: str) -> bytes:
-    """Decode base58. Raises ValueError for other characters."""
+    """Raises ValueError for other characters."""
     number = 0
     try:
         for letter in text:
@@ -30,8 +28,7 @@ def b58decode(text: str) -> bytes:
 
 
 def is_base58(text: object, size: int) -> bool:
-    # A byte needs between 1 letter (a leading zero) and 1.366 letters. Don't decode anything
-    # longer.
+    # A byte takes 1 to 1.366 letters. Don't decode anything longer.
     if not isinstance(text, str) or not size <= len(text) <= size * 11 // 8:
         return False
     try:
@@ -49,8 +46,8 @@ STAKE = "Stake11111111111111111111111111111111111111"
 VOTE = "Vote111111111111111111111111111111111111111"
 WRAPPED_SOL = "So11111111111111111111111111111111111111112"
 TOKEN_PROGRAMS = (TOKEN, TOKEN_2022)
-# The addresses of the runtime itself: native programs, loaders and the incinerator
-# (docs.anza.xyz/runtime/programs and the crate solana-sdk-ids).
+# Native programs, loaders and the incinerator (docs.anza.xyz/runtime/programs and the crate
+# solana-sdk-ids).
 NATIVE = frozenset(
     """
     11111111111111111111111111111111
@@ -74,7 +71,7 @@ NATIVE = frozenset(
     1nc1nerator11111111111111111111111111111111
 """.split()
 )
-# The sysvars (docs.anza.xyz/runtime/sysvars and the crate solana-sdk-ids).
+# Source: docs.anza.xyz/runtime/sysvars and the crate solana-sdk-ids.
 SYSVARS = frozenset(
     """
     Sysvar1111111111111111111111111111111111111
@@ -92,7 +89,6 @@ SYSVARS = frozenset(
     SysvarStakeHistory1111111111111111111111111
 """.split()
 )
-# Curve25519 in Edwards form (RFC 8032, 5.1): the prime of its field, and d.
 PRIME = 2**255 - 19
 D = -121665 * pow(121666, -1, PRIME) % PRIME
 

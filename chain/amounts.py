@@ -12,9 +12,7 @@ import orjson
 
 
 def exact(raw: int, decimals: int) -> str:
-    """Return an amount as decimal text: `exact(-1250000000, 9)` is "-1.25", and `exact(5, 0)` is
-    "5".
-    """
+    """`exact(-1250000000, 9)` is "-1.25"; `exact(5, 0)` is "5"."""
     digits = str(abs(raw)).rjust(decimals + 1, "0")
     whole, fraction = digits[: len(digits) - decimals], digits[len(digits) - decimals :].rstrip("0")
     return ("-" if raw < 0 else "") + whole + ("." + fraction if fraction else "")
@@ -25,12 +23,12 @@ def sol(lamports: int) -> str:
 
 
 def show_raw(raw: int | None) -> str | None:
-    """Return lamports or raw units as text, because JSON parsers don't round text."""
+    """Return text, because JSON parsers don't round it."""
     return None if raw is None else str(raw)
 
 
 def show_fixed(raw: int | None, decimals: int) -> str | None:
-    """Return an amount with all decimal places: `show_fixed(-410, 2)` is "-4.10"."""
+    """`show_fixed(-410, 2)` is "-4.10"."""
     if raw is None:
         return None
     digits = str(abs(raw)).rjust(decimals + 1, "0")
@@ -39,21 +37,17 @@ def show_fixed(raw: int | None, decimals: int) -> str | None:
 
 # ---- Token-2022 scaled amounts -------------------------------------------------------------------
 ONE = Fraction(1)
-# The range of a multiplier in powers of ten. Anything else is nonsense.
 MIN_EXPONENT, MAX_EXPONENT = -30, 30
 
 
 class Scale(NamedTuple):
-    """A multiplier as decimal text, before and after `changes_at` (Unix seconds). None means that
-    it can't be read.
-    """
+    """A multiplier as decimal text before and after `changes_at` (Unix s), or None."""
 
     before: str | None
     changes_at: int
     after: str | None
 
     def find(self, at: int) -> Fraction | None:
-        """Return the multiplier at a time (Unix seconds)."""
         text = self.after if at >= self.changes_at else self.before
         return None if text is None else Fraction(text)
 
@@ -65,7 +59,7 @@ UNKNOWN = Scale(None, 0, None)
 
 
 def load_scale(text: str) -> Scale:
-    """Parse a stored scale. Return UNKNOWN if it is damaged."""
+    """Return UNKNOWN if the stored text is damaged."""
     try:
         before, changes_at, after = orjson.loads(text)
         return Scale(before and _read(before), int(changes_at), after and _read(after))
@@ -74,7 +68,6 @@ def load_scale(text: str) -> Scale:
 
 
 def read_scale(extensions: dict[str, Any] | None) -> Scale | None:
-    """Return the scale in a mint's extensions (chain.mints), or None if raw units aren't scaled."""
     if extensions is None:
         return UNKNOWN
     state = extensions.get("scaledUiAmountConfig")
@@ -96,7 +89,7 @@ def _read(told: Any) -> str | None:
 
 
 def show_amount(raw: int, decimals: int, multiplier: Fraction | None) -> str | None:
-    """Return the displayed amount, truncated to `decimals` places, or None if it is unknown."""
+    """Return the amount truncated to `decimals` places, or None if the multiplier is unknown."""
     if multiplier is None:
         return None
     scaled = abs(raw) * multiplier.numerator // multiplier.denominator

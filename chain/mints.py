@@ -20,7 +20,7 @@ from chain.addresses import TOKEN, TOKEN_2022
 from chain.amounts import exact
 
 MINT_BYTES, INITIALIZED_AT, TYPE_AT, EXTENSIONS_AT, IS_MINT = 82, 45, 165, 166, 1
-# The transfer fee, in basis points, from which the check is a `fail` instead of a `warn`.
+# Minimum transfer fee, in basis points, for `fail` instead of `warn`.
 HIGH_FEE = 1000
 # With more decimals, a 64-bit supply would be fewer than 18.5 million whole tokens.
 MAX_DECIMALS = 12
@@ -35,11 +35,7 @@ class NotAMint(ValueError):
 
 @dataclass(frozen=True)
 class Mint:
-    """A mint account.
-
-    `supply` is in raw units. `extensions` is {jsonParsed name: state}, or None if they couldn't be
-    fully read. Irrelevant extensions are {}.
-    """
+    """`supply` is in raw units. `extensions` is {jsonParsed name: state}, or None if unreadable."""
 
     supply: int
     decimals: int
@@ -49,17 +45,13 @@ class Mint:
 
     @property
     def metadata(self) -> tuple[str | None, str | None]:
-        """Return (symbol, name) from the token-metadata extension. Both are untrusted text or
-        None.
-        """
+        """(symbol, name) from the token-metadata extension: untrusted text, or None."""
         state = (self.extensions or {}).get("tokenMetadata") or {}
         return state.get("symbol"), state.get("name")
 
     @property
     def transfer_fee_bps(self) -> int | None:
-        """Return the higher of the two fees in basis points, or None if the extensions couldn't be
-        read.
-        """
+        """The higher of the two fees, or None if the extensions couldn't be read."""
         if self.extensions is None:
             return None
         state = self.extensions.get("transferFeeConfig")
@@ -89,7 +81,6 @@ def _parse_bytes(raw: bytes, owner: str) -> Mint:
 
 
 def _option(raw: bytes, at: int) -> str | None:
-    """Return the key in a COption<Pubkey>: a four-byte flag, then the key."""
     return addresses.b58encode(raw[at + 4 : at + 36]) if any(raw[at : at + 4]) else None
 
 
@@ -98,7 +89,6 @@ def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
     try:
         while at + 4 <= len(raw):
             kind, length = struct.unpack_from("<HH", raw, at)
-            # padding
             if not kind:
                 break
             state = raw[at + 4 : at + 4 + length]
@@ -107,7 +97,6 @@ def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
             name, parse = EXTENSIONS.get(kind, (f"type{kind}", _no_state))
             found[name] = parse(state)
             at += 4 + length
-    # The entry is shorter than its layout.
     except struct.error:
         return None
     return found
@@ -118,7 +107,7 @@ def _no_state(state: bytes) -> dict[str, Any]:
 
 
 def _key(state: bytes, at: int = 0) -> str | None:
-    """Return a key, or None if it is all zeros."""
+    """Return None if the key is all zeros."""
     (key,) = struct.unpack_from("32s", state, at)
     return addresses.b58encode(key) if any(key) else None
 
@@ -165,8 +154,7 @@ def _metadata(state: bytes) -> dict[str, Any]:
     return {"name": texts[0], "symbol": texts[1]}
 
 
-# The extensions by their number in the program's ExtensionType. Token account extensions can't
-# occur in a mint.
+# By number in the program's ExtensionType. Token account extensions can't occur in a mint.
 EXTENSIONS = {
     1: ("transferFeeConfig", _transfer_fee),
     3: ("mintCloseAuthority", lambda state: {"closeAuthority": _key(state)}),
@@ -190,10 +178,7 @@ EXTENSIONS = {
 
 
 def check_mint(account: Any, now_ms: int) -> list[dict[str, Any]]:
-    """Return all checks, in the order of CHECKS.
-
-    `account` is a node's value or None, read at `now_ms`.
-    """
+    """Return all checks, in the order of CHECKS. `account` is a node's value or None."""
     try:
         mint, why = parse_mint(account), ""
     except NotAMint as error:
@@ -238,7 +223,7 @@ def check_decimals(mint: Mint) -> tuple[str, str]:
 
 
 def _of_extension(name: str, absent: str) -> Callable[[Callable[[Any], tuple[str, str]]], Check]:
-    """Make a check return `pass` if the mint doesn't have the extension."""
+    """The check passes if the mint doesn't have the extension."""
 
     def wrap(judge: Callable[[Any], tuple[str, str]]) -> Check:
         def check(mint: Mint) -> tuple[str, str]:
@@ -258,7 +243,7 @@ def _list_fees(state: Any) -> list[int]:
 
 @_of_extension("transferFeeConfig", "the token charges no transfer fee")
 def check_transfer_fee(state: Any) -> tuple[str, str]:
-    """Judge the higher of the two fees, because the change is at most two epochs away."""
+    """Judge the higher of the two fees: the change is at most two epochs away."""
     older, newer = _list_fees(state)
     authority = state["transferFeeConfigAuthority"]
     change = f"; {authority} can change it" if authority else ""

@@ -1,8 +1,8 @@
-"""A client for Solana nodes: rate-limited JSON-RPC with deadlines, over one keep-alive connection
-per endpoint.
+"""A client for Solana nodes: rate-limited JSON-RPC with deadlines.
 
-Endpoints are tried in order of preference. Their URLs may contain tokens, so logs and errors call
-them `endpoint 1`, `endpoint 2`..."""
+Each endpoint has one keep-alive connection. Endpoints are tried in order of preference. Their URLs
+may contain tokens, so logs and errors call them `endpoint 1`, `endpoint 2`...
+"""
 
 import base64
 import contextlib
@@ -27,23 +27,23 @@ from chain.addresses import TOKEN_PROGRAMS, b58encode, is_address
 from chain.reading.flows import Holding
 from chain.reading.receipts import LATEST_TIME, SIGNATURE, BadReceipt, Receipt, parse_receipt
 
-# The limit for a whole response, because a read timeout doesn't stop a slow trickle.
+# For a whole response, because a read timeout doesn't stop a slow trickle.
 DEADLINE_SECONDS = 15.0
-# After this time, a call doesn't start another try, so two hanging nodes don't cost more than one.
+# Don't start another try after this, so two hanging nodes don't cost more than one.
 CALL_SECONDS = 20.0
 TIMEOUT = Timeout(connect=5, read=DEADLINE_SECONDS)
 MAX_ANSWER_BYTES = 16 * 2**20
-# The number of tries per call, over all endpoints.
+# Per call, over all endpoints.
 MAX_TRIES = 4
 # How long a call waits for paused endpoints.
 MAX_WAIT_SECONDS = 3.0
-# Pause of an endpoint after a 429 without Retry-After, and after a 403.
+# After a 429 without Retry-After, and after a 403.
 THROTTLED_SECONDS = 10.0
 FORBIDDEN_SECONDS = 600.0
 MAX_REST_SECONDS = 300.0
-# How long an optional method isn't tried again after an endpoint refused it, and after it failed.
+# How long not to retry an optional method after an endpoint refused it, and after it failed.
 NOT_OFFERED_SECONDS, BROKEN_SECONDS = 86_400.0, 300.0
-# An endpoint is paused after this many consecutive failures.
+# Consecutive failures that pause an endpoint.
 FAILURES_TO_REST = 3
 THROTTLE_CODES = {429, -32005, -32029}
 OUR_FAULT_CODES = {-32600, -32602, -32015}
@@ -54,9 +54,7 @@ NOT_FOUND_CODES = {-32001, -32004, -32007, -32009, -32014, -32020}
 
 
 class RpcError(Exception):
-    """An RPC error. Its message is safe for health and logs, because it doesn't contain a URL or
-    token.
-    """
+    """The message is safe for health and logs: it doesn't contain a URL or token."""
 
 
 class Unavailable(RpcError):
@@ -119,12 +117,11 @@ class Rpc:
         self._clock, self._sleep, self._ids = clock, sleep, itertools.count(1)
         self._asked: deque[float] = deque()
         self._asking_since: float | None = None
-        # The number of responses from nodes so far. If it grows, nodes are reachable.
+        # Grows while nodes are reachable.
         self.answers = 0
         self._lock = threading.Lock()
 
     def is_reachable(self) -> bool:
-        """Return whether any endpoint answers a cheap request."""
         before = self.answers
         with contextlib.suppress(RpcError), self._lock:
             self._call("getSlot", [], lambda result: result, None, len(self.endpoints))
@@ -137,11 +134,11 @@ class Rpc:
         check: Callable[[Any], Any] = lambda result: result,
         avoid: str | None = None,
     ) -> tuple[Any, str]:
-        """Call a method until a result passes `check`. Return (the value that `check` returned, the
-        endpoint's label).
+        """Return (what `check` returned, the endpoint's label), retrying if `check` raises
+        ValueError.
 
-        If `check` raises ValueError, the call is tried again. `avoid` is the label of an endpoint
-        to skip if there is another one. Raises Unavailable, Refused or BadAnswer.
+        `avoid` is the label of an endpoint to skip if there is another one. Raises Unavailable,
+        Refused or BadAnswer.
         """
         with self._lock:
             return self._call(method, params, check, avoid, MAX_TRIES)
@@ -217,16 +214,14 @@ class Rpc:
     def _ask(
         self, endpoint: "Endpoint", method: str, params: list[Any], check: Callable[[Any], Any]
     ) -> Any:
-        """Send one request. Raises _Failure, or ValueError if the result fails `check`."""
+        """Raises _Failure, or ValueError if the result fails `check`."""
         answer = _check(check, endpoint.ask(method, params, next(self._ids)))
         self._note_answer()
         endpoint.failures = 0
         return answer
 
     def _choose(self, method: str, tried: Container[str | None]) -> "Endpoint":
-        """Wait for the preferred endpoint that wasn't tried yet. A paused one is used only if all
-        are paused.
-        """
+        """Wait for the preferred untried endpoint. Use a paused one only if all are paused."""
         now = self._clock()
         endpoint = min(
             self.endpoints,
@@ -238,7 +233,7 @@ class Rpc:
         return endpoint
 
     def _take_turn(self, endpoint: "Endpoint", method: str, now: float) -> None:
-        # Don't call sleep(0), because even that yields the CPU.
+        # Even sleep(0) yields the CPU.
         if (seconds := endpoint.wait(method, now)) > 0:
             self._sleep(seconds)
         endpoint.take_turn(method)
@@ -247,9 +242,7 @@ class Rpc:
         self.answers, self._asking_since = self.answers + 1, None
 
     def silent_for(self) -> float:
-        """Return the seconds since the first request without any response after it, or 0.0 after a
-        response.
-        """
+        """Return the seconds since the first unanswered request, or 0.0 after a response."""
         since = self._asking_since
         return 0.0 if since is None else self._clock() - since
 
@@ -261,9 +254,7 @@ class Rpc:
             self._asked.popleft()
 
     def report(self) -> dict[str, Any]:
-        """Return the number of requests in the last minute, and the endpoints' remaining pauses in
-        seconds.
-        """
+        """Return the last minute's requests, and the endpoints' remaining pauses in seconds."""
         now = self._clock()
         resting = {
             e.label: round(e.rests_until - now, 1) for e in self.endpoints if e.rests_until > now
@@ -276,10 +267,7 @@ class Rpc:
 
 
 def _check(check: Callable[[Any], Any], result: Any) -> Any:
-    """Run a check.
-
-    If it raises another error than ValueError, the result is malformed in an unforeseen way.
-    """
+    """Any error but ValueError means that the result is malformed in an unforeseen way."""
     try:
         return check(result)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError) as error:
@@ -295,7 +283,7 @@ class Endpoint:
         self.label, self.rests_until = label, 0.0
         self._interval, self._clock = 1 / requests_per_second, clock
         self._free_at: dict[str, float] = {}
-        # The optional methods that this endpoint refused or failed, and until when not to try them.
+        # When to try the optional methods again that this endpoint refused or failed.
         self._aside_until: dict[str, float] = {}
         self.failures = 0
         self._target, self._headers = _read_target(url)
@@ -305,11 +293,9 @@ class Endpoint:
         return max(0.0, self.rests_until - now)
 
     def wait(self, method: str, now: float) -> float:
-        """Return the seconds until the method may be called."""
         return max(self.rest(now), self._free_at.get(method, 0.0) - now)
 
     def may_offer(self, method: str, now: float) -> bool:
-        """Return whether to try an optional method at this endpoint."""
         is_aside = now < self._aside_until.get(method, 0.0)
         return not is_aside and self.rest(now) <= MAX_WAIT_SECONDS
 
@@ -320,16 +306,13 @@ class Endpoint:
         self._free_at[method] = self._clock() + self._interval
 
     def note_failure(self, rest: float) -> None:
-        """Pause the endpoint after several failures. The pause doubles with each further
-        failure.
-        """
+        """Pause the endpoint after several failures. Each further failure doubles the pause."""
         self.failures += 1
         if not rest and self.failures >= FAILURES_TO_REST:
             rest = min(MAX_REST_SECONDS, 2.0 ** (self.failures - FAILURES_TO_REST))
         self.rests_until = max(self.rests_until, self._clock() + rest)
 
     def ask(self, method: str, params: list[Any], ident: int) -> Any:
-        """Send one request. Raises _Failure."""
         status, headers, body = self._post(
             {"jsonrpc": "2.0", "id": ident, "method": method, "params": params}
         )
@@ -342,7 +325,7 @@ class Endpoint:
 
     def _post(self, payload: dict[str, Any]) -> tuple[int, Any, bytes]:
         try:
-            # Don't use a proxy, netrc or cookies, so that only the settings affect requests.
+            # No proxy, netrc or cookies: only the settings affect requests.
             response = self._pool.urlopen(
                 *("POST", self._target, orjson.dumps(payload), self._headers),
                 timeout=TIMEOUT,
@@ -353,7 +336,7 @@ class Endpoint:
             )
             with contextlib.closing(response):
                 return response.status, response.headers, _read(response)
-        # Don't show the error's message, because it contains the URL.
+        # The error's message contains the URL.
         except (HTTPError, OSError) as error:
             raise _Failure(type(error).__name__) from None
 
@@ -400,14 +383,12 @@ def _raise_error(error: Any, headers: Any) -> NoReturn:
 
 def _retry_after(headers: Any) -> float:
     value = headers.get("Retry-After") or ""
-    # Limit the digits, because Python refuses to parse huge numbers.
+    # Python refuses to parse huge numbers.
     seconds = int(value[:9]) if value.isdecimal() else THROTTLED_SECONDS
     return float(min(seconds, MAX_REST_SECONDS))
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket for up to DEADLINE_SECONDS."""
-
     def __init__(self, sock: socket.socket) -> None:
         self._socket, self._file = sock, sock.makefile("rb", buffering=0)
         self._ends_at = time.monotonic() + DEADLINE_SECONDS
@@ -428,8 +409,6 @@ class _TimedReader(io.RawIOBase):
 
 
 class _TimedResponse(HTTPResponse):
-    """A response with a deadline for reading."""
-
     def __init__(self, sock: socket.socket, *args: Any, **options: Any) -> None:
         super().__init__(sock, *args, **options)
         self.fp.close()
@@ -444,7 +423,6 @@ def _read_target(url: str) -> tuple[str, dict[str, str]]:
 
 
 def _open_pool(url: str) -> HTTPConnectionPool:
-    """Return a pool with one connection whose responses have the deadline."""
     parsed = parse_url(url)
     pool: HTTPConnectionPool
     if parsed.scheme == "https":
@@ -464,9 +442,7 @@ MAX_BIGINT = 2**63
 
 
 class ListedSignature(NamedTuple):
-    """A finalized transaction that mentions an address. `tx_index` is its position in the slot, if
-    the node provides it.
-    """
+    """A finalized transaction that mentions an address. `tx_index` is None if the node omits it."""
 
     signature: str
     slot: int
@@ -474,7 +450,7 @@ class ListedSignature(NamedTuple):
 
 
 def check_page(result: Any) -> list[ListedSignature]:
-    """Check a response of getSignaturesForAddress. Return the unique signatures, newest first."""
+    """Check getSignaturesForAddress. Return the unique signatures, newest first."""
     if not isinstance(result, list):
         raise ValueError("the response is not a list of signatures")
     rows = {row.signature: row for row in map(_check_listed, result)}
@@ -496,25 +472,22 @@ def _check_listed(one: Any) -> ListedSignature:
 
 
 def is_number(value: Any, limit: int = MAX_BIGINT) -> TypeGuard[int]:
-    """Return whether this is an integer from 0 to below the limit. A bool isn't."""
+    """Whether this is an integer from 0 to below the limit. A bool isn't."""
     return type(value) is int and 0 <= value < limit
 
 
 def check_receipt(result: Any, signature: str) -> tuple[Any, Receipt | None]:
-    """Check a response of getTransaction. Return (raw JSON, Receipt), or (None, None) if the node
-    doesn't have it.
-    """
+    """Check getTransaction. Return (raw JSON, Receipt), or (None, None) if unknown."""
     return (None, None) if result is None else (result, parse_receipt(result, signature))
 
 
 def check_transactions(
     result: Any, wanted: Mapping[str, ListedSignature]
 ) -> dict[str, tuple[Any, Receipt]]:
-    """Check a response of getTransactionsForAddress with full details. Return {signature: (raw
-    JSON, Receipt)}.
+    """Check getTransactionsForAddress. Return {signature: (raw JSON, Receipt)}.
 
-    Only wanted and valid transactions are returned, and only if they are in the listed slot. The
-    caller fetches the others one by one. Raises ValueError if that is more than half.
+    Only wanted and valid transactions in the listed slot are returned. The caller fetches the
+    others one by one. Raises ValueError if that is more than half.
     """
     found = {}
     for raw in result["data"]:
@@ -535,7 +508,7 @@ def _is_where_listed(receipt: Receipt, listed: ListedSignature) -> bool:
 
 
 def check_accounts(result: Any) -> list[str]:
-    """Check a response of getTokenAccountsByOwner. Return the addresses."""
+    """Check getTokenAccountsByOwner. Return the addresses."""
     try:
         addresses = [row["pubkey"] for row in result["value"]]
     except (TypeError, KeyError) as error:
@@ -546,10 +519,7 @@ def check_accounts(result: Any) -> list[str]:
 
 
 def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, list[Holding]]:
-    """Check a response of getMultipleAccounts in base64, with 72 bytes of each account.
-
-    `owned` is (wallet, address) in the same order.
-    """
+    """Check getMultipleAccounts (base64, 72 bytes). `owned`: (wallet, address) in order."""
     try:
         slot, accounts = result["context"]["slot"], result["value"]
         if not is_number(slot) or len(accounts) != len(owned):
@@ -563,7 +533,7 @@ def check_holdings(result: Any, owned: Sequence[tuple[str, str]]) -> tuple[int, 
 
 
 def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding:
-    """Read a token account. Its first 72 bytes are mint, owner and amount."""
+    """The first 72 bytes of a token account are mint, owner and amount."""
     if account is None:
         return Holding(slot, 0, 0)
     if not is_number(account["lamports"], 2**64):
@@ -579,9 +549,7 @@ def _read_holding(account: Any, wallet: str, address: str, slot: int) -> Holding
 
 
 def check_decimals(result: Any, mints: list[str]) -> dict[str, int]:
-    """Check a response of getMultipleAccounts for byte 44 of each of `mints`. Return {mint:
-    decimals} for valid mints.
-    """
+    """Check byte 44 of each of `mints`. Return {mint: decimals} of valid mints."""
     try:
         if len(result["value"]) != len(mints):
             raise ValueError("the number of results doesn't match the number of accounts")
@@ -601,9 +569,7 @@ def _read_decimals(account: Any) -> int | None:
 
 
 def check_block(result: Any) -> dict[str, int]:
-    """Check a response of getBlock with transactionDetails `signatures`. Return {signature:
-    position}.
-    """
+    """Check getBlock with transactionDetails `signatures`. Return {signature: position}."""
     try:
         return {signature: place for place, signature in enumerate(result["signatures"])}
     except (TypeError, KeyError) as error:
@@ -611,7 +577,7 @@ def check_block(result: Any) -> dict[str, int]:
 
 
 def check_time(result: Any) -> int | None:
-    """Check a response of getBlockTime. Return Unix seconds, or None."""
+    """Check getBlockTime. Return Unix seconds, or None."""
     if result is None or is_number(result, LATEST_TIME):
         return result
     raise ValueError("no block time")

@@ -20,9 +20,9 @@ INVISIBLE = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 ZERO_WIDTH_JOINER, EMOJI_STYLE, KEYCAPS = "\u200d", "\ufe0f", "0123456789#*"
-# Look-alikes of letters and digits, from Unicode's confusables.txt
-# (unicode.org/Public/security/latest). We use our own table, because packages with one are
-# unmaintained (confusable-homoglyphs: January 2024, 17 MB of memory) or need all of ICU (65 MB).
+# From Unicode's confusables.txt (unicode.org/Public/security/latest). Packages with such a table
+# are unmaintained (confusable-homoglyphs: January 2024, 17 MB of memory) or need all of ICU (65
+# MB).
 LOOK_ALIKES = {
     "0": "🄍",
     "1": "➀",
@@ -93,7 +93,6 @@ def _keep_in_emoji(found: re.Match[str]) -> str:
 
 
 def _is_symbol(character: str) -> bool:
-    """Return whether this is an emoji or a skin tone."""
     return character != "" and unicodedata.category(character) in ("So", "Sk")
 
 
@@ -114,9 +113,7 @@ def fold(text: str) -> str:
 
 
 def _drop_marks(text: str) -> str:
-    """Remove combining marks from Latin letters. In other scripts, they are vowels or change the
-    letter.
-    """
+    """Remove marks from Latin letters. In other scripts, they are vowels or change the letter."""
     kept, is_latin = [], False
     for one in text:
         is_mark = unicodedata.category(one)[0] == "M"
@@ -133,13 +130,11 @@ def find_skeleton(text: str) -> str:
 
 
 def _is_told_apart(one: str) -> bool:
-    """Return whether this is a letter, a mark, a digit or a pictogram."""
     category = unicodedata.category(one)
     return category[0] in "LMN" or category == "So"
 
 
 def find_bare(text: str) -> str:
-    """Reduce text to letters, reading digits and symbols as the letters they replace."""
     letters = fold(text).translate(LEET).translate(DIGIT_LIKE)
     return join_pairs("".join(filter(str.isalnum, letters)))
 
@@ -149,7 +144,7 @@ def join_pairs(letters: str) -> str:
 
 
 # ---- symbols -------------------------------------------------------------------------------------
-# Well-known tokens and built-in currencies: {mint: symbol}, and who owns a bare name.
+# {mint: symbol} of well-known tokens and built-in currencies, and who owns a bare name.
 KNOWN = read_table("symbols.csv")
 SYMBOLS = {row["mint"]: row["symbol"] for row in KNOWN}
 OWNED = {
@@ -160,22 +155,17 @@ OWNED = {
 
 
 def show_symbol(mint: str | None, told: str | None) -> str | None:
-    """Return a well-known token's symbol, or else the issuer's text, which is marked if it imitates
-    one.
-    """
+    """Return a well-known token's symbol, or the issuer's text, marked if it imitates one."""
     return find_own(mint) or mark_name(mint, told)
 
 
 def find_own(mint: str | None) -> str | None:
-    """Return the symbol that a well-known token or a currency of this instance owns, or None."""
     known = SYMBOLS.get(mint or "")
     return known or (CURRENCIES[mint].symbol if mint and mint in CURRENCIES else None)
 
 
 def mark_name(mint: str | None, told: str | None) -> str | None:
-    """Return the issuer's text on one line. If it imitates a known symbol, it is marked with the
-    mint.
-    """
+    """Return the issuer's text on one line, marked with the mint if it imitates a known symbol."""
     text = write_line(told or "").removesuffix(_suffix(mint))
     if find_imitated(mint, text) is None:
         return text or None
@@ -183,7 +173,7 @@ def mark_name(mint: str | None, told: str | None) -> str | None:
 
 
 def find_imitated(mint: str | None, shown: str | None) -> str | None:
-    """Return the well-known symbol that another token imitates, or None if it imitates none."""
+    """Return the well-known symbol that another token imitates, or None."""
     if find_own(mint):
         return None
     told = (shown or "").removesuffix(_suffix(mint))

@@ -93,9 +93,9 @@ from evidence.seasons import compare_seasons, name_reading, recompute_season
 from evidence.view import Node, View
 from models import Attachment, Bot, Wallet
 
-# How many posts missing from the evidence a report lists.
+# Posts missing from the evidence that a report lists.
 MAX_LEFT_OUT = 1_000
-# How many suspects are requested again before they are reported.
+# Suspects that are requested again before they are reported.
 MAX_SUSPECTS = 500
 # How far the chain's clock may be ahead of an instance's clock.
 MAX_AHEAD_SECONDS = 600
@@ -103,7 +103,7 @@ MAX_AHEAD_SECONDS = 600
 MAX_WAITING_MS = 600_000
 # Sums that don't depend on block times.
 TIMELESS = ("results", "positions", "reconciliation", "averageCost")
-# Members that depend only on the transaction. The others also depend on earlier transactions.
+# Depend only on the transaction. The others also depend on earlier transactions.
 OWN_FIELDS = frozenset(
     (
         *("tradeId", "signature", "slot", "transactionIndex", "blockTime", "receipt", "kind"),
@@ -142,9 +142,7 @@ class Findings:
 
 # ---- lines ---------------------------------------------------------------------------------------
 def make_own_line(wallet: str, entry: Entry, digest: str) -> Line:
-    """Return a transaction's line with only the members that don't depend on other transactions
-    (OWN_FIELDS).
-    """
+    """Return only the members that don't depend on other transactions (OWN_FIELDS)."""
     holder = SimpleNamespace(id=0, address=wallet)
     booked = Booked(entry, see_side(entry, SOL), entry.flags)
     row = make_trade_row(holder, entry.tx_index or 0, {WHOLE: booked})
@@ -208,9 +206,7 @@ def _is_in(gaps: Collection[tuple[int, int]], first: int, last: int) -> bool:
 
 
 def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
-    """Return why an instance may lack a transaction in this slot according to its own coverage, or
-    None if it shouldn't.
-    """
+    """Return why an instance's own coverage lets it lack transactions in this slot, if it does."""
     state = (coverage or {}).get("state")
     if coverage is None or state not in ("partial", "complete"):
         return "the instance says it's still fetching"
@@ -227,8 +223,7 @@ def excuse(coverage: Mapping[str, Any] | None, slot: int) -> str | None:
 
 # ---- posts ---------------------------------------------------------------------------------------
 def judge_claimed(post: ClaimedPost, entries: Mapping[str, Entry]) -> Iterator[Difference]:
-    """Compare a post's verification with the transaction it cites, from the point of view of the
-    bot's wallets (by address).
+    """Compare a post's verification with the transaction it cites. `entries` is by wallet.
 
     One wallet for which the post is verified is enough.
     """
@@ -295,7 +290,7 @@ class WalletAudit:
     memory: Memory
     books: Books
     findings: Findings = field(default_factory=Findings)
-    # Whether all claimed transactions are available for the rebuild.
+    # All claimed transactions are available for the rebuild.
     is_whole: bool = False
     _unexplained: set[str] = field(default_factory=set)
     # The bot's other wallets, and the times when it had both.
@@ -322,9 +317,7 @@ class WalletAudit:
         self._note_state()
 
     def _note_state(self) -> None:
-        """Note an unfinished history, because it excludes a bot from the boards and its cause is
-        unknown.
-        """
+        """An unfinished history excludes a bot from the boards, and its cause is unknown."""
         state = (self._coverage or {"state": "complete"}).get("state")
         if state != "complete":
             self.report.notes.append(f"{self.wallet.address}: its history is {state!a:.40}")
@@ -370,8 +363,7 @@ class WalletAudit:
             if self.memory.add_claims(lines):
                 self._differs(None, "receipts", "a signature twice", "each once")
         if early:
-            # These transactions count in the forward record, but the chain can't confirm when they
-            # were seen.
+            # These count in the forward record, but the chain can't confirm when they were seen.
             self._cannot_tell(
                 INSTANCE,
                 f"it claims to have seen {early} transactions more than"
@@ -425,8 +417,8 @@ class WalletAudit:
     def _disproves(self, missing: list[dict[str, Any]]) -> bool:
         """Return whether the balances disprove these transactions.
 
-        They do if they join without them, from the first to the node's current ones, although
-        together the transactions would have moved something.
+        They do if the balances join without the transactions, from the first to the node's current
+        ones, although together the transactions would have moved something.
         """
         if not _moves(missing):
             return False
@@ -467,7 +459,7 @@ class WalletAudit:
             told = f"{len(slots)} transactions, slots {slots[0]} to {slots[-1]}, are not claimed"
             self._cannot_tell(INSTANCE, f"{told}: {why}")
         if seen:
-            # This isn't a difference, because they may appear soon. `same` mentions it.
+            # Not a difference, because they may appear soon. `same` mentions it.
             self.report.notes.append(
                 f"{self.wallet.address}: {len(seen)} transactions, slots {seen[0]} to"
                 f" {seen[-1]}, aren't compared, because they are newer than the last claimed"
@@ -483,9 +475,7 @@ class WalletAudit:
         return entry.slot > (last if isinstance(last, int) else -1)
 
     def _says_it_saw(self, entry: Entry) -> bool:
-        """Return whether it is older than the time up to which the instance claims to have
-        observed.
-        """
+        """Whether it is older than the instance's `observedTo`."""
         told = (self._coverage or {}).get("observedTo")
         at = show_time(entry.block_time)
         return isinstance(told, str) and at is not None and at <= told
@@ -499,9 +489,6 @@ class WalletAudit:
                     self.findings.add(found)
 
     def _is_doubtful(self, kept: KeptEntry, found: Findings) -> bool:
-        """Return whether the node may be wrong, because it lacks inner calls or the receipts
-        differ.
-        """
         names = {one.field for one in found.differences}
         if not names:
             return False
@@ -536,7 +523,6 @@ class WalletAudit:
         self._weigh_order()
 
     def _open_books(self) -> tuple[int, tuple[Span, ...]]:
-        """Insert the wallet and its attachments. Return its id and the numbered spans."""
         spans, find_bot = self.wallet.spans, self.books.find_bot
         values: dict[str, Any] = {"coverage": orjson.dumps(self.wallet.coverage).decode()}
         if spans:
@@ -578,7 +564,7 @@ class WalletAudit:
                 self._unexplained.add(one.entry.signature)
 
     def _list_waiting(self, ledger: Ledger) -> set[int]:
-        """Return the numbers of spans that are claimed to be unpublished, if that is possible.
+        """Return the spans that may be unpublished, as claimed.
 
         If an instance checked the wallet after a span began, it has published the span.
         """
@@ -598,7 +584,6 @@ class WalletAudit:
             yield self._mark(kept)
 
     def _mark(self, kept: KeptEntry) -> Entry:
-        """Flag an entry that exchanged something with another of the bot's wallets."""
         entry = kept.entry
         held = {id(one): one for one, span in self._siblings if span.is_held_at(entry.block_time)}
         found = [one.memory.find_entry(entry.signature) for one in held.values()]
@@ -612,7 +597,6 @@ class WalletAudit:
         return marked
 
     def _mark_booked(self, kept: KeptEntry) -> Entry:
-        """Flag an entry that is unexplained because of earlier ones."""
         entry = self._mark(kept)
         if entry.signature not in self._unexplained:
             return entry
@@ -626,9 +610,6 @@ class WalletAudit:
         )
 
     def _is_disjoint(self, ledger: Ledger, compared: Findings) -> bool:
-        """Return whether receipts differ and their balances don't join. If so, the node is
-        wrong.
-        """
         others = [one for one in compared.differences if one.field == "receipt"]
         said = list_gaps(self._coverage)
         broken = [g for g in ledger.chain.gaps if (g.from_slot, g.to_slot) not in said]
@@ -689,10 +670,6 @@ class WalletAudit:
         return judge_unseen(post, False if is_known else self._is_foreign(post, views))
 
     def _is_foreign(self, post: ClaimedPost, views: Iterable[View]) -> bool | None:
-        """Return whether the transaction exists and doesn't involve these wallets' accounts.
-
-        None means unknown.
-        """
         if post.status in ("pending", "not_found") or post.signature is None:
             return None
         receipt = self.memory.find_receipt(post.signature) or self.view.fetch(post.signature)
@@ -701,15 +678,13 @@ class WalletAudit:
         return not any(touches(receipt, one.wallet, one.addresses) for one in views)
 
     def _is_own(self, entry: Entry, second: int) -> bool:
-        """Return whether the wallet's action was the bot's own when the bot posted in this Unix
-        second.
-        """
+        """Whether the wallet's action was the bot's own when the bot posted in this Unix second."""
         at = second * 1000 + 999
         holders = list_holders(self.wallet.spans)
         return is_own_trade(holders, self.report.bot, at, entry.block_time)
 
     def is_proven_at(self, second: int) -> bool:
-        """Return whether the bot claims to have had the wallet, proven, in this Unix second."""
+        """Whether the bot claims to have had the wallet, proven, in this Unix second."""
         return any(
             span.botId == self.report.bot
             and span.ownership == "proven"
@@ -747,7 +722,6 @@ def _is_early(line: Mapping[str, Any]) -> bool:
 
 
 def _moves(lines: list[dict[str, Any]]) -> bool:
-    """Return whether these claimed transactions together would have moved SOL or a token."""
     total: dict[str, int] = {}
     try:
         for line in lines:
@@ -762,9 +736,9 @@ def _moves(lines: list[dict[str, Any]]) -> bool:
 # ---- a bot ------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Auditor:
-    """An auditor of an instance, with its own node.
+    """Audits an instance with its own node.
 
-    `own` are the auditor's own programs and markers, which are always trusted. Another field says
+    `own`: the auditor's programs and markers, which are always trusted. Another field says
     whether to trust the operator's programs.
     """
 
@@ -774,13 +748,13 @@ class Auditor:
     accepts: bool
     own: Programs
     tell: Callable[[str], None]
-    # Whether to compare claims with the instance's log, too.
+    # Whether to also compare claims with the instance's log.
     reads_log: bool = True
-    # Returns Unix seconds.
+    # Unix seconds.
     now: Callable[[], int] = lambda: int(time.time())
 
     def audit(self, bot: str) -> Report:
-        """Audit a bot. Raises NodeTrouble if the node stops responding."""
+        """Raises NodeTrouble if the node stops responding."""
         for left in reversed(range(MAX_READINGS)):
             report = Report(bot)
             try:
@@ -862,10 +836,7 @@ class Auditor:
         return claims if is_present else self.instance.read_claims(scope)
 
     def _audit_wallets(self, claims: Claims, audits: list[WalletAudit]) -> None:
-        """Audit all wallets of a bot.
-
-        All are read first, because exchanges between two of them have no price.
-        """
+        """Read all wallets first, because exchanges between two of them have no price."""
         for one in audits if len(audits) > 1 else ():
             # The claims about all wallets and the boards must be from the same snapshot.
             again = self.instance.read_claims(one.scope)
@@ -884,7 +855,7 @@ class Auditor:
     ) -> None:
         unclear = [one for one in audits if one.findings.timeless or one.findings.unresolved]
         if unclear or not all(one.is_whole for one in audits):
-            # The audits of the wallets reported what is unknown.
+            # The wallets' audits reported what is unknown.
             return
         number = books.find_bot(report.bot)
         books.update(Bot, number, retired_at=claims.bot.retiredAtMs)
@@ -988,7 +959,6 @@ class Auditor:
             yield Difference(None, f"posts.{uid}", None, "it is logged")
 
     def _check_other_posts(self, report: Report, wallets: set[str]) -> None:
-        """Check posts without a wallet, or with a wallet that the bot never had."""
         for post in self.memory.list_posts(None):
             report.add(judge_unsigned(post))
         for address in sorted(self.memory.list_post_wallets() - wallets):
@@ -1000,7 +970,7 @@ class Auditor:
 
 class Accepted(NamedTuple):
     programs: Programs
-    # The programs that the operator added.
+    # Added by the operator.
     currencies: tuple[Currency, ...]
 
 
@@ -1010,8 +980,8 @@ def accept_programs(
     """Return the programs and currencies to read with. Raises BadTable.
 
     If this program can't read by the instance's rules, None is returned, and the reason is
-    reported. `own` are the auditor's programs. Its currencies are this process's. `accepts` is
-    whether to trust the operator's programs and currencies, too.
+    reported. `own`: the auditor's programs. Its currencies are this process's. `accepts` is
+    whether to trust the operator's programs and currencies as well.
     """
     if claims.reading != READING or claims.programTable != name_rules(table(), ()):
         told = (

@@ -1,5 +1,4 @@
-"""Read an instance's logs: fetch each leaf once and keep it, and check that the leaves lead to the
-signed root.
+"""Read an instance's logs: fetch each leaf once, and check that the leaves lead to the signed root.
 
 evidence.leaves compares claims with the leaves.
 """
@@ -36,7 +35,7 @@ CREATE INDEX IF NOT EXISTS log_leaf_bot ON log_leaf (bot, kind);
 CREATE INDEX IF NOT EXISTS log_leaf_season ON log_leaf (kind) WHERE {OF_SEASONS};
 CREATE TEMP TABLE part (origin TEXT PRIMARY KEY, begins INTEGER, size INTEGER);
 """
-# The subject of a leaf, by kind.
+# A leaf's subject, by kind.
 ABOUT = {
     **dict.fromkeys(("post", "verification", "hiding"), "post"),
     **dict.fromkeys(("profile", "retirement", "attachment", "detachment"), "bot"),
@@ -46,16 +45,12 @@ ABOUT = {
 
 
 class Said(NamedTuple):
-    """A leaf's members, and its place counted across all logs."""
-
     place: int
     leaf: dict[str, Any]
 
 
 class Part(NamedTuple):
-    """A log whose first `size` leaves were read. `begins` is the number of leaves in earlier
-    logs.
-    """
+    """A log whose first `size` leaves were read. `begins` counts the leaves of earlier logs."""
 
     origin: str
     begins: int
@@ -88,7 +83,7 @@ class LogMemory:
     def keep_bundle(
         self, origin: str, number: int, leaves: list[bytes], root: bytes | None
     ) -> None:
-        """Store the leaves of a bundle. `root` is its hash, or None if it isn't full."""
+        """`root` is the bundle's hash, or None if it isn't full."""
         begin = number * TILE_WIDTH
         self._kept.execute("BEGIN IMMEDIATE")
         self._kept.execute("DELETE FROM log_leaf WHERE origin = ? AND place >= ?", (origin, begin))
@@ -141,7 +136,7 @@ class LogMemory:
         return [bot for (bot,) in rows]
 
     def find_opening(self, origin: str) -> dict[str, Any]:
-        """Return a log's first leaf. Return an empty dict if it isn't an opening or isn't known."""
+        """Return a log's first leaf, or {} if it isn't an opening or isn't known."""
         found = self._kept.execute(
             "SELECT leaf FROM log_leaf WHERE origin = ? AND place = 0 AND kind = 'opening'",
             (origin,),
@@ -151,7 +146,7 @@ class LogMemory:
 
 
 def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
-    """Return a leaf's row, or None if the leaf isn't stored or can't be parsed."""
+    """Return None if the leaf isn't stored or can't be parsed."""
     try:
         made = orjson.loads(leaf)
     except ValueError:
@@ -168,9 +163,9 @@ def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
 
 
 # ---- reading -------------------------------------------------------------------------------------
-# Limits per log and per run. Leaves that were read are kept, and the next run continues.
+# Per log and per run. Leaves that were read are kept, and the next run continues.
 MAX_LEAVES, MAX_SECONDS = 4_000_000, 900.0
-# The limit for earlier logs, and for other logs that posts reference.
+# Earlier logs, and other logs that posts reference.
 MAX_LOGS = 50
 TELL_EVERY = 100
 
@@ -206,7 +201,7 @@ class LogAudit:
     def read(self, before: Checkpoint, named: Iterable[str]) -> bool:
         """Read all logs. Return whether claims can be compared with them.
 
-        `before` is the result of `measure`. `named` are the ids of logs that claims reference.
+        `before` is the result of `measure`. `named`: the ids of logs that claims reference.
         Raises Changed if a new log began during the audit.
         """
         try:
@@ -242,8 +237,7 @@ class LogAudit:
         self.memory.join(self.parts)
 
     def weigh(self, compare: Callable[[int], Iterable[Difference]]) -> list[Difference]:
-        """Compare claims with the leaves that were logged before the claims were read
-        (`compare(before)`).
+        """Compare claims with the leaves logged before the claims were read (`compare(before)`).
 
         Raises Changed if the current leaves lead to a different result. An instance may have
         reported too few earlier leaves. The next reading uses the number read here.
@@ -255,7 +249,7 @@ class LogAudit:
         return found
 
     def find_place(self, log: str | None, index: int | None) -> int | None:
-        """Return the place, among all leaves, of a log's leaf with this index, or None."""
+        """Return the place, among all leaves, of a log's leaf with this index."""
         part = self._find_part(log)
         return None if part is None or index is None else part.begins + index
 
@@ -275,7 +269,6 @@ class LogAudit:
 
     # ---- which logs ------------------------------------------------------------------------------
     def _read_chain(self) -> list[Checkpoint]:
-        """Read the current log and the logs that it continues. Return them, oldest first."""
         chain = [self._read_present()]
         while previous := self._find_previous(chain[0]):
             if len(chain) > MAX_LOGS:
@@ -315,7 +308,6 @@ class LogAudit:
         return one
 
     def _read_strange(self, origins: Iterable[str]) -> list[Checkpoint]:
-        """Read the logs that claims reference but that the current log doesn't continue."""
         found = []
         for origin in list(origins)[:MAX_LOGS]:
             _, _, uid = origin.partition("/")
@@ -339,7 +331,6 @@ class LogAudit:
         return self._get(f"{uid}/{path}")
 
     def _read_all(self, one: Checkpoint, prefix: str) -> None:
-        """Read a checkpoint's leaves. Raises BadProof."""
         if one.size > MAX_LEAVES:
             raise witness.CannotTell(f"it has {one.size} leaves, too many to read")
         for _ in range(2):
@@ -350,7 +341,6 @@ class LogAudit:
         raise tree.BadProof("its leaves don't match the root it signed")
 
     def _read_leaves(self, one: Checkpoint, prefix: str) -> bytes:
-        """Fetch missing leaves, and return the root of all leaves."""
         full, rest = divmod(one.size, TILE_WIDTH)
         hashes, end = self.memory.list_bundles(one.origin, full), time.monotonic() + MAX_SECONDS
         for number in range(len(hashes), full):
@@ -377,8 +367,6 @@ class LogAudit:
 
 
 def _make_reader(bundles: list[bytes], last: list[bytes]) -> tree.ReadHash:
-    """Return a reader of the tree over these full bundles and the leaves after them."""
-
     def read(level: int, index: int) -> bytes:
         if level == 0:
             return last[index - len(bundles) * TILE_WIDTH]

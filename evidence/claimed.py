@@ -23,7 +23,7 @@ from evidence.lines import Json, name_member, show_json
 from models import Attachment, Bot, Trade, Wallet
 from storage import Rows
 
-# These are derived from a wallet's ledger.
+# Derived from a wallet's ledger.
 SUMS = (*list_summary(), "last_trade_at")
 WALLET = f"""
 SELECT {", ".join(f"w.{name}" for name in SUMS)}, b.uid, e.uid, w.bot_since
@@ -153,9 +153,7 @@ def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
 
 
 def name_board(board: Board) -> str:
-    """Return a board's name: its record, its currency and its window in seconds (0 for all
-    time).
-    """
+    """Return the record, the currency and the window in seconds (0 for all time)."""
     return f"{board.record}/{board.money or 'SOL'}/{board.seconds}"
 
 
@@ -212,15 +210,13 @@ VALUES (?, ?, (SELECT id FROM mint WHERE address = ?), ?, ?, ?)"""
 
 
 class Books:
-    """The tables from which claims are read. At first they are empty."""
-
     def __init__(self) -> None:
-        # With an empty name, this is a temporary file.
+        # An empty name makes a temporary file.
         self._db = sqlite3.connect("", isolation_level=None)
         self._db.execute("PRAGMA journal_mode = OFF")
         for table in (*TABLES, *(one.table for one in DERIVED)):
             self._db.execute(_write_table(table))
-        # This transaction is never committed, because no other connection reads it.
+        # Never committed, because no other connection reads it.
         self._db.execute("BEGIN")
 
     def close(self) -> None:
@@ -230,7 +226,7 @@ class Books:
         return self._db.execute(sql)
 
     def add(self, table: Any, **values: Any) -> int:
-        """Insert a row, and return its number. Omitted columns are null."""
+        """Return the row's number. Omitted columns are null."""
         names, marks = ", ".join(values), ", ".join("?" * len(values))
         sql = f"INSERT INTO {table._meta.table_name} ({names}) VALUES ({marks})"
         return self._db.execute(sql, tuple(values.values())).lastrowid or 0
@@ -241,7 +237,6 @@ class Books:
         self._db.execute(sql, (*values.values(), number))
 
     def find_bot(self, uid: str) -> int:
-        """Return a bot's number. If the bot is new, insert it."""
         found = self._db.execute("SELECT id FROM bot WHERE uid = ?", (uid,)).fetchone()
         return int(found[0]) if found else self.add(Bot, uid=uid)
 
@@ -260,10 +255,7 @@ class Books:
     def add_ledger(
         self, wallet_id: int, pending: PendingLedger, waiting: Collection[int] = ()
     ) -> None:
-        """Insert all other data derived from a wallet's ledger.
-
-        Attachments in `waiting` aren't published yet, so their data is omitted.
-        """
+        """Insert a ledger's other data. Attachments in `waiting` aren't published yet."""
         ledger = pending.ledger
         last = self._db.execute(LAST_TRADE, (wallet_id,)).fetchone()
         last_trade_at = last and last[0] and last[0] * 1000

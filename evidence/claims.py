@@ -28,12 +28,12 @@ from evidence.lines import (
 from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 
-# The limit for one document. 1,000 posts of maximum length use half of it.
+# Per document. 1,000 posts of maximum length use half of it.
 MAX_BYTES = 64_000_000
 LIMITS = Limits(connect_seconds=10, read_seconds=30, answer_seconds=120, max_bytes=MAX_BYTES)
 MAX_PAGES, MAX_BOTS, MAX_ADDRESSES, MAX_SPANS = 1_000, 100_000, 100_000, 10_000
 MAX_SEASONS = 10_000
-# The limit for one bot. Data about each wallet is kept until all of them were read.
+# Per bot. Data about each wallet is kept until all of them were read.
 MAX_WALLETS = 200
 MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
 # How often to read a document again because one of its pages changed.
@@ -50,7 +50,7 @@ class Changed(Exception):
 
 
 class ClaimedUntouched(BaseModel):
-    # Extra members are allowed because the digest covers all claims.
+    # The digest covers all claims, so extra members are allowed.
     model_config = ConfigDict(extra="allow")
 
     address: ADDRESS
@@ -68,7 +68,7 @@ class ClaimedSpan(BaseModel):
     ownership: Annotated[str, Field(max_length=20)] | None = None
     attachedAtMs: SLOT
     detachedAtMs: SLOT | None
-    # The value is None if nothing was published since the period began.
+    # None if nothing was published since the period began.
     openPositions: Annotated[str, Field(max_length=40)] | None
 
 
@@ -116,7 +116,7 @@ class ClaimedSeason(BaseModel):
 
 
 class ClaimedBot(ClaimedProfile):
-    # The hour (counted from 1970) in which windows end.
+    # When windows end, in hours since 1970.
     hour: Annotated[int, Field(ge=0, lt=10**7, strict=True)]
     standings: dict[str, Any]
     pace: dict[str, Any] | None
@@ -147,8 +147,6 @@ class Pending(BaseModel):
 
 
 class ClaimedLeaf(BaseModel):
-    """The latest leaf with a digest of the wallet's evidence."""
-
     log: ID
     leaf: SLOT
     digest: DIGEST
@@ -187,7 +185,7 @@ class BotList(BaseModel):
 
 
 class Scope(NamedTuple):
-    """The document to read: a bot's, for one of its wallets (or the current one if None)."""
+    """A bot's document for one of its wallets (None: the current one)."""
 
     bot: str
     wallet: str | None = None
@@ -277,10 +275,7 @@ class Instance:
         return check_shape(shape, _parse(self._get(path)))
 
     def _get(self, path: str, changing: bool = False) -> bytes:
-        """Fetch a path, with retries.
-
-        With `changing`, a 404 means that the page has changed.
-        """
+        """Fetch a path, with retries. With `changing`, a 404 means that the page has changed."""
         for left in reversed(range(MAX_TRIES)):
             try:
                 return self._ask(path)

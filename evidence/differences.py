@@ -6,16 +6,13 @@ from typing import Any, NamedTuple
 
 import orjson
 
-# The text shown in place of a member that one side lacks.
+# Shown in place of a member that one side lacks.
 NOTHING_SAID = "(not said)"
 MAX_SHOWN = 300
 
 
 class Difference(NamedTuple):
-    """A claim that differs from the computed value.
-
-    `signature` is None if the claim isn't about a single transaction.
-    """
+    """A claim that differs. `signature` is None if it isn't about one transaction."""
 
     signature: str | None
     field: str
@@ -39,7 +36,7 @@ def compare(
 
 
 def _list_members(value: Any) -> Mapping[str, Any] | None:
-    """Return the members of an object or of a list of objects, which are numbered from 1."""
+    """Objects in a list are numbered from 1."""
     if isinstance(value, Mapping):
         return value
     if isinstance(value, Sequence) and value and all(isinstance(one, Mapping) for one in value):
@@ -48,10 +45,7 @@ def _list_members(value: Any) -> Mapping[str, Any] | None:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are equal.
-
-    1 differs from true, and the order of members doesn't matter.
-    """
+    """1 differs from true, and the order of members doesn't matter."""
     if type(one) is type(other) and isinstance(one, str | int):
         return bool(one == other)
     try:
@@ -68,10 +62,10 @@ def cut(value: Any) -> Any:
 
 
 # ---- a report ------------------------------------------------------------------------------------
-# The number of differences listed for each bot. Further ones are only counted.
+# Differences listed for each bot. Further ones are only counted.
 MAX_NAMED = 1_000
 SAME, DIFFERENT, CANNOT_TELL = "same", "different", "cannot_tell"
-# The side that lacks something needed for the verdict.
+# Who lacks something needed for the verdict.
 NODE, INSTANCE, AUDITOR = "your node", "the instance", "this program"
 
 

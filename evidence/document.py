@@ -26,9 +26,9 @@ from storage.log import append_leaf, mark_owner
 from storage.rows import make_object, make_shape, read_stored
 
 FORMAT = "candor-evidence/1"
-# The number of pending signatures that are listed. `pendingCount` includes all of them.
+# Pending signatures that are listed. `pendingCount` includes all of them.
 MAX_PENDING = MAX_BOTS = 1_000
-# The members of a coverage that change with every poll.
+# Change with every poll.
 POLLED = ("observedTo", "checkedAt")
 
 
@@ -55,9 +55,7 @@ WHERE a.bot_id = {bot} ORDER BY a.attached_at, a.id"""
 
 
 def _rows(sql: str) -> Iterable[tuple[Any, ...]]:
-    """Return rows like storage.read_rows, but one at a time, because a wallet may have thousands of
-    hours.
-    """
+    """One row at a time, because a wallet may have thousands of hours."""
     return cast(Iterable[tuple[Any, ...]], database.execute_sql(sql))
 
 
@@ -83,9 +81,7 @@ def digest_wallet(wallet_id: int) -> str:
 
 
 def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
-    """Return the SHA-256, in hex, of the result of show_wallet without polling times, and of the
-    receipt pages.
-    """
+    """Return the SHA-256 of the receipt pages and of show_wallet without polling times."""
     coverage = wallet.get("coverage")
     if isinstance(coverage, dict):
         coverage = {name: value for name, value in coverage.items() if name not in POLLED}
@@ -95,7 +91,7 @@ def digest_claims(wallet: Mapping[str, Any], pages: Iterable[str]) -> str:
 
 # ---- the document --------------------------------------------------------------------------------
 def make_document(bot_id: int, wallet_id: int | None, programs: Programs, hour: int) -> Json:
-    """Return the document for a bot and one of its wallets (None if it never had one).
+    """Build the document for a bot and one of its wallets (None if it never had one).
 
     `hour` is the current hour, counted from 1970. The document is read from one snapshot, without
     locks.
@@ -192,11 +188,7 @@ ORDER BY a.detached_at IS NULL DESC, CASE WHEN a.detached_at IS NULL THEN a.atta
 
 
 def list_bots(after: str) -> Json:
-    """List bots with their current wallets, oldest first.
-
-    The list begins after the bot with the public id `after`. If that is "", it begins with the
-    first bot.
-    """
+    """List bots with their current wallets, oldest first, after the bot `after` (or "")."""
     rows = database.execute_sql(BOTS, (after,)).fetchall()
     return {
         "bots": [{"botId": uid, "wallet": wallet} for uid, wallet in rows],
@@ -210,16 +202,14 @@ def find_bot(uid: str) -> int | None:
 
 
 def find_wallet(bot_id: int, address: str | None) -> int | None:
-    """Return the id of the bot's wallet at this address. Without an address, return its current or
-    last wallet.
-    """
+    """Return the bot's wallet at this address, or by default its current or last one."""
     given = address or ""
     row = database.execute_sql(LEADING, (bot_id, given, given)).fetchone()
     return row and int(row[0])
 
 
 # ---- digests in the log --------------------------------------------------------------------------
-# The columns of a wallet that change with every publication.
+# Columns of a wallet that change with every publication.
 STATES = f"""
 SELECT id, address, coverage, results, positions, reconciliation
 FROM wallet WHERE id IN {HELD} ORDER BY id"""
@@ -232,8 +222,6 @@ JOIN log l ON l.id = (SELECT MAX(id) FROM log WHERE first_leaf <= f.id)"""
 
 
 class DigestLog:
-    """Remembers each wallet's last logged digest, and the state of its row at that time."""
-
     def __init__(self) -> None:
         self._logged: dict[int, str] | None = None
         self._states: dict[int, bytes] = {}
@@ -245,7 +233,7 @@ class DigestLog:
             leaves = {number: read_stored(data, LEAF) for number, data, *_ in rows}
             self._logged = {number: leaf["digest"] for number, leaf in leaves.items() if leaf}
         for number, address, *texts in database.execute_sql(STATES).fetchall():
-            # Compare hashes, because the text is tens of kilobytes per wallet.
+            # The text is tens of kilobytes per wallet.
             state = hashlib.sha256(orjson.dumps(texts)).digest()
             if texts[0] is None or self._states.get(number) == state:
                 continue
@@ -258,9 +246,9 @@ class DigestLog:
 
 
 def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
-    """Log a digest of a wallet's evidence. Call this inside a transaction.
+    """Log a digest of a wallet's evidence, inside a transaction. `now`: ms.
 
-    The leaf includes the number of the wallet's records, which never decreases. `now`: ms.
+    The leaf includes the number of the wallet's records, which never decreases.
     """
     ((records,),) = database.execute_sql(RECORDS, (wallet_id,)).fetchall()
     leaf = append_leaf("evidence", now, wallet=address, digest=digest, records=records)
@@ -268,10 +256,7 @@ def append_digest(wallet_id: int, address: str, digest: str, now: int) -> None:
 
 
 def show_logged(wallet_id: int) -> dict[str, Any] | None:
-    """Return the log, index and digest of a wallet's last such leaf.
-
-    Returns None if there isn't one, or if it is damaged.
-    """
+    """Return the log, index and digest of the wallet's last such leaf, unless it is damaged."""
     for _, data, log, place in read_rows(f"{LOGGED} WHERE g.wallet_id = {wallet_id}"):
         if leaf := read_stored(data, LEAF):
             return {"log": log, "leaf": place, "digest": leaf["digest"], "loggedAtMs": leaf["at"]}

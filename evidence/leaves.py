@@ -14,7 +14,7 @@ from evidence.differences import Difference, compare
 from evidence.lines import ClaimedPost
 from storage.log import hash_words
 
-# The members that a post's leaf and its line have in common.
+# In both a post's leaf and its line.
 SAME_NAMES = ("wallet", "source", "channel", "mint", "signature")
 VERDICT = {"status": "status", "reason": "statusReason", "eventAtMs": "eventAt"}
 Json = dict[str, Any]
@@ -39,7 +39,7 @@ def _settle(claimed: Any, logged: Iterable[tuple[int, Any]], before: int) -> Any
 def compare_post(
     post: ClaimedPost, bot: str, place: int | None, said: list[Said], before: int
 ) -> Iterator[Difference]:
-    """Compare a post with its leaf at `place`, and with later leaves about it."""
+    """The post's own leaf is at `place`. `said`: later leaves about it."""
     where = f"posts.{post.id}.logged"
     leaf = next((one.leaf for one in _list(said, "post") if one.place == place), None)
     if leaf is None:
@@ -130,9 +130,7 @@ def _show_digest(place: int | None, digest: Any, at: Any) -> Json:
 
 
 class Held(NamedTuple):
-    """A period in which a bot had a wallet, in ms. `detached_ms` is None if it still has the
-    wallet.
-    """
+    """A period (ms) in which a bot had a wallet. `detached_ms` is None if it still has it."""
 
     ownership: str | None
     attached_ms: int | None
@@ -140,7 +138,7 @@ class Held(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether it ended when it began, or earlier because a clock was set back."""
+        """Whether it ended when it began, or earlier because a clock was set back."""
         begins, ends = self.attached_ms, self.detached_ms
         return begins is not None and ends is not None and ends <= begins
 

@@ -1,7 +1,7 @@
-"""Write evidence as lines: the claims about each receipt of a wallet and each post of a bot, in
-order of arrival.
+"""Write evidence as lines: claims about each receipt of a wallet and each post of a bot.
 
-There are 1,000 lines on a page. A page is named by its digest, the SHA-256 of its bytes in hex.
+Lines are in order of arrival. There are 1,000 on a page, which is named by its digest, the SHA-256
+of its bytes in hex.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from storage import read_rows
 PAGE_SIZE = 1_000
 Line = dict[str, Any]
 Json = dict[str, Any]
-# Members of documents from an instance, which is untrusted.
+# From an instance, which is untrusted.
 ADDRESS = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{32,44}$")]
 SIGNATURE = Annotated[str, Field(pattern=r"^[1-9A-HJ-NP-Za-km-z]{64,88}$")]
 DIGEST = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -53,7 +53,7 @@ class Paged(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page of lines. `last` is the last line's ID."""
+    """`last` is the last line's ID."""
 
     kind: str
     number: int
@@ -114,7 +114,7 @@ def name_pages(paged: Paged, owner: int) -> Named:
 
 
 # ---- receipts ------------------------------------------------------------------------------------
-# The members of a line and their trade columns: text and numbers, amounts (as text), and JSON.
+# Members of a line and their trade columns: text and numbers, amounts (as text), and JSON.
 PLAIN = {
     "tradeId": "uid",
     "signature": "signature",
@@ -163,8 +163,7 @@ PLAIN |= {
 }
 COLUMNS = (*PLAIN.values(), *AMOUNTS.values(), *NESTED.values())
 AMOUNTS_FROM, NESTED_FROM = len(PLAIN), len(PLAIN) + len(AMOUNTS)
-# A signature that was listed before its block time counts from when it was listed
-# (Entry.happened_at).
+# A signature that was listed before its block time counts from then (Entry.happened_at).
 RECEIPT_LINES = f"""
 SELECT t.id, {", ".join(f"t.{name}" for name in COLUMNS)},
        r.digest, CASE WHEN s.seen_at < t.block_time * 1000 THEN s.seen_at END
@@ -174,18 +173,12 @@ WHERE t.wallet_id = {{owner}} AND t.id > {{after}} ORDER BY t.id LIMIT {{most}}"
 
 
 def make_line(columns: Mapping[str, Any], digest: str | None, seen_at: int | None) -> Line:
-    """Return a receipt's line from its trade's columns.
-
-    `seen_at` is when it was listed (ms), if that is before its block time.
-    """
+    """`seen_at` is when the signature was listed (ms), if that is before its block time."""
     return _make_line([columns[name] for name in COLUMNS], digest, seen_at)
 
 
 def _make_line(told: list[Any], digest: str | None, seen_at: int | None) -> Line:
-    """Return a line like `make_line`, but from the values of COLUMNS.
-
-    This is faster, and a request may need thousands of lines.
-    """
+    """Like `make_line`, but from the values of COLUMNS, which is faster for thousands of lines."""
     line: Line = dict(zip(PLAIN, told[:AMOUNTS_FROM], strict=True))
     line["receipt"], line["seenAtMs"] = digest, seen_at
     amounts, nested = told[AMOUNTS_FROM:NESTED_FROM], told[NESTED_FROM:]
@@ -195,9 +188,7 @@ def _make_line(told: list[Any], digest: str | None, seen_at: int | None) -> Line
 
 
 def show_json(text: str | None) -> Any:
-    """Return the value of a JSON column. If it is damaged, return its text, because evidence shows
-    the stored data.
-    """
+    """Return the text if the JSON is damaged, because evidence shows the stored data."""
     try:
         return orjson.loads(text or "null")
     except ValueError:

@@ -49,9 +49,7 @@ class LogRow(NamedTuple):
 
 
 class LoggedPost(NamedTuple):
-    """A post with its leaf at `place` in the log `log`. Once it is hidden, it has no text and
-    salt.
-    """
+    """A post with its leaf at `place` in the log `log`. Once hidden, it has no text and salt."""
 
     log: str
     place: int
@@ -77,9 +75,7 @@ def list_logs() -> list[LogRow]:
 
 
 def find_log(uid: str | None = None, db: Any = database) -> LogRow | None:
-    """Return the log with this uid or, if it is None, the growing log. Returns None if there isn't
-    one.
-    """
+    """Return the log with this uid, or by default the growing log."""
     where, given = (" WHERE uid = ?", (uid,)) if uid else (" ORDER BY id DESC LIMIT 1", ())
     rows = db.execute_sql(LOGS + where, given).fetchall()
     return LogRow(*rows[0]) if rows else None
@@ -92,7 +88,7 @@ def find_post(uid: str) -> LoggedPost | None:
 
 # ---- tiles ---------------------------------------------------------------------------------------
 def read_leaves(log: LogRow, begin: int, end: int, db: Any = database) -> list[bytes]:
-    """Return the leaves with these indexes. Raises Damaged if one is missing."""
+    """Raises Damaged if a leaf is missing."""
     bounds = (log.first_leaf + begin, log.first_leaf + end)
     rows = db.execute_sql(LEAVES, bounds).fetchall()
     if len(rows) != end - begin:
@@ -128,8 +124,6 @@ def make_checkpoint(log: LogRow, db: Any = database) -> Checkpoint:
 
 
 class Proof(NamedTuple):
-    """A leaf's inclusion proof: a signed checkpoint, and the hashes to its root in base64."""
-
     place: int
     size: int
     note: str
@@ -202,9 +196,7 @@ def renew_log(why: str, now: int, last: dict[str, Any] | None = None, db: Any = 
 
 
 def describe_last(db: Any = database) -> dict[str, Any] | None:
-    """Return the growing log's checkpoint in the form in which the next log's first leaf contains
-    it, or None.
-    """
+    """Return the growing log's checkpoint, as the next log's first leaf records it."""
     one = find_log(db=db)
     if one is None:
         return None
@@ -212,8 +204,7 @@ def describe_last(db: Any = database) -> dict[str, Any] | None:
 
 
 def read_opening(one: LogRow) -> dict[str, Any] | None:
-    """Return the members of a log's first leaf about the previous log: `log`, `size`, `root`,
-    `kept` and `why`.
+    """Return what a log's first leaf says about the previous log: log, size, root, kept, why.
 
     Returns None for the first log, or if the first leaf is damaged, which `doctor` reports.
     """

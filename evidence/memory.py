@@ -57,8 +57,6 @@ SELECT slot, signature FROM tx WHERE entry IS NOT NULL AND slot IN (
 
 
 class KeptEntry(NamedTuple):
-    """A transaction as the auditor's node reported it, and the claim about it, if there is one."""
-
     entry: Entry
     digest: str
     inner_told: bool
@@ -66,9 +64,7 @@ class KeptEntry(NamedTuple):
 
 
 class Memory:
-    """An auditor's memory. `path` is the file of transactions. If it is None, they are kept for
-    this run only.
-    """
+    """`path` is the file of transactions. If it is None, they are kept for this run only."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -77,14 +73,13 @@ class Memory:
         self._kept.execute("PRAGMA synchronous = OFF")
         self._kept.execute(RECEIPTS)
         self.log = LogMemory(self._kept)
-        # With an empty name, this is a temporary file.
+        # An empty name makes a temporary file.
         self._posts = sqlite3.connect("", isolation_level=None)
         self._posts.executescript(POSTS)
         self.begin()
 
     def begin(self) -> None:
-        """Forget the current wallet."""
-        # Keep the number of listed transactions, because counting the rows would read all of them.
+        # Counting the rows would read all of them.
         self.listed = 0
         self._work = sqlite3.connect("", isolation_level=None)
         self._work.executescript(
@@ -103,7 +98,7 @@ class Memory:
 
     # ---- transactions ----------------------------------------------------------------------------
     def find_receipt(self, signature: str) -> Receipt | None:
-        """Return the stored transaction, or None if it is missing or unreadable."""
+        """Return None if the transaction is missing or unreadable."""
         found = self._kept.execute("SELECT body FROM receipt WHERE signature = ?", (signature,))
         row = found.fetchone()
         return row and read_stored(row[0], signature)
@@ -118,15 +113,13 @@ class Memory:
         self.listed += self._add(ADD_LISTED, rows)
 
     def _add(self, sql: str, rows: list[Any]) -> int:
-        """Add rows, and return how many of them were new."""
+        """Return how many of the rows were new."""
         before = self._work.total_changes
         self._work.executemany(sql, rows)
         return self._work.total_changes - before
 
     def list_unread(self) -> list[tuple[str, int, int | None]]:
-        """List the signatures, slots and places that are listed or claimed but have no entry
-        yet.
-        """
+        """List (signature, slot, place) of listed or claimed transactions without an entry."""
         return self._work.execute(
             "SELECT signature, slot, tx_index FROM tx WHERE entry IS NULL AND (listed = 1 OR"
             " line IS NOT NULL) ORDER BY slot"
@@ -146,7 +139,6 @@ class Memory:
         return len(lines) - self._add(ADD_CLAIM, rows)
 
     def add_left_out(self, signatures: list[str]) -> None:
-        """Include unclaimed transactions in the rebuild."""
         rows = [(signature,) for signature in signatures]
         self._work.executemany("UPDATE tx SET taken = 1 WHERE signature = ?", rows)
 
@@ -159,11 +151,7 @@ class Memory:
         return next(self._list("signature = ?", signature), None)
 
     def list_entries(self, taken: bool | None = None) -> Iterator[KeptEntry]:
-        """Yield known transactions by slot.
-
-        If `taken` is True, only those included in the rebuild are returned. If it is False, only
-        the others are.
-        """
+        """Yield transactions by slot: all, or those (not) included in the rebuild."""
         return self._list("TRUE") if taken is None else self._list("taken = ?", taken)
 
     def _list(self, where: str, *values: Any) -> Iterator[KeptEntry]:
@@ -184,7 +172,7 @@ class Memory:
         return [orjson.loads(line) for (line,) in self._work.execute(sql)]
 
     def list_unplaced(self) -> dict[int, list[str]]:
-        """List signatures without a place, by slot, in slots that have several transactions."""
+        """Return {slot: signatures of unknown position}, for slots with several transactions."""
         found: dict[int, list[str]] = {}
         for slot, signature in self._work.execute(UNPLACED):
             found.setdefault(slot, []).append(signature)
@@ -192,11 +180,10 @@ class Memory:
 
     # ---- posts -----------------------------------------------------------------------------------
     def begin_posts(self) -> None:
-        """Forget the current bot's posts."""
         self._posts.execute("DELETE FROM post")
 
     def add_posts(self, posts: list[ClaimedPost]) -> int:
-        """Add posts in order of arrival. Return how many repeat an earlier id."""
+        """Add posts in order of arrival. Return how many repeat an earlier ID."""
         before = self._posts.total_changes
         rows = [
             (one.id, one.wallet, one.signature, one.createdAtMs, one.log, one.model_dump_json())
@@ -212,9 +199,7 @@ class Memory:
         return len(rows) - (self._posts.total_changes - before)
 
     def list_posts(self, wallet: str | None) -> Iterator[ClaimedPost]:
-        """Yield the posts that are judged against a wallet or, if it is None, those without a
-        wallet.
-        """
+        """Yield the posts that are judged against a wallet, or those without one (None)."""
         return self._list_posts("WHERE wallet IS ?", wallet)
 
     def list_all_posts(self) -> Iterator[ClaimedPost]:
@@ -246,7 +231,7 @@ class Memory:
 
 
 def find_path(url: str, node_urls: str) -> Path:
-    """Return the path of the file for this node and instance, in XDG_CACHE_HOME or ~/.cache."""
+    """Return the file for this node and instance, in XDG_CACHE_HOME or ~/.cache."""
     named = os.environ.get("XDG_CACHE_HOME") or ""
     folder = Path(named) if named.startswith("/") else Path.home() / ".cache"
     name = hashlib.sha256(f"{url} {node_urls}".encode()).hexdigest()[:16]
@@ -254,11 +239,7 @@ def find_path(url: str, node_urls: str) -> Path:
 
 
 def open_memory(path: Path) -> Memory:
-    """Open the file, or create it.
-
-    A damaged file is replaced. If the file can't be opened or created, the memory is lost after
-    this run.
-    """
+    """Open or create the file, replacing a damaged one. On failure, keep data for this run only."""
     for _ in range(2):
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

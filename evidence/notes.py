@@ -1,5 +1,6 @@
-"""Signed notes, checkpoints and cosignatures with Ed25519, as specified by C2SP (signed-note,
-tlog-checkpoint, tlog-cosignature). Pure.
+"""Signed notes, checkpoints and cosignatures with Ed25519, as specified by C2SP. Pure.
+
+See signed-note, tlog-checkpoint and tlog-cosignature.
 """
 
 import base64
@@ -40,9 +41,7 @@ def decode(text: str) -> bytes:
 
 
 def name_origin(uid: str) -> str:
-    """Return the origin line of a log's checkpoints. It doesn't depend on where the log is
-    served.
-    """
+    """Return the first line of a log's checkpoints, wherever the log is served."""
     return f"candor/{uid}"
 
 
@@ -57,7 +56,7 @@ class Verifier:
 
     @classmethod
     def parse(cls, text: str) -> "Verifier":
-        """Parse a verifier key in the format of `str`. Raises BadNote."""
+        """Parse the format of `str`. Raises BadNote."""
         found = re.fullmatch(r"([^\s+]{1,255})\+([0-9a-f]{8})\+([A-Za-z0-9+/=]{44})", text)
         if not found:
             raise BadNote("not a verifier key")
@@ -95,9 +94,7 @@ class Signer:
 
     @functools.cached_property
     def _keys(self) -> dict[int, SigningKey]:
-        """Return the key for each kind of signature. They are cached, because deriving a key takes
-        longer than signing.
-        """
+        """Cached, because deriving a key takes longer than signing."""
         told = hashlib.sha256(b"candor witness key\n" + self.seed).digest()
         return {SIGNATURE: SigningKey(self.seed), COSIGNATURE: SigningKey(told)}
 
@@ -130,8 +127,6 @@ class Signer:
 
 # ---- notes ---------------------------------------------------------------------------------------
 class Line(NamedTuple):
-    """A signature line. `signature` is the part after the key's id."""
-
     name: str
     id: bytes
     signature: bytes
@@ -149,7 +144,6 @@ class Note(NamedTuple):
 
 
 def parse_note(raw: bytes) -> Note:
-    """Parse a note. Raises BadNote."""
     if len(raw) > MAX_NOTE_BYTES:
         raise BadNote("the note is too long")
     try:

@@ -1,6 +1,4 @@
-"""Freeze the standings of seasons, log them, and compare them with the log and with an auditor's
-own books.
-"""
+"""Freeze seasons' standings, log them, and compare them with the log and an auditor's books."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -41,7 +39,7 @@ from storage.log import append_leaf
 # Standings freeze at the earliest this long after the season ends, so that a clock that jumped was
 # corrected by then.
 SETTLE_MS = 5 * 60_000
-# If a bot's history covers the season, it keeps its results at the deadline, even if later
+# A bot whose history covers the season keeps its results at the deadline, even if later
 # transactions are still being fetched.
 PASSING = ("not_observed", "backfilling")
 NUMBERS = ("realized", "cost", "return_points", "worst_case", "sales", "trades")
@@ -63,7 +61,6 @@ def run_tick(config: Config, now: int) -> tuple[None, None]:
 
 
 def name_reading(rules: str, reading: int = READING) -> str:
-    """Return a text that identifies the rules for reading transactions."""
     return f"{reading}/{rules}"
 
 
@@ -116,11 +113,7 @@ def compare_seasons(
     said: Iterable[Said],
     before: int,
 ) -> Iterator[Difference]:
-    """Compare a bot's frozen rows with their leaves and the ranks with those of all rows, and
-    report missing rows.
-
-    `said` are all leaves about seasons.
-    """
+    """Compare frozen rows and ranks with all leaves about seasons (`said`)."""
     logged: dict[str, list[Said]] = {}
     for one in said:
         logged.setdefault(str(one.leaf.get("season")), []).append(one)
@@ -172,7 +165,6 @@ def _find_since_logged(
 
 
 def _rank_logged(rule: str, rows: Mapping[str, Json]) -> dict[str, str | None]:
-    """Return the ranks that follow from the numbers in a season's leaves, by bot."""
     uids = list(rows)
     try:
         made = [_read_logged(number, rows[uid]) for number, uid in enumerate(uids)]
@@ -200,7 +192,6 @@ def _covers(span: Held, at: int) -> bool:
 
 # ---- against an auditor's books ------------------------------------------------------------------
 def recompute_season(rows: Rows, bot: int, uid: str, claim: ClaimedSeason) -> Iterator[Difference]:
-    """Compare a frozen row's numbers with the auditor's running totals."""
     terms, told = find_claimed(claim.terms), claim.standing
     reason, since = told.get("reason"), told.get("since") or ""
     if reason in UNPROVEN or not since.isdecimal():

@@ -13,8 +13,7 @@ from models import Base, Wallet
 
 
 class Log(Base):
-    """A log. It has the leaves from `first_leaf` up to the next log's first leaf. The last log
-    grows.
+    """A log has the leaves from `first_leaf` up to the next log's first leaf. The last log grows.
 
     A restore opens a new log. `key` is the verifier key, or null before the first start.
     """
@@ -26,7 +25,7 @@ class Log(Base):
 
 
 class Leaf(Base):
-    """A leaf of the log: the exact bytes of its JSON. Ids don't have gaps, even across logs."""
+    """The exact bytes of a leaf's JSON. IDs don't have gaps, even across logs."""
 
     id = BigIntegerField(primary_key=True)
     data = TextField()
@@ -36,9 +35,7 @@ class Leaf(Base):
 
 
 class Node(Base):
-    """The hash above a full tile. `place` counts within the log and the level. Levels start at
-    1.
-    """
+    """The hash above a full tile. `place` counts within the log and level (from 1)."""
 
     log_id = BigIntegerField()
     level = IntegerField()
@@ -66,8 +63,6 @@ class Witnessed(Base):
 
 
 class LoggedWallet(Base):
-    """The last leaf with a digest of a wallet's evidence."""
-
     wallet = ForeignKeyField(Wallet, primary_key=True)
     leaf_id = BigIntegerField()
 

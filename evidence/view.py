@@ -27,22 +27,21 @@ from evidence.memory import Memory
 
 FINALIZED = {"commitment": "finalized"}
 PAGE, ACCOUNTS_A_CALL = 1_000, 100
-# Nodes sometimes return incomplete lists, so repeat until a round finds nothing new, at most this
-# often.
+# Nodes sometimes return incomplete lists. Repeat until a round finds nothing new, up to this often.
 MAX_ROUNDS = 6
-# Number of requests for a transaction that the node doesn't return.
+# Requests for a transaction that the node doesn't return.
 MAX_ASKED = 3
 # The longest wait, and the maximum number of consecutive failures.
 MAX_REST_SECONDS, MAX_FAILURES = 60.0, 12
-# The limits on unclaimed transactions that a node lists, and on consecutive transactions that it
-# fails to return.
+# Limits on unclaimed transactions that a node lists, and on consecutive ones that it fails to
+# return.
 MAX_SURPLUS, MAX_MISSING = 100_000, 2_000
 MAX_ADDRESSES = 100_000
 REPORT_SECONDS = 2.0
 
 
 class NodeTrouble(Exception):
-    """The auditor's node doesn't respond. The message is for the auditor."""
+    """The auditor's node isn't responding. The message is for the auditor."""
 
 
 class Node:
@@ -50,9 +49,7 @@ class Node:
         self.rpc, self._sleep = rpc, sleep
 
     def ask(self, method: str, params: list[Any], check: Callable[[Any], Any]) -> Any:
-        """Return the checked response, or None if it is unusable. Raises NodeTrouble if there isn't
-        one.
-        """
+        """Return the checked response, or None if it is unusable. Raises NodeTrouble."""
         failures = 0
         while True:
             try:
@@ -73,9 +70,9 @@ class Node:
 class View:
     """Everything the node reports about one wallet, read into a Memory.
 
-    `missing` are listed or claimed transactions that the node didn't return, as signature -> slot.
-    `foreign` are the signatures of transactions that don't involve the wallet's accounts.
-    `unlisted` are the addresses for which the node didn't return a list. `report` is called with
+    `missing`: listed or claimed transactions that the node didn't return, as signature -> slot.
+    `foreign`: the signatures of transactions that don't involve the wallet's accounts.
+    `unlisted`: the addresses for which the node didn't return a list. `report` is called with
     the progress.
     """
 
@@ -134,9 +131,6 @@ class View:
 
     # ---- lists -----------------------------------------------------------------------------------
     def _list(self, address: str, limit: int) -> None:
-        """List an address until a page contains only signatures that were already seen in this
-        scan.
-        """
         before: str | None = None
         seen: set[str] = set()
         while self.memory.listed <= limit:
@@ -177,9 +171,7 @@ class View:
             self.take(receipt, place)
 
     def fetch(self, signature: str) -> Receipt | None:
-        """Request the transaction from the node, with retries. Return None if the node doesn't
-        return it.
-        """
+        """Request the transaction, with retries. Return None if the node doesn't return it."""
         options = {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}
         check = functools.partial(check_receipt, signature=signature)
         while self._asked.get(signature, 0) < MAX_ASKED:
@@ -197,7 +189,6 @@ class View:
         return None
 
     def fetch_again(self, signature: str) -> None:
-        """Request a transaction that differs from its claim again, and read the response."""
         self._asked.pop(signature, None)
         receipt = self.fetch(signature)
         if receipt is not None:
@@ -205,7 +196,6 @@ class View:
             self.take(receipt, kept.entry.tx_index if kept else None)
 
     def take(self, receipt: Receipt, place: int | None) -> None:
-        """Store a transaction's meaning for the wallet, and the wallet's accounts in it."""
         self.missing.pop(receipt.signature, None)
         if not touches(receipt, self.wallet, self.addresses):
             self.foreign.add(receipt.signature)
@@ -242,9 +232,6 @@ class View:
 
     # ---- balances --------------------------------------------------------------------------------
     def ask_holdings(self) -> dict[str, Holding] | None:
-        """Return the node's balances for the wallet's accounts, or None if it doesn't report
-        them.
-        """
         options = {**FINALIZED, "encoding": "base64", "dataSlice": {"offset": 0, "length": 72}}
         addresses, found = sorted(self.addresses), dict[str, Holding]()
         for start in range(0, len(addresses), ACCOUNTS_A_CALL):

@@ -31,14 +31,14 @@ from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 from storage import tree, write_rows, writing
 
-# The limits for one log at one URL.
+# Per log at one URL.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
 MAX_REQUESTS, MAX_SECONDS = 64, 120.0
-# The number of logs after the last one seen. Each references the one before it.
+# Logs after the last one seen. Each references the one before it.
 MAX_STEPS = 20
-# The reasons why a new log replaced the previous one.
+# Why a new log replaced the previous one.
 REASONS = ("restore", "key", "operator")
-# A function that fetches a path below `/log/` of the instance. Raises FetchError.
+# Fetches a path below `/log/` of the instance. Raises FetchError.
 Fetch = Callable[[str], bytes]
 
 
@@ -47,9 +47,7 @@ class CannotTell(Exception):
 
 
 class Alarm(Exception):
-    """The log changed its past. It has a sentence for people, and what the witness should store
-    now.
-    """
+    """The log changed its past. It has a sentence for people, and what to store now."""
 
     def __init__(self, text: str, seen: "Seen | None" = None) -> None:
         super().__init__(text)
@@ -61,8 +59,6 @@ class NewLog(Alarm):
 
 
 class Seen(NamedTuple):
-    """The last consistent checkpoint as it is stored: its note, and the log's key."""
-
     key: str
     note: str
 
@@ -72,8 +68,10 @@ class Seen(NamedTuple):
 
 
 class Look(NamedTuple):
-    """An observation of a log: its current checkpoint. For a new log, it includes what this log and
-    its predecessors say about the logs before them, back to the last one seen.
+    """A log's current checkpoint.
+
+    For a new log, it includes what this log and its predecessors say about the logs before them,
+    back to the last one seen.
     """
 
     seen: Seen
@@ -81,7 +79,7 @@ class Look(NamedTuple):
 
 
 def make_fetch(url: str) -> Fetch:
-    """Return a Fetch for the instance at `url`, with limits on bytes, requests and time."""
+    """Return a Fetch with limits on bytes, requests and time."""
     session, end, left = open_session(), time.monotonic() + MAX_SECONDS, [MAX_REQUESTS]
 
     def get(path: str) -> bytes:
@@ -95,8 +93,7 @@ def make_fetch(url: str) -> Fetch:
 
 # ---- looking -------------------------------------------------------------------------------------
 def read_log(get: Fetch, seen: Seen | None) -> Look:
-    """Read the log's current checkpoint, and check that it continues `seen` (None for the first
-    observation).
+    """Read the current checkpoint, and check that it continues `seen` (None at first).
 
     Raises Alarm for a fork or a rollback, and CannotTell if there is no usable response.
     """
@@ -170,8 +167,9 @@ def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> 
 
 # ---- a new log -----------------------------------------------------------------------------------
 class Previous(NamedTuple):
-    """What a log's first leaf says about the previous log: its last checkpoint, why it ended, and
-    how many of its leaves were kept.
+    """What a log's first leaf says about the previous log.
+
+    It contains the last checkpoint, why the log ended, and how many of its leaves were kept.
     """
 
     log: str
@@ -217,7 +215,7 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
                 "FORK: the leaves of an earlier log don't match the root that the new log"
                 " references"
             )
-    # The part of the old log that was kept still starts with the leaves that were seen.
+    # The kept part of the old log still starts with the leaves seen before.
     _check_growth(get, prefix, old, one)
     return steps
 
@@ -230,10 +228,7 @@ def _describe_loss(old: Checkpoint, previous: Previous) -> str:
 
 
 def _read_previous(get: Fetch, prefix: str, one: Checkpoint) -> Previous | None:
-    """Return what a log's first leaf says about the previous log, or None for the first log.
-
-    Raises Alarm if the leaf is missing or invalid.
-    """
+    """Return None for the first log. Raises Alarm if the leaf is missing or invalid."""
     width = tree.find_width(one.size, 0, 0)
     try:
         leaf = tree.cut_bundle(get(prefix + tree.write_path("entries", 0, width)), width)[0]
@@ -266,9 +261,7 @@ logger = logging.getLogger("candor.log")
 
 
 class Outcome(NamedTuple):
-    """The result of observing another instance's log. `verdict`: consistent | alarm |
-    cannot_tell.
-    """
+    """`verdict`: consistent | alarm | cannot_tell."""
 
     url: str
     verdict: str
@@ -276,11 +269,7 @@ class Outcome(NamedTuple):
 
 
 def observe_log(url: str, signer: Signer, now: int, get: Fetch | None = None) -> Outcome:
-    """Observe the log of the instance at `url`. If it continues the last checkpoint, store and
-    cosign the new one.
-
-    `now`: ms.
-    """
+    """Store and cosign the new checkpoint if it continues the last one. `now`: ms."""
     url = url.rstrip("/")
     row = Witnessed.get_or_none(Witnessed.url == url)
     seen = Seen(row.key, row.note) if row else None
@@ -312,10 +301,7 @@ def describe(seen: Seen | None, found: Look) -> str:
 
 
 def run_tick(urls: Sequence[str], signer: Signer, now: int) -> str | None:
-    """Observe the log of each of these instances, and check what each of them saw of our log.
-
-    Returns the problems as a sentence, or None.
-    """
+    """Observe each instance's log, and what it saw of ours. Return the problems as a sentence."""
     wrong = []
     for url in urls:
         get = make_fetch(url)
@@ -360,12 +346,9 @@ def _compare(url: str, one: log.LogRow, theirs: Checkpoint) -> Outcome:
 
 
 def _keep(url: str, before: Seen | None, found: Seen, signer: Signer, now: int) -> None:
-    """Replace the checkpoint it was compared with, and add our cosignature.
-
-    If another process replaced the checkpoint first, it stays.
-    """
+    """Store the checkpoint with our cosignature, unless another process replaced it."""
     text = parse_note(found.note.encode()).text
-    # Keep only the log's own line, because other witnesses publish their cosignatures themselves.
+    # Other witnesses publish their cosignatures themselves.
     lines = found.note[len(text) + 1 :].splitlines(keepends=True)
     own = [line for line in lines if line.split(" ")[1] == found.checkpoint.origin][:2]
     note = f"{text}\n{''.join(own)}{signer.cosign(signer.witness_name, text, now // 1000)}"

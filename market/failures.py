@@ -1,7 +1,4 @@
-"""Failures of requests to a service.
-
-This is a separate module so that parsing responses doesn't import an HTTP library.
-"""
+"""Separate, so that parsing responses doesn't import an HTTP library."""
 
 
 class FetchError(Exception):

@@ -1,5 +1,4 @@
-"""Send bounded HTTP requests: without redirects or proxies from the environment, with a size limit
-and a deadline.
+"""Send HTTP requests with a size limit and a deadline, without redirects or environment proxies.
 
 Error texts never contain a URL, a key or a response.
 """
@@ -20,16 +19,16 @@ import urllib3
 from config import VERSION
 from market.failures import FetchError
 
-# A longer Retry-After is treated as a mistake.
+# Treat a longer Retry-After as a mistake.
 MAX_WAIT_SECONDS = 3600
-# The wait after a 429 without a Retry-After.
+# After a 429 without a Retry-After.
 DEFAULT_WAIT_SECONDS = 30
 READ_BYTES = 65_536
 
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one request. It may exceed `answer_seconds` by one read of `read_seconds`."""
+    """Limits of one request. It may exceed `answer_seconds` by one read of `read_seconds`."""
 
     connect_seconds: float
     read_seconds: float
@@ -41,9 +40,7 @@ PROVIDER_LIMITS = Limits(connect_seconds=4, read_seconds=6, answer_seconds=15, m
 
 
 class Pace:
-    """A rate limit that can be paused. It allows `burst` requests at once, and `burst + refill` in
-    any minute.
-    """
+    """A rate limit that can be paused: `burst` requests at once, `burst + refill` in any minute."""
 
     def __init__(self, burst: int, refill: int, monotonic: Callable[[], float]) -> None:
         self.burst, self.refill, self.monotonic = burst, refill, monotonic
@@ -66,7 +63,7 @@ class Pace:
 
 
 def open_session() -> requests.Session:
-    """Open a session that ignores the environment's proxies and netrc and doesn't retry."""
+    """Ignore the environment's proxies and netrc, and don't retry."""
     session = requests.Session()
     session.trust_env = False
     session.headers.update({"User-Agent": f"candor/{VERSION}", "Accept": "application/json"})
@@ -76,9 +73,7 @@ def open_session() -> requests.Session:
 def fetch(
     session: requests.Session, method: str, url: str, limits: Limits, **options: Any
 ) -> bytes:
-    """Send one request, and return the body if the status is 200. `options` are passed to
-    `requests`. Raises FetchError.
-    """
+    """Return the body if the status is 200. `options` are for `requests`. Raises FetchError."""
     deadline = time.monotonic() + limits.answer_seconds
     try:
         with session.request(
@@ -115,10 +110,7 @@ def fetch_json(
 
 
 def _read_body(raw: Any, deadline: float, max_bytes: int) -> bytes:
-    """Read the whole body.
-
-    Each read returns the data that has arrived, so that even a slow trickle ends at the deadline.
-    """
+    """Each read returns the data that has arrived, so even a slow trickle ends at the deadline."""
     chunks, size = [], 0
     while chunk := raw.read1(READ_BYTES, decode_content=True):
         chunks.append(chunk)
@@ -135,9 +127,7 @@ def _refuse_constant(constant: str) -> None:
 
 
 def _read_wait(response: requests.Response) -> float | None:
-    """Return the seconds to wait according to Retry-After (in either form), or None if the response
-    isn't about a rate limit.
-    """
+    """Parse Retry-After (in either form). Return None if the response isn't about a rate limit."""
     if response.status_code not in (429, 503):
         return None
     asked = response.headers.get("Retry-After", "")

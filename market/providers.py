@@ -19,7 +19,6 @@ from market.failures import FetchError
 from market.rules import DAY_MS
 
 ADDRESSES_PER_CALL = 30
-# Maximum lengths in characters.
 MAX_SYMBOL, MAX_NAME = 32, 100
 # GeckoTerminal's exchange IDs that DexScreener spells differently.
 GECKO_NAMES = {
@@ -33,7 +32,7 @@ T = TypeVar("T")
 
 
 class RowCount(NamedTuple):
-    """The number of readable rows in a response (including skipped ones) and of unreadable rows."""
+    """Readable rows in a response (including skipped ones), and unreadable rows."""
 
     readable: int
     unreadable: int
@@ -43,19 +42,18 @@ class RowCount(NamedTuple):
 
     @property
     def is_nonsense(self) -> bool:
-        """Return whether most rows were unreadable. In that case the whole response is bad, not
-        just a row.
-        """
+        """Most rows were unreadable, so the whole response is bad, not just a row."""
         return self.unreadable > self.readable
 
 
 @dataclass(frozen=True)
 class Quote:
-    """A provider's data about one token. Amounts are exact decimal text, or None if unknown. Symbol
-    and name are untrusted text. `pair_created_at` is in ms. Changes are percentages.
+    """A provider's data about one token.
 
-    `venue` is the provider's ID of the exchange, with the kind of pool if known (raydium/clmm).
-    `pair` is the pool's address. `pool_tokens` is the side of the pool that isn't SOL.
+    Amounts are exact decimal text, or None if unknown. Symbol and name are untrusted text.
+    `pair_created_at` is in ms. Changes are percentages. `venue` is the provider's ID of the
+    exchange, with the kind of pool if known (raydium/clmm). `pair` is the pool's address.
+    `pool_tokens` is the side of the pool that isn't SOL.
     """
 
     mint: str
@@ -80,7 +78,7 @@ class Quote:
 
 
 def parse_amount(value: Unread) -> str | None:
-    """Return a JSON number, or a number in a string, as exact decimal text, or None if it is null.
+    """Return a JSON number or string as exact decimal text. None stays None.
 
     Raises ValueError for anything else, including NaN and overlong digits.
     """
@@ -120,10 +118,7 @@ def _symbol_and_name(row: Unread) -> tuple[str | None, str | None]:
 
 
 def _parse_rows(rows: Unread, parse: Callable[[Unread], T | None]) -> tuple[list[T], RowCount]:
-    """Apply `parse` to each row. Return its results, without None, and the RowCount.
-
-    An unreadable row is dropped without affecting the others.
-    """
+    """Apply `parse` to each row. Drop unreadable rows, and results that are None."""
     if not isinstance(rows, list):
         raise FetchError("sent an unexpected response format")
     values: list[T | None] = []
@@ -194,13 +189,12 @@ def _parse_pair(row: Unread) -> Quote | None:
 
 
 def _windows(value: Unread) -> tuple[str | None, str | None]:
-    """Return the values for the last five minutes and for the last hour."""
     windows = value if isinstance(value, dict) else {}
     return _lenient(windows.get("m5")), _lenient(windows.get("h1"))
 
 
 def _lenient(value: Unread) -> str | None:
-    """Return the exact text of a number, or None for any other value.
+    """Return a number as exact text, or None for any other value.
 
     A bad value that only describes a pair must not cause its price to be dropped.
     """
@@ -211,9 +205,7 @@ def _lenient(value: Unread) -> str | None:
 
 
 def _venue(dex: Unread, labels: Unread = None) -> str | None:
-    """Return the venue as `dex` or `dex/kind`, because one exchange may have several kinds of
-    pools.
-    """
+    """Return `dex` or `dex/kind`, because one exchange may have several kinds of pools."""
     kinds = [one for one in labels if _is_word(one)] if isinstance(labels, list) else []
     return "/".join([dex, *kinds[:1]]).lower() if _is_word(dex) else None
 
@@ -270,15 +262,12 @@ def _parse_pool(row: Unread, names: dict[str, Unread]) -> Quote | None:
 
 
 def _dex(sides: Unread) -> Unread:
-    """Return a pool's exchange ID in DexScreener's spelling, if the response has it."""
     dex = ((sides.get("dex") or {}).get("data") or {}).get("id")
     return GECKO_NAMES.get(dex, dex) if isinstance(dex, str) else None
 
 
 def _half_in_sol(reserve_usd: str | None, sol_usd: str | None) -> str | None:
-    """Return one side of a pool in SOL. GeckoTerminal only returns the sum of both sides, in
-    USD.
-    """
+    """GeckoTerminal only returns the sum of both sides of a pool, in USD."""
     if reserve_usd is None or sol_usd is None or Decimal(sol_usd) <= 0:
         return None
     return format(Decimal(reserve_usd) / Decimal(sol_usd) / 2, ".9f")
@@ -289,7 +278,7 @@ def _ms(text: Unread) -> int | None:
 
 
 def _link(page: str, address: Unread) -> str | None:
-    """Build a link from an address. Links in responses are never used."""
+    """Links in responses are never used."""
     return page + address if is_address(address) else None
 
 
@@ -318,7 +307,7 @@ class Budget:
 
     @property
     def allowed(self) -> int:
-        """Return the number of requests a day that the provider's published limits allow."""
+        """Requests a day that the provider's published limits allow."""
         return self.requests_per_minute * MINUTES_OF_DAY
 
     def count(self, now_ms: int) -> None:
@@ -326,12 +315,10 @@ class Budget:
         self.requests += 1
 
     def hold_back(self, now_ms: int) -> None:
-        """Record that requests have to wait."""
         self._turn(now_ms)
         self.held_back, self.held_back_at = self.held_back + 1, now_ms
 
     def is_used_up(self, now_ms: int) -> bool:
-        """Return whether the day's budget is used up."""
         self._turn(now_ms)
         return self.requests >= self.allowed
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
 # A price is marked absurd if it is this many times the previous price, or this fraction of it.
 MAX_JUMP = 20
-# A discovery stays tracked for at least this long, regardless of its volume.
+# Track a discovery for at least this long, regardless of its volume.
 PROBATION_MS = 15 * MINUTE_MS
 
 
@@ -18,7 +18,7 @@ class Retention(NamedTuple):
     interval_ms: int
 
 
-# All other snapshots are kept for this long.
+# How long to keep all other snapshots.
 SHORTEST_MS = 30 * MINUTE_MS
 KEPT_ON_PROBATION = (Retention(2 * HOUR_MS, MINUTE_MS),)
 KEPT = (Retention(30 * DAY_MS, HOUR_MS), Retention(DAY_MS, 5 * MINUTE_MS), *KEPT_ON_PROBATION)
@@ -29,10 +29,7 @@ Quoted: TypeAlias = Any
 
 
 def mark_absurd(quote: Quoted, before: Quoted) -> str | None:
-    """Return why a price is implausible (`not_positive` or `jump`), or None if it isn't.
-
-    `before`: the previous quote.
-    """
+    """Return why a price is implausible: `not_positive` or `jump`. `before`: the previous quote."""
     prices = [
         (Decimal(now), Decimal(then or 0))
         for now, then in ((quote.price_usd, before.price_usd), (quote.price_sol, before.price_sol))
@@ -69,10 +66,7 @@ class FallCheck(NamedTuple):
 
 
 def find_fall(quote: Quoted, before: Quoted) -> Fall | None:
-    """Return how far a token's price fell in one pool since its last quote.
-
-    Returns None if it didn't fall or the pool changed.
-    """
+    """Return how far a token's price fell in one pool since its last quote, if it did."""
     if not quote.price_sol or not before.price_sol or not quote.pair:
         return None
     now, then = Decimal(quote.price_sol), Decimal(before.price_sol)

@@ -1,5 +1,4 @@
-"""Read and write the market in the database: list tokens that are due, store responses, and delete
-expired rows.
+"""Read and write the market: list tokens that are due, store responses, and delete expired rows.
 
 Every write is one short transaction, whose statements are built before it begins.
 """
@@ -37,15 +36,14 @@ from market.tables import QuoteColumns, Snapshot, Token
 from models import Base, Post, Trade
 
 MAX_TRACKED = 1000
-# The number of held tokens to price in one short pass, which is ten calls.
+# Maximum number of held tokens priced per short pass (ten calls).
 MAX_HELD = 10 * ADDRESSES_PER_CALL
 MAX_MOVED_ROWS = 500
-# The number of mint accounts to read in one tick.
+# Maximum number of mint accounts read per tick.
 MAX_UNCHECKED = 500
-# A mint account is read again after this long.
+# Read a mint account again after this long.
 RECHECK_MS = 10 * MINUTE_MS
-# The number of characters of a pair's address that each snapshot keeps. It is enough (70 bits) to
-# distinguish pairs.
+# Characters of a pair's address that each snapshot keeps. 70 bits are enough to distinguish pairs.
 PAIR_LENGTH = 12
 NO_CHECKS: Mapping[str, FallCheck] = {}
 # Up to 10,000 rows are deleted in a tick, with pauses for other writers.
@@ -53,9 +51,7 @@ PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
 
 
 class MovedRow(NamedTuple):
-    """A token that an observed wallet moved. `side` is buy, sell or None. `block_time` is in
-    seconds.
-    """
+    """A token that an observed wallet moved. `side` is buy, sell or None. `block_time`: seconds."""
 
     id: int
     mint: str
@@ -104,9 +100,6 @@ def list_unchecked(now_ms: int) -> list[Token]:
 
 
 def list_moved(after: int) -> list[MovedRow]:
-    """Return up to MAX_MOVED_ROWS tokens that observed wallets moved, with IDs above `after`, in
-    order.
-    """
     rows: Any = (
         TradeMint.select(TradeMint.id, Mint.address, TradeMint.side, Trade.block_time)
         .join(Trade)
@@ -121,7 +114,6 @@ def list_moved(after: int) -> list[MovedRow]:
 
 
 def list_expired(now_ms: int) -> list[int]:
-    """Return the IDs of up to PRUNE_ROWS expired snapshots."""
     return [
         row.id
         for row in Snapshot.select(Snapshot.id)
@@ -132,9 +124,7 @@ def list_expired(now_ms: int) -> list[int]:
 
 
 def list_forgettable() -> list[int]:
-    """Return the IDs of up to PRUNE_ROWS discovered tokens that are no longer tracked and that no
-    snapshot, trade or post refers to.
-    """
+    """Return the IDs of up to PRUNE_ROWS untracked discoveries that no row refers to."""
     moved = TradeMint.mint == Mint.select(Mint.id).where(Mint.address == Token.mint)
     named = [
         fn.EXISTS(model.select(model.id).where(condition))
@@ -154,8 +144,6 @@ def list_forgettable() -> list[int]:
 
 
 class Statement(NamedTuple):
-    """SQL and its bound values."""
-
     sql: str
     values: Sequence[Any]
 
@@ -178,17 +166,12 @@ def write(
 
 
 def _change(token: Token, columns: Mapping[str, Any]) -> Statement:
-    """Return the statement that updates these columns of a token.
-
-    It is plain SQL because a pass updates a thousand tokens, and peewee takes longer to build a
-    statement than SQLite takes to run it.
-    """
+    """Plain SQL, because a pass updates a thousand tokens, and peewee takes longer to build it."""
     assignments = ", ".join(f"{name} = ?" for name in columns)
     return Statement(f"UPDATE token SET {assignments} WHERE id = ?", (*columns.values(), token.id))
 
 
 def find_tokens(addresses: Iterable[str]) -> dict[str, Token]:
-    """Return {mint: Token} for the known mints."""
     return {
         token.mint: token
         for part in storage.in_parts(addresses)
@@ -232,20 +215,14 @@ def store_discoveries(
 
 
 def store_moved(addresses: Collection[str]) -> None:
-    """Insert unknown tokens that observed wallets moved.
-
-    They aren't tracked, but their names will be looked up.
-    """
+    """Insert unknown tokens. They aren't tracked, but their names will be looked up."""
     known = find_tokens(addresses)
     fresh = [{"mint": mint} for mint in addresses if mint not in known and mint != WRAPPED_SOL]
     write((), Token, fresh)
 
 
 def find_falls(quotes: Mapping[str, Quote]) -> list[Fall]:
-    """Return the price falls of tokens that paper mode holds or has ordered.
-
-    Must be called before the quotes are stored.
-    """
+    """Return falls of held or ordered tokens. Call this before storing the quotes."""
     held = Token.select(Token.mint, Token.price_sol, Token.pair).where(
         Token.held, Token.mint.in_(list(quotes))
     )
@@ -259,7 +236,7 @@ def store_quotes(
     taken_at: int,
     checks: Mapping[str, FallCheck] = NO_CHECKS,
 ) -> None:
-    """Store the latest quotes, {mint: Quote}, of known tokens in one transaction.
+    """Store the latest quotes of known tokens in one transaction.
 
     It also stores a snapshot of each tracked token, and the query time of the mints in `asked`.
     `checks` contains a second provider's view of falls, by mint.
@@ -294,10 +271,7 @@ def store_quotes(
 
 
 class SeenReserves(NamedTuple):
-    """A pool after an observed transaction.
-
-    SOL is exact decimal text. `reserves` has the format of its column.
-    """
+    """A pool after a transaction. SOL is exact decimal text. `reserves` is as in its column."""
 
     mint: str
     decimals: int
@@ -417,10 +391,9 @@ def pin_snapshots(ids: Iterable[int]) -> None:
 
 
 def replace_held(mints: Iterable[str]) -> None:
-    """Mark exactly these mints as held.
+    """Mark exactly these mints as held, in the caller's transaction.
 
-    Paper mode has an open position or order in them, so they stay tracked regardless of their
-    volume. The caller begins the transaction.
+    Paper mode has an open position or order in them, so they stay tracked regardless of volume.
     """
     wanted = set(mints)
     held = {token.mint for token in Token.select(Token.mint).where(Token.held)}
@@ -431,14 +404,12 @@ def replace_held(mints: Iterable[str]) -> None:
 
 
 def prune(now_ms: int) -> None:
-    """Delete expired snapshots, and tokens that nothing refers to, in chunks small enough that
-    other writers don't wait long.
-    """
+    """Delete expired rows in chunks, so that other writers don't wait long."""
     for _ in range(PRUNE_CHUNKS):
         expired = list_expired(now_ms)
         if not expired:
             break
-        # Repeat the condition, because a snapshot may have been pinned since then.
+        # A snapshot may have been pinned since then.
         named = f"DELETE FROM snapshot WHERE id IN ({storage.mark(expired)}) AND expires_at < ?"
         write([Statement(named, (*expired, now_ms))])
         time.sleep(PRUNE_PAUSE_SECONDS)

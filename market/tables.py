@@ -37,12 +37,12 @@ class QuoteColumns(Base):
 
 
 class Token(QuoteColumns):
-    """A mint that was discovered or that an observed wallet moved, with its latest quote from
-    `quoted_at`. Symbol and name are untrusted text.
+    """A mint that was discovered or that an observed wallet moved, with its latest quote.
 
-    `found_by`: dexscreener | geckoterminal | wallets, or null if a wallet only moved it. The token
-    is priced and listed while `tracked_at` is set. `held`: whether it has an open paper position.
-    `checks`: JSON [{key, label, status, detail, checkedAt}...].
+    The quote is from `quoted_at`. Symbol and name are untrusted text. `found_by`: dexscreener |
+    geckoterminal | wallets, or null if a wallet only moved it. The token is priced and listed while
+    `tracked_at` is set. `held`: whether it has an open paper position. `checks`: JSON [{key, label,
+    status, detail, checkedAt}...].
     """
 
     id = AutoField()
@@ -60,11 +60,11 @@ class Token(QuoteColumns):
     pair_created_at = BigIntegerField(null=True)
     # The side of the pool that isn't SOL, in whole tokens.
     pool_tokens = TextField(null=True)
-    # The changes are percentages.
+    # Percentages.
     change5m_pct = TextField(null=True)
     change1h_pct = TextField(null=True)
     checks = TextField(null=True)
-    # The token's transfer fee, in basis points.
+    # Basis points.
     transfer_fee_bps = IntegerField(null=True)
     checked_at = BigIntegerField(null=True)
     # JSON of chain.amounts.Scale, or null if raw units are displayed unchanged.
@@ -85,9 +85,9 @@ Token.add_index(Token.index(Token.mint, where=SQL("scale IS NOT NULL"), name="to
 
 
 class Snapshot(QuoteColumns):
-    """A quote kept for paper mode until `expires_at` (market.rules.keep_until). Null means forever,
-    because a decision or a fill refers to it. Ids rise with `taken_at`.
+    """A quote kept for paper mode until `expires_at` (market.rules.keep_until).
 
+    Null means forever, because a decision or a fill refers to it. IDs rise with `taken_at`.
     `fall_check` is the JSON of market.rules.FallCheck if a held token's price fell sharply, or else
     null. `reserves` is the JSON of chain.reading.pools.PoolReading if the snapshot is from an
     observed transaction (`source`: wallets), or else null.

@@ -1,5 +1,4 @@
-"""The child process that sends one message with Apprise, which is large, supports 150 services, and
-may hang.
+"""Send one message with Apprise, in a child process: it is large, and its 150 services may hang.
 
 It reads {"url", "site", "text"} as JSON and prints a word of client.APPRISE_ERRORS. It discards the
 service's response, which may repeat the address.

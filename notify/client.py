@@ -2,10 +2,8 @@
 
 The host name of an untrusted address is resolved and checked, and the connection uses that exact IP
 address, so that DNS rebinding doesn't help an attacker. Redirects aren't followed, proxies from the
-environment aren't used, and responses aren't stored.
-
-The APPRISE_URLS contain passwords and tokens. Only a child process receives one, on standard input.
-The database has a keyed digest.
+environment aren't used, and responses aren't stored. The APPRISE_URLS contain passwords and tokens.
+Only a child process receives one, on standard input. The database has a keyed digest.
 """
 
 import contextlib
@@ -39,7 +37,7 @@ CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 10.0
 # All allocated IPv6. Other addresses are either for a network's own use (site-local, NAT64) or
 # contain an IPv4 address that may not be public. Python treats most of them as global.
 UNICAST = ipaddress.ip_network("2000::/3")
-# These aren't public, although some Python releases treat them as global.
+# Not public, although some Python releases treat them as global.
 SPECIAL = tuple(
     map(
         ipaddress.ip_network,
@@ -79,10 +77,7 @@ class _Refused(Exception):
 
 
 def post(message: Message, private: bool = False) -> Answer:
-    """Send a message within about ANSWER_SECONDS.
-
-    `private` allows addresses of this machine and its local network.
-    """
+    """Send within about ANSWER_SECONDS. `private` allows local addresses."""
     try:
         status, wait = _send(message, private)
     except _Refused:
@@ -99,9 +94,7 @@ def post(message: Message, private: bool = False) -> Answer:
 
 
 def read_wait(text: str | None, now: float) -> int:
-    """Return the seconds in a Retry-After header (a number or a date), or 0 if it is missing or
-    invalid.
-    """
+    """Parse Retry-After (a number or a date). Return 0 if it is missing or invalid."""
     try:
         seconds = float(text or 0)
     except ValueError:
@@ -124,18 +117,14 @@ def _send(message: Message, private: bool) -> tuple[int, str | None]:
         try:
             return _exchange(raw, parts, message)
         finally:
-            # Check this even after a response, because endless headers look complete once they are
-            # cut off.
+            # Even after a response, because endless headers look complete once they are cut off.
             if expired.is_set():
                 raise TimeoutError from None
 
 
 @contextlib.contextmanager
 def _deadline(raw: socket.socket) -> Iterator[threading.Event]:
-    """Close the connection after ANSWER_SECONDS in total.
-
-    The socket's own timeout isn't enough, because it restarts with each byte.
-    """
+    """Close the connection after ANSWER_SECONDS. Socket timeouts restart with each byte."""
     expired = threading.Event()
     # TLS takes over the first descriptor, so keep a second one for the same connection.
     twin = raw.dup()
@@ -190,9 +179,7 @@ def find_address(host: str, port: int, private: bool) -> str:
 
 
 def is_public(text: str) -> bool:
-    """Return whether this is a public internet address. An IPv4 address inside an IPv6 one must be
-    public, too.
-    """
+    """An IPv4 address inside an IPv6 address must also be public."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         if address.ipv4_mapped is not None:
@@ -204,7 +191,7 @@ def is_public(text: str) -> bool:
 
 
 # ---- with Apprise --------------------------------------------------------------------------------
-# The time limit for a message, including its child's start. Apprise itself gives up after 8 s.
+# Per message, including its child's start. Apprise itself gives up after 8 s.
 APPRISE_SECONDS = 30.0
 # Apprise uses about 50 MB.
 LIMITS = Limits(memory_bytes=2**30)
@@ -214,13 +201,13 @@ APPRISE_ERRORS = {
     b"refused": "refused it or could not be reached",
     b"unknown": "isn't an address that Apprise understands",
 }
-# The environment variables passed to a child. None of them contains one of our secrets.
+# Environment variables passed to a child. None of them contains one of our secrets.
 ENVIRONMENT = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"}
 PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"}
 
 
 def name_url(url: str, secret: str) -> str:
-    """Return the name of a URL in the database: its scheme, and a digest keyed by `secret`."""
+    """Return a URL's name in the database: its scheme, and a digest keyed by `secret`."""
     digest = hmac.new(secret.encode(), url.encode(), hashlib.sha256).hexdigest()
     return f"{url.partition(':')[0].lower()}://APPRISE_URLS/{digest[:32]}"
 

@@ -44,8 +44,6 @@ class Event(NamedTuple):
 
 
 class Receiver(NamedTuple):
-    """The destination and format of a message."""
-
     uid: str
     kind: str
     url: str
@@ -59,10 +57,7 @@ class Message(NamedTuple):
 
 
 def write_message(to: Receiver, event: Event | None, now: int, base_url: str) -> Message:
-    """Write a receiver's message about an event, or a ping if there is no event.
-
-    `now`: ms.
-    """
+    """Write a message about an event, or a ping if there is no event. `now`: ms."""
     if to.kind == "webhook":
         return _write_webhook(to, event, now)
     quote = QUOTES.get(to.kind, str)
@@ -93,7 +88,7 @@ def _write_webhook(to: Receiver, event: Event | None, now: int) -> Message:
 
 
 def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
-    """Sign a webhook: `v1,` and a base64 HMAC-SHA256, keyed with the bytes of `whsec_...`."""
+    """Return `v1,` and a base64 HMAC-SHA256, keyed with the bytes of `whsec_...`."""
     key = base64.b64decode(secret.removeprefix("whsec_"))
     signed = b"%b.%b.%b" % (message_id.encode(), seconds.encode(), body)
     return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
@@ -101,11 +96,7 @@ def sign(secret: str, message_id: str, seconds: str, body: bytes) -> str:
 
 # ---- for people ----------------------------------------------------------------------------------
 def write_text(event: Event, base_url: str, quote: Callable[[str], str] = str) -> str:
-    """Write an event as a few lines of plain text: a post's body, its label, and what the chain
-    shows.
-
-    `quote` escapes text that users wrote.
-    """
+    """Write a few lines: a post's text, its label, and what the chain shows."""
     shown, fact = event.shown or {}, quote(event.fact)
     if "verification" in shown:
         return _write_post(shown, fact, base_url, quote)
@@ -123,7 +114,6 @@ def _write_post(
 
 
 def _cut(words: str, rest: str) -> str:
-    """Cut a post's text so that it fits into a message together with `rest` and a line break."""
     room, room_bytes = MAX_TEXT - len(rest) - 1, MAX_BYTES - len(rest.encode()) - 1
     if len(words) <= room and len(words.encode()) <= room_bytes:
         return words
@@ -168,7 +158,6 @@ def _for_apprise(url: str, text: str) -> Message:
 
 
 def _mute(text: str) -> str:
-    """Return the text with a separator after each mention sign that begins a word."""
     return text.replace("@", "@\u200b")
 
 
@@ -187,5 +176,5 @@ WRITERS = {
     "ntfy": _for_ntfy,
     "apprise": _for_apprise,
 }
-# How each service escapes untrusted text. `str` is for services without markup.
+# How services escape untrusted text. `str` is for services without markup.
 QUOTES = {"discord": _quote_markdown}

@@ -26,31 +26,31 @@ from notify.messages import Event, Message, Receiver, write_message
 from notify.plan import Progress
 from storage import database, files, writing
 
-# The maximum number of messages in flight, each in its own thread. A receiver that took
-# SLOW_SECONDS to respond, or didn't respond, is in the slow lane for SLOW_LANE_SECONDS. At most
-# MAX_SLOW messages are in flight in the slow lane. All others are sent immediately, so a slow
-# receiver doesn't delay anyone else.
+# Maximum number of messages in flight, each in its own thread. A receiver that took SLOW_SECONDS to
+# respond, or didn't respond, is in the slow lane for SLOW_LANE_SECONDS. At most MAX_SLOW messages
+# are in flight in the slow lane. All others are sent immediately, so a slow receiver doesn't delay
+# anyone else.
 MAX_BUSY, MAX_SLOW = 256, 16
 SLOW_SECONDS, SLOW_LANE_SECONDS = 2.0, 600.0
 POLL_SECONDS, STORE_SECONDS = 0.3, 1.0
-# The seconds between checks for a commit, so that a hook is notified within 250 ms. Most of a
-# check's cost is waking up.
+# Seconds between checks for a commit, so that a hook is notified within 250 ms. Most of a check's
+# cost is waking up.
 COMMIT_SECONDS = 0.15
 # The length of a pass. Health is reported after each pass.
 PASS_SECONDS = 60.0
-# At most one message is sent to a host in this many seconds.
+# Send at most one message to a host in this many seconds.
 HOST_SECONDS = 1.0
 DEFAULT_PORTS = {"http": 80, "https": 443}
-# How many events to read at a time for a hook: first FEW, because only one is sent. If none of them
-# concerns the hook, then up to MAX_BATCHES batches.
+# Events to read at a time for a hook: first FEW, because only one is sent. If none of them concerns
+# the hook, then up to MAX_BATCHES batches.
 FEW, BATCH, MAX_BATCHES = 4, 50, 20
 # Skipped events are stored only once there are this many. After a crash, they are skipped again.
 MAX_UNSTORED = 1_000
-# A function of an arrival and a limit that returns the events after that arrival, in order.
+# Returns up to a limit of events after an arrival, in order.
 Reader = Callable[[int, int], list[Event]]
 Send = Callable[[Message, bool], client.Answer]
 log = logging.getLogger("candor.hooks")
-# A function that runs another function, which sends a message, in a new thread.
+# Runs a function that sends a message in a new thread.
 Start = Callable[[Callable[[], None]], None]
 
 
@@ -70,7 +70,6 @@ class Target(NamedTuple):
 
     @property
     def is_operators(self) -> bool:
-        """Return whether the hook comes from the operator's settings."""
         return self.bots is None
 
 
@@ -84,14 +83,12 @@ class Sent(NamedTuple):
 
 
 def start_thread(work: Callable[[], None]) -> None:
-    """Run `work` in a thread that doesn't delay the process's exit."""
+    """The thread doesn't delay the process's exit."""
     threading.Thread(target=work, name="hook", daemon=True).start()
 
 
 class Outbox:
-    """The delivery to all hooks of an instance. `read_events` returns arrivals in the API's
-    format.
-    """
+    """Delivers to all hooks. `read_events` returns arrivals in the API's format."""
 
     def __init__(
         self,
@@ -102,28 +99,27 @@ class Outbox:
     ) -> None:
         self.config, self._read_events, self._send = config, read_events, send
         self._start = start
-        # The APPRISE_URLS by their names in the database, or None until they are read.
+        # APPRISE_URLS by their names in the database, or None until they are read.
         self._urls: Mapping[str, str] | None = None
         self._stopping = threading.Event()
         self._answers: queue.SimpleQueue[Sent] = queue.SimpleQueue()
         self._targets: dict[int, Target] = {}
-        # The current progress of each hook, and the progress that is stored.
+        # Each hook's current and stored progress.
         self._progress: dict[int, Progress] = {}
         self._stored: dict[int, Progress] = {}
         self._busy: set[int] = set()
         # When each slow receiver leaves the slow lane.
         self._slow_until: dict[int, float] = {}
-        # When each hook was last sent something. The hook that has waited longest is next.
+        # The hook that has waited longest since its last message is next.
         self._sent_at: dict[int, float] = {}
         self._host_free_at: dict[str, float] = {}
-        # The versions of the database when hooks and events were last read.
+        # Database version when hooks and events were last read.
         self._version: object = None
         self._seen: object = None
-        # The version of the database when a hook had nothing left to send.
+        # Database version when a hook had nothing left to send.
         self._looked: dict[int, object] = {}
 
     def stop(self) -> None:
-        """End the current pass soon."""
         self._stopping.set()
 
     def run_tick(self, now: int) -> tuple[str | None, str | None]:
@@ -141,20 +137,15 @@ class Outbox:
         return None, orjson.dumps(self._count()).decode()
 
     def synchronize(self) -> None:
-        """Store the hooks' progress, and read the hooks again."""
         self._store()
         self._load()
 
     def deliver(self) -> None:
-        """Record responses, and send the next message of each hook that is due."""
         self._take_answers()
         self._seen = database.data_version() if self._targets else None
         self._dispatch(time.time_ns() // 1_000_000)
 
     def _wait(self) -> None:
-        """Wait for a response or a commit by any process, but not for long, because a hook's pause
-        may end.
-        """
         end = time.monotonic() + POLL_SECONDS
         while time.monotonic() < end and not self._stopping.is_set():
             with contextlib.suppress(queue.Empty):
@@ -192,9 +183,7 @@ class Outbox:
             self._slow_until.pop(gone, None)
 
     def _merge(self, row_id: int, stored: Progress) -> None:
-        """Apply changes by other processes: a requested ping, a new hook, or a hook that the
-        operator switched off or on.
-        """
+        """Apply other processes' changes: a requested ping, a new hook, or a switched hook."""
         known = self._progress.get(row_id)
         if known is None or OFF in (known.state, stored.state) or self._stored[row_id] == known:
             self._progress[row_id] = self._stored[row_id] = stored
@@ -202,10 +191,7 @@ class Outbox:
             self._progress[row_id] = known._replace(ping=True, due_at=stored.due_at)
 
     def _store(self, everything: bool = False) -> None:
-        """Store the hooks' progress.
-
-        `everything` includes skipped events.
-        """
+        """`everything` includes skipped events."""
         changed = {
             row_id: progress
             for row_id, progress in self._progress.items()
@@ -246,9 +232,7 @@ class Outbox:
                 slow_places -= is_slow
 
     def _is_off(self, row_id: int) -> bool:
-        """Return whether the hook was switched off or removed since the hooks were last read, up to
-        a second ago.
-        """
+        """Whether the hook was switched off or removed since hooks were last read."""
         state = Hook.select(Hook.state).where(Hook.id == row_id).scalar()
         if state in (None, OFF):
             self._progress[row_id] = self._progress[row_id]._replace(state=OFF)
@@ -269,10 +253,7 @@ class Outbox:
         return time.monotonic() < self._slow_until.get(row_id, 0.0)
 
     def _find_next(self, target: Target, read: dict[int, list[Event]]) -> Event | None:
-        """Return the next event that concerns a hook, skipping others.
-
-        `read` contains the events after an arrival, for hooks with the same progress.
-        """
+        """Return the next event for a hook. `read` has the events after each arrival."""
         if self._seen is not None and self._looked.get(target.row_id) == self._seen:
             # Nothing was written since then.
             return None
@@ -348,11 +329,7 @@ class Outbox:
 
 
 def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
-    """Store a hook for each one in the settings. Return the APPRISE_URLS by their names in the
-    database.
-
-    `now`: ms.
-    """
+    """Store the settings' hooks. Return the APPRISE_URLS by their names. `now`: ms."""
     secret = files.secret_key(config) if config.apprise_urls else ""
     urls = {client.name_url(url, secret): url for url in config.apprise_urls}
     wanted = [hooks.OperatorHook(hooks.APPRISE, name, config.apprise_events) for name in urls]
@@ -363,9 +340,9 @@ def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
 def _read_target(
     row: Hook, own: set[str], followed: frozenset[str] | None, urls: Mapping[str, str]
 ) -> Target | None:
-    """Read a hook. Return None if its events or bots can't be read, so that only this hook waits.
+    """Return None if a hook's events or bots can't be read, so that only this hook waits.
 
-    `own` are the uids of its owner's bots. `urls` are as in keep_operator_hooks.
+    `own`: the uids of its owner's bots. `urls` are as in keep_operator_hooks.
     """
     events, named = hooks.read_list(row.events), hooks.read_list(row.bots)
     if events is None or named is None:
@@ -388,16 +365,13 @@ def _read_progress(row: Hook) -> Progress:
 
 
 def is_news(progress: Progress, stored: Progress, far: int) -> bool:
-    """Return whether the progress is worth a write.
-
-    It isn't if only the position moved, by less than `far` arrivals.
-    """
+    """Whether to store the progress: more than the position changed, or it moved by `far`."""
     moved = progress.delivered - stored.delivered
     return moved >= far or progress._replace(delivered=0) != stored._replace(delivered=0)
 
 
 def choose(target: Target, event: Event) -> Event | None:
-    """Return the event in the form that this hook should receive, or None.
+    """Return the event as this hook should receive it, or None.
 
     Only trades after the hook's creation are sent, because an older history may still be arriving.
     """
@@ -417,7 +391,6 @@ def choose(target: Target, event: Event) -> Event | None:
 
 
 def host_of(target: Target) -> str:
-    """Return a hook's host and port, normalized."""
     parts = urlsplit(target.receiver.url)
     if parts.scheme not in DEFAULT_PORTS:
         # An Apprise URL may contain anything in place of a port.

@@ -11,7 +11,7 @@ GONE = 410
 
 
 class Progress(NamedTuple):
-    """A hook's progress. `delivered` is the last arrival that it has handled."""
+    """`delivered` is the last arrival that the hook has handled."""
 
     state: str
     delivered: int
@@ -24,7 +24,7 @@ class Progress(NamedTuple):
 
 
 def is_due(progress: Progress, now: int) -> bool:
-    """Return whether the hook may be sent something now.
+    """Whether the hook may be sent something now.
 
     A working hook doesn't wait. If its wait is longer than the maximum, it was set before a fast
     clock was corrected.

@@ -23,21 +23,17 @@ from observing.entries import store_holding
 from observing.state import FINALIZED, IN_WORK, MAX_SLEEP_SECONDS, Attempts, State, list_addresses
 from storage import in_parts
 
-# The minimum time between two requests for a slot's block time.
+# Minimum time between two requests for a slot's block time.
 TIME_SECONDS = 60.0
 ACCOUNTS_A_CALL = 100
-# One call covers the balances of this many wallets. With fewer wallets, all are polled at the full
-# rate.
+# One call covers the balances of this many wallets. With fewer, all are polled at the full rate.
 MAX_AWAKE = 100
-# A wallet is due again after this fraction of an interval, so that the next scheduled pass isn't
-# too early for it.
+# Fraction of an interval after which a wallet is due, so that the next pass isn't too early.
 DUE_PART = 0.9
 HOUR_SECONDS, DAY_SECONDS = 3_600, 86_400
-# The initial delay before requesting again the decimals of a mint that no node knows. It doubles
-# each time.
+# How long to wait before asking again for decimals that no node knows. Doubles each time.
 MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS = 60.0, 86_400.0
-# Plain SQL for speed: it runs for each wallet in each poll, and peewee takes longer to build it
-# than SQLite takes to run it.
+# Plain SQL for speed: it runs for each wallet in each poll.
 COMPARED = """
 SELECT a.wallet_id, a.address FROM address a JOIN wallet w ON w.id = a.wallet_id
 WHERE a.wallet_id IN ({marks}) AND (a.full_scans > 0 OR a.address = w.address) ORDER BY a.id"""
@@ -46,8 +42,6 @@ WAITING = "SELECT 1 FROM post WHERE wallet_id = ? AND status = 'pending' LIMIT 1
 
 
 class Asked(NamedTuple):
-    """An account whose balance is requested."""
-
     wallet: Wallet
     address: str
 
@@ -60,10 +54,6 @@ class Balances:
 
     # ---- how often -------------------------------------------------------------------------------
     def is_head_due(self, wallet: Wallet) -> bool:
-        """Return whether to list the wallet's own signatures now.
-
-        They are listed less often if nothing changes or nodes send notices.
-        """
         state = self._state
         listed_at = state.watches[wallet.id].listed_at.get(wallet.address, -math.inf)
         return state.begun_at - listed_at >= self._find_rest(wallet, state.now)
@@ -91,19 +81,14 @@ class Balances:
         return min(rest, max(MAX_SLEEP_SECONDS, interval))
 
     def find_due(self, wallet: Wallet, now: int) -> int:
-        """Return when to poll the wallet next (ms).
-
-        This is the next scheduled pass, or later if one call can't cover all wallets.
-        """
+        """Return when to poll the wallet next (ms): at the next pass that has room for it."""
         seconds = DUE_PART * self._state.config.observer_interval_seconds
         if self._state.watched_count > MAX_AWAKE:
             seconds = max(seconds, self._find_rest(wallet, now))
         return now + int(1000 * seconds)
 
     def is_open(self, wallet: Wallet) -> bool:
-        """Return whether the ledger is ahead of the last comparison. If so, another comparison
-        could match.
-        """
+        """Return whether the ledger is ahead of the last comparison, so that another may match."""
         pending = WalletSignature.select().where(
             WalletSignature.wallet == wallet.id, WalletSignature.state == "pending"
         )
@@ -116,7 +101,7 @@ class Balances:
 
     # ---- comparing -------------------------------------------------------------------------------
     def compare(self, wallets: Sequence[Wallet], until: float) -> None:
-        """Request the balances of all addresses, a hundred per call, to find the ones that changed.
+        """Find changed balances by requesting a hundred per call.
 
         Wallets with many addresses come last. When time is up, they continue in the next poll.
         """
@@ -136,9 +121,6 @@ class Balances:
         return self._state.watches[asked.wallet.id].asked_at.get(asked.address, -math.inf)
 
     def _compare_part(self, part: Sequence[Asked]) -> None:
-        """Request accounts of several wallets in one call. If it fails, retry with one call per
-        wallet.
-        """
         wallets = {asked.wallet.id: asked.wallet for asked in part}
         try:
             if len(wallets) > 1:
@@ -149,7 +131,7 @@ class Balances:
         except RpcError as error:
             if self._attempts.is_common(error):
                 raise
-            # One of these wallets causes the failure, and separate calls show which one.
+            # Separate calls show which of these wallets causes the failure.
         for _, group in groupby(part, key=lambda asked: asked.wallet.id):
             own = list(group)
             self._attempts.attempt(self._compare_own, own[0].wallet, own)
@@ -174,10 +156,6 @@ class Balances:
 
     # ---- what was observed when ------------------------------------------------------------------
     def store_polls(self, wallets: Sequence[Wallet], now: int) -> None:
-        """Store when a node last responded about these wallets.
-
-        This is done before work that may take long.
-        """
         polled = {wallet.id: wallet.polled_at for wallet in wallets if self.note_poll(wallet, now)}
         for part in in_parts(polled):
             polled_at = max(at or 0 for at in polled.values())
@@ -192,7 +170,7 @@ class Balances:
         return answered_at >= state.begun_at
 
     def read_time(self, wallets: Sequence[Wallet]) -> None:
-        """Once a minute, read the block time up to which these wallets were observed.
+        """Read, once a minute, the block time up to which these wallets were observed.
 
         Posts whose signature doesn't appear wait for this time.
         """
@@ -211,7 +189,7 @@ class Balances:
             seconds = self._ask_time(min(slots.values()))
         except Resting:
             raise
-        # This isn't a wallet's trouble, and it is retried in a minute.
+        # Not a wallet's trouble. It is retried in a minute.
         except RpcError:
             return
         for wallet in wallets:
@@ -219,9 +197,7 @@ class Balances:
                 wallet.observed_to = max(seconds, wallet.observed_to or 0)
 
     def is_after(self, wallet: Wallet, moment: int) -> bool:
-        """Return whether the last comparison covers all accounts after a time (ms), by the chain's
-        clock.
-        """
+        """Whether the last comparison was later, for all accounts, by the chain's clock."""
         slots = [held.slot for held in self._state.watches[wallet.id].holdings.values()]
         seconds = self._ask_time(min(slots)) if slots else None
         return seconds is not None and seconds * 1000 >= moment
@@ -232,7 +208,6 @@ class Balances:
 
     # ---- what no transaction explains ------------------------------------------------------------
     def count_unexplained(self, wallet: Wallet) -> None:
-        """Count how often in a row the balance of each address in this poll was unexplained."""
         watch = self._state.watches[wallet.id]
         polls = watch.unexplained_polls
         for address, explained in self._state.check_balances(wallet).items():
@@ -241,8 +216,7 @@ class Balances:
                 polls[address] = 0 if explained else missed
 
     def store_untouched(self, wallet: Wallet) -> None:
-        """Store the balances of accounts that no known transaction involves, because they predate
-        the history.
+        """Store the balances of accounts that no known transaction involves.
 
         They stay in the ledger until a transaction involves the account or a node reports a
         different balance.
@@ -271,10 +245,7 @@ class Balances:
         self._state.forget_wallet(wallet.id)
 
     def _find_decimals(self, wallet: Wallet, mints: Collection[str]) -> dict[str, int]:
-        """Return decimals by mint, from the ledger or from a node.
-
-        Mints that no node knows are left out and retried with backoff.
-        """
+        """Return decimals from the ledger or a node. Mints that no node knows are retried later."""
         if not mints:
             return {}
         known = self._state.apply_entries(wallet).decimals
@@ -322,10 +293,7 @@ def is_held() -> Any:
 
 
 def is_closing(now: int) -> Any:
-    """Return the SQL condition for wallets that were disconnected and whose last poll is due.
-
-    `now`: ms.
-    """
+    """Return the SQL condition for disconnected wallets whose last poll is due. `now`: ms."""
     # A later time was written while the clock was wrong.
     lately = Wallet.closing_at.between(now - MAX_CLOSING_MS, now + MAX_CLOSING_MS)
     # If no pass finished a wallet, poll it once, no matter how long the service was down, so that
@@ -334,17 +302,15 @@ def is_closing(now: int) -> Any:
 
 
 class Closing:
-    """Stops polling a disconnected wallet once its activity up to that time was observed."""
-
     def __init__(self, state: State, balances: Balances) -> None:
         self._state, self._balances = state, balances
 
     def close(self, wallet: Wallet, progress: Progress) -> bool:
-        """Stop polling a disconnected wallet if possible, and return whether it was stopped. Raises
-        RpcError.
+        """Stop polling a disconnected wallet if possible, and return whether it was stopped.
 
         This requires that the nodes' balances from a later block time match its ledger, that its
-        own signatures were listed after that, and that every listed transaction is stored.
+        own signatures were listed after that, and that every listed transaction is stored. Raises
+        RpcError.
         """
         moment = wallet.closing_at
         if moment is None or not self._is_seen(wallet, progress):

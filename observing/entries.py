@@ -15,16 +15,13 @@ from models import Address, Receipt, Wallet, WalletSignature
 from observing.state import list_addresses
 from storage import in_parts
 
-# The number of transactions reread per step. They are held in memory and written in one
-# transaction.
+# Transactions reread per step. They are held in memory and written in one transaction.
 REREAD_BATCH = 500
 # Separates the rules digest from the last id reread, in `Wallet.rules`.
 DONE_UP_TO = "@"
 
 
 class Reread(NamedTuple):
-    """The number of changed entries, and of transactions that must be fetched again."""
-
     changed: int
     lost: int
 
@@ -32,9 +29,7 @@ class Reread(NamedTuple):
 def store_holding(
     wallet: Wallet, address: str, holding: Holding | None, decimals: int | None
 ) -> None:
-    """Store a node's balance of an account that no transaction involves. If `holding` is None,
-    delete it.
-    """
+    """Store a node's balance of an account that no transaction involves, or delete it (None)."""
     Address.update(
         held_mint=holding and holding.mint,
         held_amount=holding and str(holding.amount),
@@ -46,7 +41,7 @@ def store_holding(
 def reread_entries(
     wallet: Wallet, programs: Programs, signatures: Collection[str] | None = None
 ) -> Reread:
-    """Reread a wallet's entries, either all or those with these signatures.
+    """Reread all of a wallet's entries, or those with these signatures.
 
     Transactions that are missing, damaged or no longer accepted are fetched again.
     """
@@ -87,10 +82,9 @@ def _store_rules(wallet: Wallet, rules: str) -> None:
 def _list_batches(
     wallet: Wallet, signatures: Collection[str] | None, after: int = 0
 ) -> Iterator[list[Any]]:
-    """Yield batches of (id, signature, entry, body) for these signatures, or for all IDs above
-    `after`.
+    """Yield batches of (id, signature, entry, body). A missing body is None.
 
-    The body is None if it is missing.
+    They have these signatures, or all IDs above `after`.
     """
     query = WalletSignature.select(
         WalletSignature.id, WalletSignature.signature, WalletSignature.entry, Receipt.body
@@ -107,7 +101,6 @@ def _list_batches(
 
 
 def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | None]) -> Reread:
-    """Store reread entries. Where the entry is None, the transaction is fetched again."""
     changed = [
         (row.id, entry)
         for row, entry in zip(rows, again, strict=True)
@@ -123,10 +116,7 @@ def _store_again(wallet: Wallet, rows: Sequence[Any], again: Sequence[Entry | No
 
 
 def _show_stored(row: Any) -> str | None:
-    """Return a stored entry as JSON, or None if it is damaged.
-
-    This allows comparing entries, because equal entries may be packed differently.
-    """
+    """Equal entries may be packed differently, so compare them as JSON. Return None if damaged."""
     with contextlib.suppress(ValueError):
         return row.entry and unpack_text(row.entry)
     return None
@@ -158,16 +148,12 @@ def _refetch(wallet: Wallet, signatures: Collection[str]) -> None:
 
 
 def drop_receipts(signatures: Sequence[str]) -> None:
-    """Delete transactions that were damaged on disk. The wallets that need them fetch them
-    again.
-    """
+    """Delete damaged transactions. The wallets that need them fetch them again."""
     Receipt.delete().where(Receipt.signature.in_(signatures)).execute()
 
 
 def refetch_missing(wallet: Wallet) -> int:
-    """Mark transactions that are stored according to their signature, but missing, to be fetched
-    again. Return their number.
-    """
+    """Fetch transactions again that should be stored but are missing. Return their number."""
     stored = Receipt.select(Receipt.id).where(Receipt.signature == WalletSignature.signature)
     gone = WalletSignature.select(WalletSignature.signature).where(
         WalletSignature.wallet == wallet.id, WalletSignature.state == "stored", ~fn.EXISTS(stored)

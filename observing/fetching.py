@@ -40,15 +40,13 @@ from observing.state import (
 )
 
 MAX_RETRY_WAIT_MS = 3_600_000
-# A method of some providers that returns many transactions at once. We request at most MANY,
-# because more may exceed the largest accepted response. Providers charge the same as for single
-# requests, so it isn't worth using for fewer than FEW.
+# A method of some providers that returns many transactions at once. More than MANY may exceed the
+# largest accepted response. Providers charge the same as for single requests, so it isn't worth
+# using for fewer than FEW.
 IN_BULK, MANY, FEW = "getTransactionsForAddress", 100, 20
 
 
 class Pending(NamedTuple):
-    """A listed signature whose transaction isn't stored yet."""
-
     id: int
     signature: str
     slot: int
@@ -57,22 +55,20 @@ class Pending(NamedTuple):
     seen_at: int
 
 
-# Plain SQL for speed: these statements run several times a step, and peewee takes longer to build
-# them than SQLite takes to run them.
+# Plain SQL for speed: these run several times a step.
 COLUMNS = ", ".join(f"s.{name}" for name in Pending._fields)
 LISTED = f"SELECT {COLUMNS} FROM sighting s WHERE s.wallet_id = ?"
-# This uses an index, however many others are pending. A due time beyond the longest delay was set
-# while the clock was wrong.
+# Uses an index, however many others are pending. A due time beyond the longest delay was set while
+# the clock was wrong.
 DUE = """
 AND s.state = 'pending' AND (s.due_at <= ? OR s.due_at > ?)
 ORDER BY s.slot, s.tx_index NULLS FIRST, s.id LIMIT """
-# The signatures that posts wait for. Several posts may cite the same one.
+# Signatures that posts wait for. Several posts may cite the same one.
 OF_POSTS = f"""
 SELECT {COLUMNS} FROM post p CROSS JOIN sighting s
 WHERE p.wallet_id = ? AND p.status IN ('pending', 'not_found')
 AND s.signature = p.signature AND s.wallet_id = p.wallet_id {DUE}{SLICE}"""
-# The signatures that are new at the head or that full scans listed, up to the size of a bulk
-# request.
+# New at the head, or listed by full scans, up to the size of a bulk request.
 OF_HEAD_OR_SCANS = f"{LISTED} AND s.head = ? {DUE}{MANY}"
 STORED_BETWEEN = """
 SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored' AND slot BETWEEN ? AND ?"""
@@ -83,9 +79,7 @@ RETRY = "UPDATE sighting SET tries = ?, due_at = ?, problem = ? WHERE id = ?"
 
 
 class Answer(NamedTuple):
-    """A transaction returned by a node, and the endpoint's label. Both are None if the node doesn't
-    have it yet.
-    """
+    """A transaction and the endpoint's label. Both are None if the node doesn't have it yet."""
 
     raw: Any
     receipt: ParsedReceipt | None
@@ -93,24 +87,21 @@ class Answer(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """A wallet's transaction whose entry will be stored."""
-
     row: Pending
     receipt: ParsedReceipt
     entry: Entry
 
     @property
     def place(self) -> int | None:
-        """Return its position in the slot, from the transaction or from the signature list."""
+        """Position in the slot, from the transaction or from the signature list."""
         return self.row.tx_index if self.receipt.tx_index is None else self.receipt.tx_index
 
 
 @dataclass
 class Slice:
-    """A wallet's transactions that are fetched one by one but stored together, to sync the disk
-    only once.
+    """A wallet's transactions that are stored together, to sync the disk only once.
 
-    `known` are the wallet's accounts. `bodies` are bodies that are already stored, by signature.
+    `known`: the wallet's accounts. `bodies` are bodies that are already stored, by signature.
     `answers` were fetched in bulk. `receipts` are the rows of fetched transactions.
     """
 
@@ -129,16 +120,12 @@ class Fetching:
         self._state, self._listing = state, listing
 
     def fetch_urgent(self, wallet: Wallet, now: int) -> int:
-        """Fetch a slice of the transactions that posts wait for, or else of new ones at the head.
-        Return the number requested.
-        """
+        """Fetch a slice that posts wait for, or else new ones. Return the number requested."""
         cited = _list_pending(wallet, now, OF_POSTS)
         return self._fetch_slice(wallet, cited, now) or self._fetch_listed(wallet, now, True)
 
     def fetch_backlog(self, wallet: Wallet, now: int) -> int:
-        """Fetch a slice of the transactions that full scans listed, oldest first. Return the number
-        requested.
-        """
+        """Fetch a slice that full scans listed, oldest first. Return the number requested."""
         return self._fetch_listed(wallet, now, False)
 
     def _fetch_listed(self, wallet: Wallet, now: int, head: bool) -> int:
@@ -180,10 +167,7 @@ class Fetching:
     def _ask_in_bulk(
         self, address: str, first: int, last: int, wanted: Mapping[str, ListedSignature]
     ) -> dict[str, Answer]:
-        """Request the transactions of a wallet and its token accounts in these slots.
-
-        Returns an empty dict if no node supports this.
-        """
+        """Return {} if no node supports bulk requests."""
         options = {
             **FINALIZED,
             "transactionDetails": "full",
@@ -201,7 +185,6 @@ class Fetching:
         return {one: Answer(raw, receipt, label) for one, (raw, receipt) in found.items()}
 
     def _fetch_rows(self, part: Slice, rows: Sequence[Pending], now: int) -> int:
-        """Fetch and store these transactions while time allows. Return the number requested."""
         count = 0
         try:
             for row in rows:
@@ -219,16 +202,11 @@ class Fetching:
         except (RpcError, PeeweeException):
             raise
         except Exception as error:
-            # This is a bug in Candor, so log the stack trace. The transaction stays pending and is
-            # retried.
+            # A bug in Candor, so log the stack trace. The transaction stays pending and is retried.
             log.exception("wallet %s: receipt %s failed", part.wallet.address, row.signature)
             _retry_later(row, now, f"internal error: {type(error).__name__}")
 
     def _fetch(self, part: Slice, row: Pending, now: int) -> None:
-        """Fetch a signature's transaction for storing.
-
-        If the node doesn't return it or it isn't accepted, schedule a retry.
-        """
         body = part.bodies.get(row.signature)
         receipt = None if body is None else _read_or_drop(body, row.signature)
         try:
@@ -264,11 +242,7 @@ class Fetching:
         self._listing.add_addresses(wallet, named, named=True)
 
     def _fetch_receipt(self, part: Slice, signature: str, now: int) -> ParsedReceipt | None:
-        """Return a transaction that was fetched in bulk, or request it.
-
-        If the first node doesn't have it yet, a second one is queried. Returns None if neither has
-        it.
-        """
+        """Return a transaction from the bulk response, or request it from up to two nodes."""
         answer = part.answers.get(signature) or self.ask(signature)
         if answer.receipt is None and len(self._state.rpc.endpoints) > 1:
             answer = self.ask(signature, avoid=answer.endpoint)
@@ -277,10 +251,7 @@ class Fetching:
         return answer.receipt
 
     def ask(self, signature: str, avoid: str | None = None) -> Answer:
-        """Request a transaction.
-
-        `avoid` is the label of an endpoint to skip if there is another one.
-        """
+        """`avoid` is the label of an endpoint to skip if there is another one."""
         options = {**FINALIZED, "encoding": "jsonParsed", "maxSupportedTransactionVersion": 1}
         check = functools.partial(check_receipt, signature=signature)
         (raw, receipt), label = self._state.rpc.call(
@@ -297,7 +268,6 @@ class Fetching:
                 watch.ambiguous_slots.add(slot)
 
     def _read_unindexed(self, wallet: Wallet) -> dict[int, set[str]]:
-        """Return the stored signatures with an unknown position, by slot. They are read once."""
         watch = self._state.watches[wallet.id]
         if watch.unindexed is None:
             watch.unindexed = defaultdict(set)
@@ -311,11 +281,10 @@ class Fetching:
         return watch.unindexed
 
     def index_slots(self, wallet: Wallet) -> None:
-        """Fetch a slot's block if the positions of several of its transactions are unknown."""
         unindexed, watch = self._read_unindexed(wallet), self._state.watches[wallet.id]
         for slot in sorted(watch.ambiguous_slots):
             # If no node has the block, the chain of balances must show the order. If no endpoint is
-            # available, the error is raised, so the slot stays and is requested again.
+            # available, the slot stays and is requested again.
             with contextlib.suppress(BadAnswer, Refused):
                 self._index_slot(wallet, slot, sorted(unindexed[slot]))
             watch.ambiguous_slots.discard(slot)
@@ -343,11 +312,7 @@ def _list_pending(wallet: Wallet, now: int, which: str, *head: bool) -> list[Pen
 
 
 def _leave_sparse(wallet: Wallet, rows: list[Pending]) -> list[Pending]:
-    """Leave out older rows that are sparse, because a bulk response contains everything in a span
-    of slots.
-
-    They are fetched one by one once there are no dense rows left.
-    """
+    """Leave out sparse older rows: a bulk response contains everything in its slots."""
     while len(rows) >= FEW:
         span = wallet.id, rows[0].slot, rows[-1].slot
         ((stored,),) = storage.database.execute_sql(STORED_BETWEEN, span).fetchall()
@@ -393,9 +358,7 @@ def _find_bodies(rows: Sequence[Pending]) -> dict[str, bytes]:
 
 
 def _read_or_drop(body: bytes, signature: str) -> ParsedReceipt | None:
-    """Return the stored transaction. If it was damaged on disk, delete it so that it is fetched
-    again.
-    """
+    """Return the stored transaction, or delete a damaged one so that it is fetched again."""
     receipt = read_stored(body, signature)
     if receipt is None:
         with storage.writing():
@@ -404,27 +367,18 @@ def _read_or_drop(body: bytes, signature: str) -> ParsedReceipt | None:
 
 
 def _retry_later(row: Pending, now: int, problem: str | None) -> None:
-    """Schedule a retry with a delay that grows to an hour.
-
-    `problem` is why the transaction wasn't accepted.
-    """
+    """Schedule a retry with a delay that grows to an hour."""
     pause_ms = min(MAX_RETRY_WAIT_MS, 1000 * 2 ** min(row.tries, 12))
     storage.database.execute_sql(RETRY, (row.tries + 1, now + pause_ms, problem, row.id))
 
 
 # ---- repair of gaps ------------------------------------------------------------------------------
 class Repair:
-    """Searches around a gap for missing or forged transactions, and less often while it finds
-    none.
-    """
-
     def __init__(self, state: State, fetching: Fetching) -> None:
         self._state, self._fetching = state, fetching
 
     def repair(self, wallet: Wallet, now: int) -> bool:
-        """If there is a gap, scan everything again and recheck the transactions around it. Return
-        whether a repair was started.
-        """
+        """Start a scan and recheck transactions around a gap. Return whether that was done."""
         watch, ledger = self._state.watches[wallet.id], self._state.apply_entries(wallet)
         unexplained = self._state.list_unexplained(wallet)
         wrong = len(ledger.chain.gaps) + len(unexplained)
@@ -446,11 +400,7 @@ class Repair:
         return True
 
     def _recheck(self, wallet: Wallet, slots: tuple[int, int], now: int) -> None:
-        """Request the transactions of two slots from another node, because the first one may have
-        been wrong.
-
-        If the ledger balances better with the other node's answer, that answer is kept.
-        """
+        """Request two slots from another node. Keep its answer if the ledger balances better."""
         rows = (
             Receipt.select()
             .join(WalletSignature, on=Receipt.signature == WalletSignature.signature)

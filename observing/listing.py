@@ -33,16 +33,15 @@ from storage import in_parts
 from storage.rows import make_object, make_shape, read_stored
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
-# The maximum for a wallet: its own address and its token accounts.
+# Per wallet: its own address and its token accounts.
 MAX_ADDRESSES = 2_000
 # Transactions that don't change the wallet don't count toward the limit. At most this many times
 # the limit is listed in search of transactions that do.
 MAX_LISTED_LIMITS = 4
-# If there were new signatures, list this many slots below the covered head again, because a lagging
-# node may have omitted some.
+# After new signatures, list this many slots below the covered head again, because a lagging node
+# may have omitted some.
 OVERLAP_SLOTS = 512
-# Plain SQL for speed: it runs in each step, and peewee takes longer to build it than SQLite takes
-# to run it.
+# Plain SQL for speed: it runs in each step.
 LISTED = "SELECT COUNT(*), MIN(slot) FROM sighting WHERE wallet_id = ?"
 TRADED = """
 SELECT DISTINCT m.address FROM trade_mint t JOIN mint m ON m.id = t.mint_id
@@ -70,9 +69,7 @@ WHERE id = ?"""
 
 
 class Listed(NamedTuple):
-    """How many listed transactions may change the wallet, how many are listed in all, and the slot
-    of the oldest one.
-    """
+    """Listed transactions that may change the wallet, all listed ones, and the oldest slot."""
 
     counted: int
     all: int
@@ -86,8 +83,6 @@ def count_listed(wallet: Wallet) -> Listed:
 
 
 class HeadRow(NamedTuple):
-    """An address whose new signatures are listed, and the slot covered so far."""
-
     id: int
     address: str
     head_slot: int | None
@@ -95,19 +90,16 @@ class HeadRow(NamedTuple):
 
 @dataclass
 class ScanCursor:
-    """The progress of a full scan. It is stored as JSON, so that the scan resumes after a
-    restart.
-    """
+    """The progress of a full scan, stored as JSON so that the scan resumes after a restart."""
 
-    # The last signature that was listed.
     before: str | None = None
-    # The number of signatures that were unknown although they are below the covered head.
+    # Unknown signatures below the covered head.
     new: int = 0
     # The newest slot, the number of signatures, and consecutive empty pages.
     top: int = 0
     listed: int = 0
     empty: int = 0
-    # Whether all older transactions are too old to load.
+    # All older transactions are too old to load.
     beyond: bool = False
 
     def add(self, page: Sequence[ListedSignature], new: int) -> None:
@@ -119,9 +111,7 @@ class ScanCursor:
             self.before = page[-1].signature
 
     def is_finished(self) -> bool:
-        """Return whether the scan is complete. If nothing was listed at all, this takes two empty
-        pages.
-        """
+        """If nothing was listed at all, it takes two empty pages."""
         return self.beyond or self.empty >= (1 if self.listed else 2)
 
 
@@ -130,33 +120,26 @@ SCAN_CURSOR = make_shape(STORED_CURSOR)
 
 
 class Listing:
-    """Lists new signatures, scans whole histories and adds addresses to watch."""
-
     def __init__(self, state: State) -> None:
         self._state = state
 
     def _fetch_page(
         self, address: str, before: str | None, limit: int
     ) -> tuple[list[ListedSignature], str]:
-        """Fetch a page of signatures, newest first. Return the page and the endpoint's label."""
+        """Newest first, with the endpoint's label."""
         options = {**FINALIZED, "limit": limit, **({"before": before} if before else {})}
         return self._state.rpc.call("getSignaturesForAddress", [address, options], check_page)
 
     # ---- heads -----------------------------------------------------------------------------------
     def list_heads(self, wallet: Wallet, addresses: Collection[str], now: int) -> None:
-        """List new signatures of some of these addresses, starting with the one not listed for the
-        longest time.
-
-        The others follow in the next poll.
-        """
+        """List new signatures of the addresses that weren't listed for the longest time."""
         listed_at = self._state.watches[wallet.id].listed_at
         waiting = [a for a in addresses if listed_at.get(a, -math.inf) < self._state.begun_at]
         chosen = sorted(waiting, key=lambda a: (listed_at.get(a, -math.inf), a))[:SLICE]
         if not chosen:
             return
         sql = HEADS.format(marks=storage.mark(chosen))
-        # Read all rows now, because a query left open during network calls makes the next write
-        # fail.
+        # A query left open during network calls makes the next write fail.
         found = list(storage.database.execute_sql(sql, (wallet.id, *chosen)))
         for row in map(HeadRow._make, found):
             if self._state.clock() >= self._state.work_until:
@@ -189,10 +172,7 @@ class Listing:
     def store_new(
         self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
     ) -> list[ListedSignature]:
-        """Insert a page's unknown signatures and return them.
-
-        The wallet's limit only excludes signatures that are older than all listed ones.
-        """
+        """Insert a page's unknown signatures, and return them. The limit excludes old ones."""
         known = _find_known(wallet, [row.signature for row in page])
         new = [row for row in page if row.signature not in known]
         if not new:
@@ -202,8 +182,7 @@ class Listing:
                 self._limit_history(wallet, new)
             new = [row for row in new if row.slot >= (wallet.history_from or 0)]
             common = {"wallet": wallet.id, "head": head, "seen_at": now}
-            # Insert the oldest first, in fetching order, because inserting in key order fills
-            # database pages.
+            # Oldest first, in fetching order, because inserting in key order fills database pages.
             rows = [row._asdict() | common for row in reversed(new)]
             storage.write_rows(WalletSignature, rows)
         self._state.watches[wallet.id].quiet = False
@@ -224,8 +203,7 @@ class Listing:
         Wallet.update(history_from=first).where(Wallet.id == wallet.id).execute()
 
     def load_deeper(self, wallet: Wallet, now: int) -> bool:
-        """Start another scan if there is room for older transactions. Return whether it was
-        started.
+        """Start another scan if there is room for older transactions. Return whether it started.
 
         There is room if many listed transactions turned out not to change the wallet.
         """
@@ -255,13 +233,13 @@ class Listing:
         row = self._find_due_scan(wallet, now)
         if row is None:
             return False
-        # If the stored cursor is damaged, the scan starts over.
+        # A damaged cursor starts the scan over.
         stored = read_stored(row.scan_cursor, SCAN_CURSOR) or {}
         cursor = ScanCursor(**{name: stored[name] for name in STORED_CURSOR.model_fields if stored})
         try:
             page, label = self._fetch_page(row.address, cursor.before, FULL_PAGE)
         except (BadAnswer, Refused):
-            # The node may no longer know the signature at the cursor, so start over.
+            # The node may no longer know the signature at the cursor.
             Address.update(scan_cursor=None).where(Address.id == row.id).execute()
             raise
         new = self.store_new(wallet, page, now, head=False)
@@ -271,14 +249,11 @@ class Listing:
         return True
 
     def _find_due_scan(self, wallet: Wallet, now: int) -> Address | None:
-        """Return the address to scan next. First scans come first, then second scans, then the
-        nightly round.
-        """
+        """First scans come first, then second scans, then the nightly round."""
         values = wallet.id, now - FULL_SCAN_INTERVAL_MS, now
         return next(iter(Address.raw(DUE_SCAN, *values)), None)
 
     def mark_backfilled(self, wallet: Wallet) -> None:
-        """Mark the history as listed once all signatures of every address were listed."""
         if wallet.backfilled or storage.database.execute_sql(UNSCANNED, (wallet.id,)).fetchone():
             return
         wallet.backfilled = True
@@ -286,7 +261,7 @@ class Listing:
 
     # ---- accounts --------------------------------------------------------------------------------
     def list_token_accounts(self, wallet: Wallet, now: int) -> bool:
-        """Once a day, find the wallet's accounts with a balance. Return whether this ran.
+        """Find the wallet's accounts with a balance, once a day. Return whether this ran.
 
         It finds accounts even if no transaction ever mentioned the wallet itself.
         """
@@ -307,7 +282,7 @@ class Listing:
         return True
 
     def add_addresses(self, wallet: Wallet, addresses: Iterable[str], named: bool = False) -> None:
-        """Watch these accounts, too, up to the limit.
+        """Watch more accounts, up to the limit.
 
         With `named`, a new transaction mentions them. They replace accounts that no transaction
         mentions, then spam (tokens that the wallet never traded), oldest first.
@@ -351,11 +326,7 @@ class Listing:
         ).execute()
 
     def _reread_ownerless(self, wallet: Wallet, fresh: Iterable[str]) -> None:
-        """Reread transactions that mention these accounts without an owner, now that the owner is
-        known.
-
-        Transactions from 2021 don't contain owners.
-        """
+        """Reread transactions without owners, from 2021, that mention these accounts."""
         watch = self._state.watches[wallet.id]
         if watch.ownerless is None:
             watch.ownerless = defaultdict(set)
@@ -367,7 +338,6 @@ class Listing:
             self._state.forget_wallet(wallet.id)
 
     def note_ownerless(self, wallet: Wallet, entry: Entry) -> None:
-        """Remember the accounts in an entry whose owner isn't known."""
         ownerless = self._state.watches[wallet.id].ownerless
         if ownerless is not None:
             for address in entry.unowned:
@@ -394,23 +364,20 @@ def _store_scan(row: Address, cursor: ScanCursor, label: str, now: int) -> None:
 
 
 # ---- progress ------------------------------------------------------------------------------------
-# The maximum number of refused transactions listed in coverage.
+# Refused transactions listed in coverage, at most.
 MAX_NAMED = 50
 # After this many tries, a pending transaction no longer delays a wallet's state.
 STUCK_AFTER_TRIES = 5
 
 
 class Scanned(NamedTuple):
-    """The scan progress of an address. See models.Address."""
-
     address: str
     full_scans: int
     scan_cursor: str | None
     scan_new: int | None
 
 
-# Plain SQL for speed: it runs after each step of a poll, and peewee takes longer to build it than
-# SQLite takes to run it.
+# Plain SQL for speed: it runs after each step of a poll.
 SCANNED = f"SELECT {', '.join(Scanned._fields)} FROM address WHERE wallet_id = ?"
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
 STUCK = f"{COUNT_PENDING} AND (tries >= {STUCK_AFTER_TRIES} OR problem IS NOT NULL)"
@@ -431,7 +398,6 @@ GROUP BY wallet_id"""
 
 
 def wake(state: State, wallets: Sequence[Wallet], now: int) -> None:
-    """Wake quiet wallets that became due or have pending work."""
     quiet = [wallet for wallet in wallets if state.watches[wallet.id].quiet]
     times = now - FULL_SCAN_INTERVAL_MS, now
     waiting = {number for sql in WAITING for (number,) in _ask(sql, quiet)}
@@ -472,10 +438,7 @@ def list_awake(state: State, wallets: Iterable[Wallet]) -> list[Wallet]:
 
 
 def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
-    """Return whether a poll left nothing to do.
-
-    If so, the next polls only query nodes until something changes.
-    """
+    """Whether a poll left nothing to do, so that the next ones only query nodes."""
     watch = state.watches[wallet.id]
     whole = wallet.backfilled and progress.confirmed and progress.closed
     undone = progress.pending or progress.unexplained or watch.ambiguous_slots or watch.postponed
@@ -484,7 +447,6 @@ def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
 
 
 def read_progress(state: State, wallet: Wallet) -> Progress:
-    """Return the Progress of a wallet, which determines its coverage."""
     addresses = [Scanned(*row) for row in _read(SCANNED, wallet)]
     ledger, checked = state.apply_entries(wallet), state.check_balances(wallet)
     pending = _count(COUNT_PENDING, wallet)
@@ -511,10 +473,7 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
 
 
 def _find_filled(state: State, wallet: Wallet, most: int, accounts: int) -> int:
-    """Return the percentage used of the tighter limit.
-
-    `most` is the number of its transactions, including those that don't count.
-    """
+    """Return a percentage. `most` also counts transactions that don't count toward the limit."""
     limit = state.config.max_receipts_per_wallet
     used = 100 * most // limit
     if used >= NEAR_LIMIT_PERCENT:
@@ -533,9 +492,7 @@ def _count(sql: str, wallet: Wallet) -> int:
 
 
 def _list_unexplained(state: State, wallet: Wallet) -> tuple[tuple[str, int, int], ...]:
-    """List each unexplained balance: the address, the last slot in the ledger, and the slot of the
-    node's answer.
-    """
+    """Return (address, last slot in the ledger, slot of the node's answer) of each balance."""
     addresses = state.list_unexplained(wallet)
     if not addresses:
         return ()

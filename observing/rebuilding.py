@@ -18,10 +18,6 @@ SUMS = (Wallet.results, Wallet.positions, Wallet.last_trade_at, Wallet.coverage)
 
 
 class RebuiltWallet(NamedTuple):
-    """The changes made by rebuilding a wallet: the numbers of rows, and whether its sums
-    changed.
-    """
-
     address: str
     entries_changed: int
     receipts_lost: int
@@ -34,8 +30,6 @@ class RebuiltWallet(NamedTuple):
 
 
 class _Derived(NamedTuple):
-    """A wallet's stored data: the digests of its trades by signature, and its sums."""
-
     digests: dict[str, str]
     sums: Any
 
@@ -46,9 +40,7 @@ def rebuild(state: State, wallets: Iterable[Wallet], now: int) -> list[RebuiltWa
 
 
 def _list_together(wallets: Iterable[Wallet]) -> Iterator[list[Wallet]]:
-    """Yield each bot's wallets together, because the entries of one wallet may mark those of the
-    others.
-    """
+    """Yield each bot's wallets together: the entries of one may mark those of the others."""
     left = {wallet.id: wallet for wallet in wallets}
     while left:
         todo, kin = {next(iter(left))}, set[int]()

@@ -1,5 +1,4 @@
-"""The state that the parts of the observer share: settings, nodes, notices and data of the current
-pass.
+"""The parts' shared state: settings, nodes, notices and data of the current pass.
 
 A failed step either concerns one wallet, which is postponed, or all wallets, which stops the pass.
 """
@@ -33,9 +32,9 @@ from models import IS_PROGRAM, Wallet
 # The minimum time between polls of a wallet because of notices, and how long the first poll waits
 # for other notices about the same transaction.
 MIN_PAUSE_SECONDS, SETTLE_SECONDS = 1.0, 0.2
-# The number of polls for a notice until something new is found. The polled node may lag behind.
+# Polls for a notice until something new is found. The polled node may lag behind.
 MAX_TRIES = 3
-# A notice that arrives this soon after new transactions were found may be about these transactions.
+# A notice that arrives this soon after new transactions may be about them.
 LATE_SECONDS = 1.0
 # Mute an endpoint after this many consecutive false notices.
 MAX_FALSE = 50
@@ -45,9 +44,7 @@ DISTRUST_SECONDS, GRACE_SECONDS = 600.0, 5.0
 
 
 class Subscription(NamedTuple):
-    """A subscription to transactions that mention a wallet or, if `account` is set, to changes of
-    its token account.
-    """
+    """Notifies about transactions that mention a wallet, or about changes of a token account."""
 
     wallet_id: int
     wallet: str
@@ -56,32 +53,29 @@ class Subscription(NamedTuple):
 
 @dataclass
 class Call:
-    """Notices about a wallet that haven't led to a poll yet."""
-
     begun_at: float
     endpoints: set[str] = field(default_factory=set)
     tries: int = 0
-    # Whether a pass started without the wallet. Perhaps it wasn't due in the database yet.
+    # A pass started without the wallet. Perhaps it wasn't due in the database yet.
     is_missed: bool = False
 
 
 class Notices:
     def __init__(self) -> None:
         self._news = threading.Condition()
-        # Calls by wallet: those waiting, those taken for the next pass, and those in the running
-        # pass.
+        # By wallet: those waiting, those for the next pass, and those in the running pass.
         self._waiting: dict[int, Call] = {}
         self._taken: dict[int, Call] = {}
         self._polled: dict[int, Call] = {}
-        # Times by wallet: the last poll because of notices, the last notice, the last poll that
-        # found something, and the last find without a notice.
+        # By wallet: the last poll because of notices, the last notice, the last poll that found
+        # something, and the last find without a notice.
         self._asked_at: dict[int, float] = {}
         self._told_at: dict[int, float] = {}
         self._found_at: dict[int, float] = {}
         self._missed_at: dict[int, float] = {}
         self._covered: dict[str, set[int]] = {}
         self._false: dict[str, int] = {}
-        # The wanted subscriptions, most important first. They are the same for every endpoint.
+        # Most important first, the same for every endpoint.
         self.wanted: tuple[Subscription, ...] = ()
 
     # ---- for listeners ---------------------------------------------------------------------------
@@ -109,7 +103,6 @@ class Notices:
             return True
 
     def cover(self, endpoint: str, wallet_ids: set[int]) -> None:
-        """Record the wallets for which an endpoint confirmed all subscriptions."""
         with self._news:
             self._covered[endpoint] = wallet_ids
 
@@ -125,9 +118,7 @@ class Notices:
                     del known[wallet_id]
 
     def take(self, clock: Callable[[], float], seconds: float = 0.0) -> list[int]:
-        """Return the wallets to poll in the next pass, as soon as one is due. Waits up to
-        `seconds`.
-        """
+        """Return the wallets to poll, as soon as one is due. Waits up to `seconds`."""
         end = clock() + seconds
         with self._news:
             while True:
@@ -151,7 +142,6 @@ class Notices:
         return self._asked_at.get(wallet_id, -math.inf) + MIN_PAUSE_SECONDS
 
     def _drop_answered(self) -> None:
-        """Drop notices that arrived before a pass found something new."""
         for wallet_id, call in list(self._waiting.items()):
             if not call.tries and self._found_at.get(wallet_id, -math.inf) > call.begun_at:
                 self._false |= dict.fromkeys(call.endpoints, 0)
@@ -173,14 +163,10 @@ class Notices:
         return bool(self._taken)
 
     def is_noticed(self, wallet_id: int) -> bool:
-        """Return whether the running pass polls the wallet because of a notice."""
         return wallet_id in self._polled
 
     def note_found(self, wallet_id: int, now: float) -> None:
-        """Record that a poll found something new for a wallet.
-
-        If no notice arrives within a few seconds, the wallet isn't covered for a while.
-        """
+        """If no notice arrives within a few seconds, the wallet isn't covered for a while."""
         with self._news:
             self._found_at[wallet_id] = now
             told_at = self._told_at.get(wallet_id, -math.inf)
@@ -188,10 +174,7 @@ class Notices:
                 self._missed_at[wallet_id] = now
 
     def end_poll(self, wallet_id: int, is_pending: bool) -> None:
-        """Record that a wallet was polled.
-
-        `is_pending` means that listed transactions couldn't be fetched yet.
-        """
+        """Record a poll. `is_pending`: listed transactions couldn't be fetched yet."""
         with self._news:
             call = self._polled.pop(wallet_id, None)
             if call is None:
@@ -209,9 +192,7 @@ class Notices:
                     self._false[endpoint] = self._false.get(endpoint, 0) + 1
 
     def covers(self, wallet_id: int, now: float) -> bool:
-        """Return whether an endpoint has all subscriptions of a wallet and sent all recent
-        notices.
-        """
+        """Whether an endpoint has all subscriptions of a wallet and sent all recent notices."""
         with self._news:
             missed_seconds = now - self._missed_at.get(wallet_id, -math.inf)
             if GRACE_SECONDS <= missed_seconds < DISTRUST_SECONDS:
@@ -220,7 +201,7 @@ class Notices:
 
 
 # ---- state ---------------------------------------------------------------------------------------
-# The number of transactions fetched for a wallet per turn.
+# Transactions fetched for a wallet per turn.
 SLICE = 20
 FULL_SCAN_INTERVAL_MS = 86_400_000
 MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
@@ -228,25 +209,23 @@ MIN_REPAIR_WAIT_MS, MAX_REPAIR_WAIT_MS = 30_000, 6 * 3_600_000
 # publication that took one second isn't repeated for nine seconds. With two wallets, it isn't
 # repeated for nineteen.
 SHOW_PARTS = 10
-# A sleeping wallet is polled at least this often.
+# Longest time between polls of a sleeping wallet.
 MAX_SLEEP_SECONDS = 300.0
-# The value of `Wallet.due_at` while a pass polls a wallet whose due_at was 0. Writing 0 during the
-# pass triggers another poll.
+# `Wallet.due_at` while a pass polls a wallet whose due_at was 0. Writing 0 during the pass triggers
+# another poll.
 IN_WORK = 1
-# The time between heartbeats during a long pass.
+# Time between heartbeats during a long pass.
 HEARTBEAT_SECONDS = 10.0
 FINALIZED = {"commitment": "finalized"}
 log = logging.getLogger("candor.observer")
 
 
 def ignore_progress(text: str) -> None:
-    """Discard progress reports."""
+    pass
 
 
 @dataclass
 class Postponed:
-    """The consecutive failures of a step, and when to retry it."""
-
     tries: int = 0
     until: float = -math.inf
 
@@ -257,46 +236,40 @@ class Postponed:
 
 @dataclass
 class Watch:
-    """A wallet's state in memory between polls. It is a cache that can be lost. Times are in
-    seconds of the observer's clock.
-    """
+    """A wallet's cache between polls. Times are in seconds of the observer's clock."""
 
-    # The nodes' responses in the last comparison, by address.
+    # Last comparison, by address.
     holdings: dict[str, Holding] = field(default_factory=dict)
-    # The number of consecutive polls with an unexplained balance, by address.
+    # Consecutive polls with an unexplained balance, by address.
     unexplained_polls: dict[str, int] = field(default_factory=dict)
-    # The entries that are stored but not applied yet, and when publishing them is worthwhile again.
+    # Stored but not applied yet, and when publishing them is worthwhile again.
     new_entries: list[Entry] = field(default_factory=list)
     show_after: float = 0.0
     repair_wait_ms: int = MIN_REPAIR_WAIT_MS // 2
     # When a node last returned balances or the newest signatures of the wallet's own address.
     answered_at: float = -math.inf
-    # The times of the last balance request and of the last head listing, by address.
+    # Last balance request and last head listing, by address.
     asked_at: dict[str, float] = field(default_factory=dict)
     listed_at: dict[str, float] = field(default_factory=dict)
-    # When the wallet's full scans and backfill last had a turn.
+    # Last turn of full scans and backfill.
     worked_at: float = -math.inf
-    # The failed steps, by name.
+    # Failed steps by name.
     postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
-    # The mints whose decimals no node knows.
     decimals_postponed: dict[str, Postponed] = field(default_factory=lambda: defaultdict(Postponed))
-    # Whether the last poll left nothing to do.
+    # The last poll left nothing to do.
     quiet: bool = False
-    # When we last checked that every entry's transaction is still stored.
+    # Last check that every entry's transaction is still stored.
     receipts_checked_at: float = -math.inf
-    # The stored signatures with an unknown position, by slot, or None if they weren't read yet.
+    # Stored signatures with an unknown position, by slot. None until they are read.
     unindexed: dict[int, set[str]] | None = None
-    # The slots that have several such signatures.
+    # Slots with several such signatures.
     ambiguous_slots: set[int] = field(default_factory=set)
-    # The signatures that mention a token account without a known owner, by account, or None if they
-    # weren't read yet.
+    # Signatures that mention a token account without a known owner, by account. None until they are
+    # read.
     ownerless: dict[str, set[str]] | None = None
 
     def rest_from_showing(self, begun_at: float, ended_at: float, at_work: int) -> None:
-        """Schedule the next publication.
-
-        It depends on how long this one took and how many wallets take turns.
-        """
+        """Delay the next publication by how long this one took, and how many wallets take turns."""
         self.show_after = ended_at + (SHOW_PARTS * at_work - 1) * (ended_at - begun_at)
 
 
@@ -321,21 +294,20 @@ class State:
         self.rpc = rpc or Rpc(config.solana_rpc_urls, config.rpc_requests_per_second)
         self.programs = table(config.extra_swap_programs, config.added_programs)
         self.rules = name_rules(self.programs, list_added())
-        # The number of watched wallets, and the number of wallets that take turns.
+        # Watched wallets, and wallets that take turns.
         self.watched_count, self.at_work = 0, 1
-        # When a slot's block time was last requested.
+        # Last request for a slot's block time.
         self.time_asked_at = -math.inf
         self.begin_pass(0)
         self.forget()
 
     def begin_pass(self, now: int) -> None:
         self.now, self.begun_at, self.work_until = now, self.clock(), 0.0
-        # Why this pass stopped, for health.
         self.problem: str | None = None
-        # The IDs of wallets with a failed step, and of wallets skipped for the rest of the pass.
+        # IDs of wallets with a failed step, and of wallets skipped for the rest of the pass.
         self.troubled: set[int] = set()
         self.skipped: set[int] = set()
-        # The number of requests left for wallets without known changes.
+        # Requests left for wallets without known changes.
         self.spare_requests = 0
 
     def forget(self) -> None:
@@ -349,14 +321,11 @@ class State:
         self.watches[wallet_id].quiet = False
 
     def note_trouble(self, wallet_id: int) -> None:
-        """Record for health that a step for this wallet failed."""
         self.troubled.add(wallet_id)
         self.watches[wallet_id].quiet = False
 
     def is_check_due(self, wallet_id: int) -> bool:
-        """Return whether its entries were last checked against stored transactions over a day
-        ago.
-        """
+        """Whether entries were last checked against stored transactions over a day ago."""
         checked_at = self.watches[wallet_id].receipts_checked_at
         return self.begun_at - checked_at >= FULL_SCAN_INTERVAL_MS / 1000
 
@@ -370,7 +339,7 @@ class State:
     def check_balances(self, wallet: Wallet) -> dict[str, bool | None]:
         """Return, by address, whether the ledger explains the balance in the last comparison.
 
-        The value is None if the ledger is ahead of that node.
+        None means that the ledger is ahead of that node.
         """
         holdings = self.watches[wallet.id].holdings
         seen = self.apply_entries(wallet).chain.seen if holdings else {}
@@ -379,7 +348,6 @@ class State:
         }
 
     def list_unexplained(self, wallet: Wallet) -> list[str]:
-        """Return the addresses whose balance was unexplained in two consecutive polls."""
         polls = self.watches[wallet.id].unexplained_polls
         return sorted(address for address, count in polls.items() if count > 1)
 
@@ -390,8 +358,7 @@ class State:
 
 
 # ---- failed steps --------------------------------------------------------------------------------
-# The initial and maximum delay after a failed step. The delay doubles with each consecutive
-# failure.
+# After a failed step. The delay doubles with each consecutive failure.
 MIN_POSTPONE_SECONDS, MAX_POSTPONE_SECONDS = 1.0, 3600.0
 
 
@@ -419,8 +386,7 @@ class Attempts:
                 raise
             return self._postpone_step(wallet, name, error)
         except Exception as error:
-            # This is a bug in Candor, so log the stack trace, and mention it in the wallet's
-            # coverage and in health.
+            # A bug in Candor, so log the stack trace, and mention it in coverage and health.
             self._state.forget_wallet(wallet.id)
             if storage.is_busy(error):
                 raise
@@ -429,19 +395,15 @@ class Attempts:
         return done
 
     def note_done(self, wallet: Wallet, name: str) -> None:
-        """Clear the failure of this step, because this step or an equivalent one succeeded."""
+        """Clear the failure of this step, because it or an equivalent one succeeded."""
         self._state.watches[wallet.id].postponed.pop(name, None)
 
     def is_postponed(self, wallet: Wallet, name: str) -> bool:
-        """Return whether this step failed and isn't due for a retry yet."""
         step = self._state.watches[wallet.id].postponed.get(name)
         return step is not None and self._state.clock() < step.until
 
     def is_common(self, error: RpcError) -> bool:
-        """Return whether a call failed because of the nodes, not the wallet.
-
-        In that case they are backing off or not responding.
-        """
+        """Return whether the nodes, not the wallet, caused the error."""
         return isinstance(error, Resting) or (
             isinstance(error, Unavailable) and not self._state.rpc.is_reachable()
         )
@@ -455,7 +417,6 @@ class Attempts:
         return False
 
     def _postpone_wallet(self, wallet: Wallet, error: Exception) -> bool:
-        """Skip this wallet for the rest of the pass, and delay its next polls with backoff."""
         reason = f"internal error: {type(error).__name__}"
         if wallet.trouble != reason:
             log.error("wallet %s failed", wallet.address, exc_info=error)
@@ -478,7 +439,6 @@ class Attempts:
         _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
 
     def refuse_program(self, wallet: Wallet) -> None:
-        """Stop observing this wallet, because its address is a program."""
         self._state.skipped.add(wallet.id)
         self._state.note_trouble(wallet.id)
         wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._state.now, 1
@@ -509,8 +469,5 @@ ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
 
 
 def list_addresses(wallet_id: int) -> set[str]:
-    """List a wallet's watched addresses: its own and every token account it was ever seen to
-    own.
-    """
     rows = storage.database.execute_sql(ADDRESSES, (wallet_id,))
     return {address for (address,) in rows}

@@ -1,8 +1,8 @@
-"""The job that subscribes to wallets at nodes, and triggers a poll when a notice arrives. Scheduled
-polls continue regardless.
+"""Subscribe to wallets at nodes, and trigger a poll when a notice arrives.
 
-A connection doesn't store anything, and gives up silently if the endpoint doesn't support
-subscriptions. A URL may contain a token, so messages omit it and the library's own log is off.
+Scheduled polls continue regardless. A connection doesn't store anything, and gives up silently if
+the endpoint doesn't support subscriptions. A URL may contain a token, so messages omit it and the
+library's own log is off.
 """
 
 import logging
@@ -32,20 +32,18 @@ NOTICES = "logsNotification", "accountNotification"
 
 
 class Reply(NamedTuple):
-    """The response to a request. `subscription` is None if the node refused it."""
+    """`subscription` is None if the node refused it."""
 
     ident: int
     subscription: int | None
 
 
 class Notice(NamedTuple):
-    """An event for a subscription. Its content isn't read."""
-
     subscription: int
 
 
 def read_message(message: Any) -> Reply | Notice | None:
-    """Parse a message. Return None if it is irrelevant. Raises ValueError if it is malformed."""
+    """Return None if the message is irrelevant. Raises ValueError if it is malformed."""
     if not isinstance(message, dict):
         raise ValueError("a message is not an object")
     if "method" not in message:
@@ -67,16 +65,16 @@ def _read_reply(message: dict[str, Any]) -> Reply | None:
 
 
 # ---- a connection to one endpoint ----------------------------------------------------------------
-# A silent connection is closed after two unanswered pings.
+# Close a silent connection after two unanswered pings.
 PING_SECONDS = 20.0
 OPEN_SECONDS = 10.0
-# The maximum size of a frame in bytes, and the maximum number of frames buffered per endpoint.
+# Frame size in bytes, and frames buffered per endpoint.
 MAX_MESSAGE_BYTES, MAX_FRAMES = 128 * 1024, 16
-# The number of notices read per second. The others wait in the network.
+# Notices read per second. The others wait in the network.
 MAX_NOTICES = 500
-# The maximum number of requests awaiting replies, and how long to wait for a reply.
+# Requests awaiting replies, and how long to wait for a reply.
 MAX_REQUESTS, REPLY_SECONDS = 50, 30.0
-# The seconds between checks for changed subscriptions.
+# Seconds between checks for changed subscriptions.
 READ_SECONDS = 0.5
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 1.0, 600.0
 # If a connection lasted this long, reconnect soon.
@@ -93,20 +91,18 @@ class Refusal(Exception):
 
 @dataclass
 class Line:
-    """A connection and its requests. `limit` is the number of subscriptions that the endpoint
-    allows.
-    """
+    """A connection and its requests. `limit`: how many subscriptions the endpoint allows."""
 
     connection: ClientConnection
     limit: int
-    # The requests by id, and the subscriptions by number.
+    # By id, and by number.
     asked: dict[int, Subscription] = field(default_factory=dict)
     numbers: dict[int, Subscription] = field(default_factory=dict)
     last_id: int = 0
     asked_at: float = 0.0
     # The wanted subscriptions when all of them, up to the limit, were last requested.
     done: tuple[Subscription, ...] | None = None
-    # When the current second started, and the number of notices read since then.
+    # Start of the current second, and notices read since then.
     counted_from: float = 0.0
     count: int = 0
 
@@ -118,8 +114,6 @@ class Line:
 
 
 class Listener:
-    """Listens to one endpoint in its own thread until it is stopped."""
-
     def __init__(
         self,
         url: str,
@@ -130,8 +124,8 @@ class Listener:
     ) -> None:
         self.label, self._url, self._notices, self._clock = label, url, notices, clock
         self._max_subscriptions = max_subscriptions
-        # For health: the state (connecting | listening | resting), the number of subscriptions, how
-        # many were refused, and when the last notice arrived (ms).
+        # For health. state: connecting | listening | resting. The others are counts, and the time
+        # of the last notice (ms).
         self.state, self.subscriptions, self.refused = "connecting", 0, 0
         self.noticed_at: int | None = None
         self._ending = threading.Event()
@@ -162,8 +156,8 @@ class Listener:
             except (OSError, WebSocketException, EOFError, ValueError):
                 pass
             except Exception as error:
-                # This is a bug in Candor, but the thread continues. Don't log the text and the
-                # stack trace, because they may contain the URL.
+                # A bug in Candor, but the thread continues. The text and the stack trace may
+                # contain the URL.
                 log.error("listening to %s failed: %s", self.label, type(error).__name__)
             self._note_end()
             tries = 0 if self._clock() - begun_at >= STEADY_SECONDS else tries + 1
@@ -272,7 +266,7 @@ class Listener:
             line.numbers[reply.subscription] = one
             return
         self.refused += 1
-        # The endpoint is at its limit, so it may refuse other requests, too.
+        # The endpoint is at its limit, so it may also refuse other requests.
         line.limit = min(line.limit, len(line.numbers))
         if not line.limit and not line.asked:
             raise Refusal
@@ -281,15 +275,15 @@ class Listener:
 # ---- subscriptions -------------------------------------------------------------------------------
 # More endpoints would only send the same notices.
 MAX_LISTENERS = 4
-# The maximum per endpoint. An endpoint that allows fewer says so, and then gets fewer.
+# Per endpoint. Those that allow fewer say so.
 MAX_SUBSCRIPTIONS = 1_000
-# The seconds between checks for new wallets, and between updates for health.
+# Seconds between checks for new wallets, and between updates for health.
 REFRESH_SECONDS, NOTE_SECONDS = 3.0, 15.0
 STEP_SECONDS = 0.5
-# The delay after a bug, and while the database is busy.
+# After a bug, and while the database is busy.
 FAULT_SECONDS, BUSY_SECONDS = 5.0, 1.0
 BUSY_MS = 7 * 86_400_000
-# This is one query for all wallets. One query per wallet was most of an idle server's load.
+# One query for all wallets. One per wallet was most of an idle server's load.
 ACCOUNTS = f"""
 SELECT wallet_id, address FROM (
     SELECT d.wallet_id, d.address, ROW_NUMBER() OVER (
@@ -297,8 +291,7 @@ SELECT wallet_id, address FROM (
     FROM address d JOIN wallet w ON w.id = d.wallet_id AND w.address <> d.address
     WHERE d.wallet_id IN {HELD}) ranked
 WHERE place <= ? ORDER BY wallet_id, place"""
-# Plain SQL for speed: it runs after each write, and peewee takes longer to build it than SQLite
-# takes to run it.
+# Plain SQL for speed: it runs after each write.
 WALLETS = f"""
 SELECT id, address FROM wallet WHERE id IN {HELD} AND (trouble IS NULL OR trouble <> ?)"""
 # A post may cite a trade of any wallet of its bot.
@@ -337,7 +330,7 @@ class Subscriptions:
             for number, url in enumerate(urls[:MAX_LISTENERS], 1)
         ]
         self._refreshed_at = self._noted_at = float("-inf")
-        # The version of the database when its wallets were last read.
+        # Database version when its wallets were last read.
         self._version: object = None
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="subscriptions", daemon=True)
@@ -346,7 +339,7 @@ class Subscriptions:
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Stop the job. Waits up to this long for a running step."""
+        """Wait up to this long for a running step."""
         self._ending.set()
         for listener in self._listeners:
             listener.stop()
@@ -368,12 +361,11 @@ class Subscriptions:
                 log.info("subscriptions paused: %s", type(error).__name__)
                 self._ending.wait(BUSY_SECONDS)
             except Exception as error:
-                # This is a bug in Candor, but the thread continues, like that of the jobs.
+                # A bug in Candor, but the thread continues, like that of the jobs.
                 log.error("subscriptions failed; restarting", exc_info=error)
                 self._ending.wait(FAULT_SECONDS)
 
     def _keep_up(self) -> None:
-        """Update the wanted subscriptions, and record for health which wallets are covered."""
         now = self._clock()
         if self._listeners and now - self._refreshed_at >= REFRESH_SECONDS:
             self._refresh(database.data_version())
@@ -396,9 +388,7 @@ class Subscriptions:
             self._wake()
 
     def report(self) -> dict[str, Any]:
-        """Return the status for health: each endpoint's state, the number of covered wallets, and
-        when a notice last arrived (ms).
-        """
+        """Return each endpoint's state, the number of covered wallets, and the last notice (ms)."""
         noticed = [one.noticed_at for one in self._listeners if one.noticed_at is not None]
         return {
             "endpoints": {one.label: one.state for one in self._listeners},
@@ -414,20 +404,14 @@ def make_due(wallet_ids: Collection[int]) -> None:
 
 
 def list_websockets(config: Config) -> tuple[str, ...]:
-    """Return the configured WebSocket URLs, or those derived from the RPC endpoints.
-
-    Returns none if subscriptions are turned off.
-    """
+    """Return the configured URLs, those derived from the RPC endpoints, or () if turned off."""
     if "off" in config.solana_ws_urls:
         return ()
     return config.solana_ws_urls or tuple(map(_derive_websocket, config.solana_rpc_urls))
 
 
 def _derive_websocket(url: str) -> str:
-    """Return the same URL with a WebSocket scheme.
-
-    If it has a port, the next port is used, as the validator and its tools do.
-    """
+    """If the URL has a port, the next port is used, as the validator and its tools do."""
     parts = urlsplit(url)
     credentials, at, place = parts.netloc.rpartition("@")
     if parts.port:

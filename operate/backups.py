@@ -1,5 +1,4 @@
-"""Back up and restore an instance, copy its database before the schema changes, and move it to
-PostgreSQL.
+"""Back up and restore an instance, copy it before migrations, and move it to PostgreSQL.
 
 SQLite's online backup copies everything in one read transaction, so the copy is a snapshot, and
 writers don't wait for it. The copy gets its name only after a complete check.
@@ -40,7 +39,7 @@ PG_DUMP = "pg_dump --format=custom"
 class Holding:
     """The contents of a database file.
 
-    `schema` is the newest migration's name. `foreign` are sentences about schema objects that
+    `schema` is the newest migration's name. `foreign`: sentences about schema objects that
     Candor didn't create.
     """
 
@@ -60,9 +59,7 @@ class Restored(NamedTuple):
 
 
 class Migrated(NamedTuple):
-    """The names of the applied migrations, and the path of the copy made before them (None if it
-    wasn't needed).
-    """
+    """The applied migrations, and the copy made before them (None if it wasn't needed)."""
 
     names: list[str]
     copy: Path | None
@@ -89,10 +86,7 @@ def need_file(config: Config, instead: str) -> None:
 # ---- backing up ----------------------------------------------------------------------------------
 @_refusing()
 def store_backup(config: Config, target: Path) -> Holding:
-    """Write a checked copy of the instance's database to the file `target` (mode 0600).
-
-    An existing file is replaced.
-    """
+    """Write a checked copy (mode 0600) of the database to `target`, replacing an existing file."""
     need_file(config, PG_DUMP)
     if not config.database_path.exists():
         raise Refused(f"there is no database in {config.data_dir}, so there is nothing to back up")
@@ -106,10 +100,7 @@ def store_backup(config: Config, target: Path) -> Holding:
 
 
 def store_copy(source: Path, target: Path) -> Holding:
-    """Copy the database `source`, which may be open, to `target`.
-
-    The target appears or changes only after the copy was checked.
-    """
+    """Copy `source`, which may be open. `target` changes only after the check."""
     remove_partials(target.parent, target.name)
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     # The file is locked while it is written, to distinguish it from a killed process's leftovers.
@@ -140,7 +131,6 @@ def list_partials(folder: Path, name: str = "*") -> list[Path]:
 
 
 def remove_partials(folder: Path, name: str = "*") -> None:
-    """Remove unfinished copies and the files that SQLite left with them."""
     for path in list_partials(folder, name):
         _remove(path)
 
@@ -189,8 +179,8 @@ def _open_file(path: Path, flags: int) -> apsw.Connection:
 def check_database(path: Path, foreign_ok: bool = True) -> Holding:
     """Read a whole database. Raises Refused if it is damaged, not Candor's, or newer.
 
-    Without `foreign_ok`, a database of this version with a different schema is refused, too, before
-    any of its triggers or checks is evaluated.
+    Without `foreign_ok`, also raises Refused for a current-version database whose schema differs,
+    before evaluating any of its triggers or checks.
     """
     try:
         with contextlib.closing(open_reading(path)) as db:
@@ -227,7 +217,6 @@ def _refuse_foreign(path: Path, foreign: Sequence[str]) -> None:
 
 
 def _hold(db: apsw.Connection, path: Path, foreign: Sequence[str] = ()) -> Holding:
-    """Count a database's rows. Raises Refused if it isn't Candor's or is newer."""
     applied = schema.list_applied(db)
     if not applied:
         raise Refused(f"{path} is not a Candor database")
@@ -303,7 +292,7 @@ def _check_source(config: Config, source: Path) -> None:
 def _update(restored: Path) -> Holding:
     """Migrate a copy to this version's schema. Raises Refused if the result has a different schema.
 
-    The schema of an older version can't be checked before that.
+    An older version's schema can't be checked before that.
     """
     database = SQLite(restored)
     try:
@@ -332,7 +321,7 @@ def _prepare(path: Path, now: int) -> None:
 def _put_aside(config: Config, now: int) -> Path:
     """Give the current database a second name after writing its WAL into it.
 
-    If it is damaged, its other files are renamed, too, because they would destroy another database.
+    If it is damaged, its other files are also renamed, because they would destroy another database.
     """
     path = config.database_path
     moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
@@ -365,10 +354,7 @@ def _remove_links(config: Config) -> None:
 
 
 def _empty_wal(path: Path) -> None:
-    """Write the whole WAL into the file by leaving WAL mode.
-
-    SQLite allows this only if there is no other connection. Otherwise raises Refused.
-    """
+    """Leave WAL mode to write the WAL. Raises Refused if there are other connections."""
     try:
         with contextlib.closing(_open_file(path, apsw.SQLITE_OPEN_READWRITE)) as db:
             mode = db.pragma("journal_mode", "delete")
@@ -384,9 +370,7 @@ def _empty_wal(path: Path) -> None:
 # ---- migrating -----------------------------------------------------------------------------------
 @_refusing()
 def migrate(config: Config) -> Migrated:
-    """Bring the schema up to date, and open the log. Raises Refused if the database is damaged or
-    newer.
-    """
+    """Update the schema, and open the log. Raises Refused if the database is damaged or newer."""
     database = storage.connect(config)
     remove_partials(config.data_dir)
     _remove_links(config)
@@ -402,10 +386,7 @@ def migrate(config: Config) -> Migrated:
 
 
 def _migrate_file(config: Config, database: Any) -> Migrated:
-    """Copy an outdated database, then migrate it.
-
-    This needs a lock, because a second process would replace the copy with a migrated database.
-    """
+    """Copy, then migrate, with a lock: a second process could replace the copy."""
     path, copy = config.database_path, None
     lock = database.lock("migrating")
     lock.take(wait=True)
@@ -441,7 +422,7 @@ def _list_pending(path: Path) -> list[str]:
     with contextlib.closing(open_reading(path)) as db:
         applied, known = schema.list_applied(db), storage.list_migrations()
         if set(applied) - set(known):
-            # This refuses a newer version.
+            # Refuses a newer version.
             _hold(db, path)
         return [name for name in known if name not in applied]
 
@@ -458,9 +439,7 @@ def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
 
 
 def _read_last(replaced: Path) -> dict[str, Any] | None:
-    """Return the last checkpoint of a database. The database may be damaged, which is a reason for
-    restoring.
-    """
+    """Return a database's last checkpoint, or None if it is damaged."""
     try:
         with _open_database(replaced) as database:
             return log.describe_last(database)
@@ -623,9 +602,7 @@ def _select(table: Any) -> str:
 
 
 def _list_rows(source: apsw.Connection, table: Any) -> Iterator[tuple[Any, ...]]:
-    """Return the rows of a SQLite table in key order. Booleans are converted, because SQLite has
-    integers.
-    """
+    """Yield rows in key order. Booleans are converted, because SQLite has integers."""
     kinds = [isinstance(field, BooleanField) for field in table._meta.sorted_fields]
     for row in source.execute(_select(table)):
         yield tuple(

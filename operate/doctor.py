@@ -40,7 +40,7 @@ from operate.instance import SIDE_FILES
 from storage import counters, files
 from storage.rows import read_stored
 
-# The newest final block may be this old, because nodes lag and finality takes time.
+# Maximum age of the newest final block, because nodes lag and finality takes time.
 CLOCK_MS = 90_000
 SET_CLOCK = "set it on the machine itself (as root: timedatectl set-ntp true)"
 
@@ -71,7 +71,7 @@ def show_time(ms: int | None) -> str:
 
 
 def show_span(ms: int) -> str:
-    """Write a time span for people, in its two largest units: `2 h 5 min`."""
+    """Write a span for people, in its two largest units: `2 h 5 min`."""
     parts: list[str] = []
     rest = ms // 1000
     for unit, seconds in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
@@ -84,7 +84,7 @@ def show_span(ms: int) -> str:
 OWN_FILES = {
     *(name + side for name in ("app.db", "ratelimit.db") for side in SIDE_FILES),
     *("secret_key", "log_key", "programs.csv", "currencies.csv", "about.txt"),
-    # `app.py demo` writes this file, and prints its path.
+    # Written by `app.py demo`, which prints its path.
     "server.log",
     *("jobs.lock", "work.lock", "migrating.lock", files.DATA_DIR_LOCK),
 }
@@ -100,10 +100,7 @@ def examine(config: Config, now: int, online: bool = False, deep: bool = False) 
 
 
 def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[Iterable[Finding]]:
-    """Yield the findings of each check in turn.
-
-    `online` allows the network. `deep` rebuilds derived data and compares it.
-    """
+    """`online` allows the network. `deep` rebuilds derived data and compares it."""
     yield check_settings(config)
     tables = list(check_tables(config))
     yield tables
@@ -130,8 +127,7 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
 def examine_lightly(
     config: Config, now: int, execute: Callable[..., Any], applied: list[str]
 ) -> list[Finding]:
-    """Return the findings that are quick enough for the server itself, because they don't read
-    growing tables.
+    """Return the findings that are quick enough for the server: they don't read growing tables.
 
     `execute` is a method of the open database. `applied` are the names of its migrations. `now`:
     ms.
@@ -279,7 +275,7 @@ def _may_read(path: Path) -> bool:
     return path.is_file() and os.access(path, os.R_OK)
 
 
-# The hash of its genesis block.
+# Hash of the genesis block.
 MAINNET = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 
 
@@ -322,10 +318,9 @@ def compare_clock(number: int, block_ms: int, now: int) -> Finding:
 
 
 def check_finality(rpc: Rpc, number: int) -> Finding:
-    """Ask a node whether its chain uses Alpenglow for finality.
+    """Report whether a node's chain uses Alpenglow, so that finality takes less time.
 
-    A certificate of Alpenglow's genesis shows this. It only affects how long a transaction takes to
-    become final.
+    It does if the node returns an Alpenglow genesis certificate.
     """
     try:
         certificate, _ = rpc.call("getAgGenesisCert", [])
@@ -472,7 +467,7 @@ def is_open(path: Path) -> bool:
 
 
 MOUNTINFO = Path("/proc/self/mountinfo")
-# With these, another machine has the files. Its locks and syncs can't be relied on
+# Another machine has these files. Its locks and syncs can't be relied on
 # (https://sqlite.org/faq.html#q5), and shared memory for the WAL doesn't work across machines.
 NETWORK = frozenset(
     "9p afs beegfs ceph cifs coda davfs gpfs lustre ncp ncpfs nfs nfs4 panfs pvfs2 smb3"
@@ -783,10 +778,7 @@ SCOUT = "SELECT details FROM job WHERE name = 'scout'"
 
 
 def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
-    """Check that no time in the columns DATED is later than `now` (ms).
-
-    This happens after a clock was set back.
-    """
+    """Check that no time in the columns DATED is later than `now` (ms): the clock was set back."""
     newest, place = max(
         (execute(f"SELECT MAX({column}) FROM {name}").fetchone()[0] or 0, f"{name}.{column}")
         for name, column in (one.split(".") for one in DATED)

@@ -1,5 +1,4 @@
-"""Check that stored data is consistent: rebuild all derived data from the stored transactions, and
-compare.
+"""Check stored data: rebuild all derived data from the stored transactions, and compare.
 
 This only reads, one wallet at a time, each in one snapshot. It works while a server is running.
 Posts are compared with the log. Names and profiles have no second source.
@@ -56,9 +55,9 @@ from storage import Rows, trouble
 from storage.rows import make_shape, read_stored
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
-# Reading damaged rows raises these.
+# Raised when reading damaged rows.
 UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
-# The number of characters shown of a value, and of differences kept for a table.
+# Maximum number of characters shown of a value, and of differences kept for a table.
 MAX_SHOWN, MAX_FOUND = 80, 1_000
 Key = tuple[Any, ...]
 Keyed = tuple[Key, Sequence[Any]]
@@ -66,7 +65,7 @@ Keyed = tuple[Key, Sequence[Any]]
 
 @dataclass(frozen=True)
 class Difference:
-    """A difference in stored data: where it is (as far as each field applies), and `what` it is."""
+    """Where stored data differs (as far as each field applies), and `what` the difference is."""
 
     table: str
     what: str
@@ -83,10 +82,7 @@ class Difference:
 
 
 class Checked(NamedTuple):
-    """The rows to compare.
-
-    `source` is the SQL from FROM on. `key` and `columns` are SQL, too. Keys aren't null.
-    """
+    """`source` is SQL from FROM on. `key` and `columns` are also SQL. Keys aren't null."""
 
     table: str
     key: tuple[str, ...]
@@ -104,7 +100,7 @@ class Checked(NamedTuple):
 def compare_rows(
     checked: Checked, stored: Iterable[Keyed], right: Iterable[Keyed], wallet: str | None = None
 ) -> Iterator[Difference]:
-    """Compare a table's rows with rebuilt ones. Both must be in key order."""
+    """Both must be in key order."""
     return islice(_compare(checked, stored, right, wallet), MAX_FOUND)
 
 
@@ -146,7 +142,6 @@ def _tell(stored: Any, right: Any) -> str:
 
 
 def _bare(column: str) -> str:
-    """Return a column's name without its table."""
     return column.rsplit(".", 1)[-1]
 
 
@@ -180,7 +175,7 @@ class Reader:
 
 
 # ---- text ----------------------------------------------------------------------------------------
-# Columns of JSON, by name, in every table.
+# JSON columns, by name, in every table.
 JSON = {
     **{name: part.shape for name, part in WALLET_PARTS.items()},
     **{"token_changes": CHANGES.shape, "beside_tokens": CHANGES.shape, "lots": LOTS.shape},
@@ -238,11 +233,7 @@ WHERE s.wallet_id = {wallet} AND s.state = 'stored'"""
 def inspect(
     config: Config, now: int, running: bool, sleep: Callable[[float], None] = time.sleep
 ) -> Iterator[Difference]:
-    """Yield all differences.
-
-    With `running`, an observer may be active, so rows are compared again before a difference is
-    reported.
-    """
+    """With `running`, an observer may be active, so compare again before reporting a difference."""
     programs = table(config.extra_swap_programs, config.added_programs)
     reader = Reader(config)
     try:
@@ -306,10 +297,7 @@ def check_wallet(reader: Reader, number: int, programs: Any) -> Iterator[Differe
 def _check_receipts(
     reader: Reader, wallet: Any, programs: Any, reread: dict[str, Entry]
 ) -> Iterator[Difference]:
-    """Check that each stored receipt matches its row, the wallet's list and its entry.
-
-    Entries that differ are added to `reread`.
-    """
+    """Check receipts against their rows and entries. Differing ones go to `reread`."""
     known = frozenset(
         address
         for (address,) in reader.rows(f"SELECT address FROM address WHERE wallet_id = {wallet.id}")
@@ -369,7 +357,7 @@ SELECT signature, slot, tx_index, entry, seen_at FROM sighting
 WHERE wallet_id = {wallet} AND state = 'stored' AND entry IS NOT NULL ORDER BY slot"""
 PLACED = ("t.slot", "t.place", "t.signature")
 OF_WALLET = "WHERE wallet_id = {wallet}"
-# Everything that is derived from a wallet's ledger.
+# Derived from a wallet's ledger.
 LEDGER = (
     Checked(
         "trade",
@@ -386,7 +374,7 @@ LEDGER = (
     ),
     *(Checked(one.name, one.key, one.columns, f"FROM {one.name} {OF_WALLET}") for one in DERIVED),
 )
-# These are empty before the first publication.
+# Empty before the first publication.
 PUBLISHED = (
     Checked("attachment", ("id",), Holdings._fields, f"FROM attachment {OF_WALLET}"),
     Checked("wallet", (), SUMS, "FROM wallet WHERE id = {wallet}"),
@@ -396,7 +384,7 @@ PUBLISHED = (
 def check_ledger(reader: Reader, wallet: Any, reread: dict[str, Entry]) -> Iterator[Difference]:
     """Rebuild a wallet's ledger from its first transaction, and compare the derived data.
 
-    `reread` are entries that replace the stored ones, by signature.
+    `reread`: entries that replace the stored ones, by signature.
     """
     with contextlib.closing(Books()) as books:
         pending = _rebuild(reader, wallet, reread, books)
@@ -437,10 +425,7 @@ def _rebuild(
 
 
 def _was_backfilled(wallet: Any) -> bool:
-    """Return whether the history was completely listed at the wallet's last publication.
-
-    The publication is a later transaction.
-    """
+    """Whether the history was completely listed at the wallet's last publication."""
     if not wallet.backfilled or wallet.reconciliation is not None:
         return bool(wallet.backfilled)
     return bool(read_coverage(wallet.coverage)["state"] != "backfilling")
@@ -523,7 +508,6 @@ def check_posts(reader: Reader, wallet: Any) -> Iterator[Difference]:
 def _judge(
     reader: Reader, post: JudgedPost, named: list[CitedTrade]
 ) -> tuple[str, str | None, int | None, int]:
-    """Return the correct values of JUDGED for a post, according to the trades it cites."""
     judged = judge_trades(named, post.bot_id, post.created_at, post.mint, reader.rows)
     if judged and (trade := judged.trade):
         status, reason, _ = judged
@@ -580,9 +564,7 @@ STANDINGS = Checked(
 
 
 def check_standings(reader: Reader, now: int) -> Iterator[Difference]:
-    """Compare standings with the wallets' activity, except those waiting to be recomputed. `now`:
-    ms.
-    """
+    """Compare standings with activity, except those waiting to be recomputed. `now`: ms."""
     for board in list_boards():
         try:
             yield from _check_board(reader, board, now // 1000)
@@ -617,7 +599,7 @@ SEASONS = f"""
 SELECT uid, CASE WHEN cancelled_at IS NULL THEN 0 ELSE 1 END,
        CASE WHEN frozen_at IS NULL THEN 0 ELSE 1 END, {", ".join(Terms._fields)}
 FROM season ORDER BY id"""
-# All logs are read as one. A leaf's place is its id, and no leaf is too new.
+# All logs are read as one. A leaf's place is its ID. MANY exceeds every ID, so no leaf is left out.
 ALL, MANY = "all", 2**62
 
 
@@ -675,7 +657,6 @@ def _check_bot(
 
 
 def _check_terms(reader: Reader, said: list[Said]) -> Iterator[Difference]:
-    """Compare the state and terms of all seasons with their last leaves."""
     last = {one.leaf["season"]: one.leaf for one in said if one.leaf["kind"] == "season"}
     for uid, is_cancelled, is_frozen, *terms in reader.rows(SEASONS):
         state = "cancelled" if is_cancelled else "final" if is_frozen else "open"

@@ -12,7 +12,7 @@ import storage
 from storage import files, trouble
 from storage.files import make_folder
 
-# The suffixes of a SQLite database's files.
+# The files of a SQLite database.
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
@@ -40,10 +40,7 @@ def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(data_dir: Path) -> Iterator[None]:
-    """Lock DATA_DIR, so that no other process can open its database.
-
-    Raises Refused if another process already opened it (storage.files).
-    """
+    """Lock DATA_DIR. Raises Refused if another process opened its database."""
     make_folder(data_dir)
     with open(data_dir / files.DATA_DIR_LOCK, "a") as file:
         if not lock_descriptor(file.fileno(), blocking=False):

@@ -1,4 +1,4 @@
-"""The schema: every table, the SQL that models can't declare, and a comparison with a file's."""
+"""Every table, the SQL that models can't declare, and a comparison with a file's schema."""
 
 import re
 from typing import Any
@@ -50,9 +50,7 @@ KNOWN = {
 
 
 def list_applied(db: apsw.Connection) -> list[str]:
-    """List a database's migrations in order. The list is empty if the database is empty or isn't
-    Candor's.
-    """
+    """Return a database's migrations in order, or none if it is empty or isn't Candor's."""
     # A view or virtual table with that name could have endless rows.
     if not db.execute(
         "SELECT 1 FROM sqlite_schema WHERE name = 'schema_migration' AND type = 'table' AND"
@@ -91,10 +89,7 @@ def list_foreign(db: apsw.Connection) -> list[str]:
 
 
 def _name_object(row: SchemaObject) -> str:
-    """Return a name like `the trigger "steal" on post`.
-
-    It is quoted and shortened, because an attacker may have chosen the name.
-    """
+    """Return `the trigger "steal" on post`, quoted and shortened: names are untrusted."""
     shown = ascii(row.name[:60])
     return (
         f"the {row.type} {shown}"
@@ -111,5 +106,5 @@ def _sort_columns(sql: str | None) -> list[str]:
 
 
 def _plain(sql: str | None) -> str | None:
-    """Normalize SQL, because versions of SQLite differ in quotes, whitespace and case."""
+    """Versions of SQLite differ in quotes, whitespace and case."""
     return sql if not isinstance(sql, str) else re.sub(r'["`\s]', "", sql).lower()

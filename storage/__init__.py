@@ -1,7 +1,4 @@
-"""The database of this process. `connect` binds it once.
-
-`storage.sqlite` and `storage.postgresql` contain the engine-specific code.
-"""
+"""The database of this process. `connect` binds it once."""
 
 import contextlib
 import functools
@@ -20,19 +17,16 @@ from storage.sqlite import SQLite
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 ROWS_A_STATEMENT = 200
-# The number of cached SQL statements. There is one for each number of rows in an insert.
+# One cached SQL statement for each number of rows in an insert.
 MAX_STATEMENTS = 100
 Names = tuple[str, ...]
-# A function that runs a read-only statement and returns its rows.
+# Runs a read-only statement and returns its rows.
 Rows = Callable[[str], Iterable[tuple[Any, ...]]]
 database = DatabaseProxy()
 
 
 def connect(config: Config) -> Any:
-    """Bind the models to the configured database, and return the database.
-
-    Each thread opens a connection on first use. Raises BadSetting if DATABASE_URL is unusable.
-    """
+    """Bind the models to the database. Raises BadSetting if DATABASE_URL is unusable."""
     made = make_database(config)
     make_folder(config.data_dir)
     lock_data_dir(config.data_dir)
@@ -105,7 +99,7 @@ SCHEMA_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_schema"
 
 @functools.cache
 def read_fresh_schema() -> list[SchemaObject]:
-    """Return the schema that this version creates in an empty SQLite database."""
+    """Return the schema of an empty SQLite database of this version."""
     fresh = SQLite(":memory:")
     try:
         migrate(fresh)
@@ -121,21 +115,15 @@ def read_rows(sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
 
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
-    """Run a short write transaction that excludes other writers.
-
-    Don't do anything slow in it, such as network requests or rendering.
-    """
+    """Run a short write transaction. Other writers wait, so don't do anything slow in it."""
     with database.atomic():
         yield
 
 
 @contextlib.contextmanager
 def snapshot() -> Iterator[None]:
-    """Show a consistent snapshot to all queries inside.
-
-    Others may write in the meantime, but the caller may not.
-    """
-    # In a write transaction, the state is already consistent, because there are no other writers.
+    """Show a consistent snapshot inside, where the caller must not write."""
+    # A write transaction is already consistent, because there are no other writers.
     with contextlib.nullcontext() if database.in_transaction() else database.snapshot():
         yield
 
@@ -148,7 +136,7 @@ def erasing() -> Iterator[None]:
 
 
 def is_busy(error: object) -> bool:
-    """Return whether the database is temporarily unreachable or not writable.
+    """Whether the database is temporarily unreachable or not writable.
 
     If so, nothing was stored, and the caller may retry.
     """
@@ -156,14 +144,12 @@ def is_busy(error: object) -> bool:
 
 
 def new_uid(prefix: str) -> str:
-    """Return an opaque public id such as `bot_4f1c...`. It has 96 random bits and isn't derived
-    from a database id.
-    """
+    """Return a public ID such as `bot_4f1c...`: 96 random bits, not derived from a database ID."""
     return f"{prefix}_{secrets.token_hex(12)}"
 
 
 def in_parts(values: Iterable[Any], size: int = ROWS_A_STATEMENT) -> Iterator[list[Any]]:
-    """Split values into lists. By default, each list fits into one statement's parameters."""
+    """Split values into lists that fit into one statement's parameters."""
     rest = iter(values)
     while part := list(itertools.islice(rest, size)):
         yield part
@@ -207,7 +193,7 @@ def store_row(model: Any, columns: dict[str, Any]) -> int:
 
 
 def store_arrival(kind: str, **what: Any) -> None:
-    """Insert an arrival of kind `post`, `trade`, `verification` or `coverage`.
+    """`kind`: post | trade | verification | coverage.
 
     `what` is the row it refers to: `post=`, `trade=` or `wallet=`, as a model or an id.
     """
@@ -227,10 +213,7 @@ def store_trade_arrivals(ids: Iterable[int]) -> None:
 def _write_insertion(
     model: Any, names: Names, count: int = 1, key: Names | None = None, returned: Names = ()
 ) -> str:
-    """Return the SQL that inserts `count` rows.
-
-    `key` is explained at write_rows. If it is None, this is a plain insert.
-    """
+    """`key` is explained at write_rows. If it is None, this is a plain insert."""
     columns = {name: f'"{model._meta.fields[name].column_name}"' for name in names}
     marks = f"({mark(names)})"
     sql = f'INSERT INTO "{model._meta.table_name}" ({", ".join(columns.values())}) VALUES '

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, NamedTuple
 
-# Bootstrap code that runs before any of our imports. On Linux, the kernel kills the child when the
-# thread that started it ends. On other systems, the child exits when its standard input closes.
+# Runs before any of our imports. On Linux, the kernel kills the child when the thread that started
+# it ends. On other systems, the child exits when its standard input closes.
 BOOT = """
 import importlib, json, os, resource, signal, sys
 told = json.loads(sys.argv.pop(1))
@@ -36,11 +36,7 @@ sys.exit(importlib.import_module(told["module"]).main(sys.argv[1:]))
 
 
 class Limits(NamedTuple):
-    """The limits of a child.
-
-    They are its address space, its total CPU seconds and its niceness. If the CPU seconds are None,
-    the caller enforces a timeout.
-    """
+    """If `cpu_seconds` is None, the caller enforces a timeout."""
 
     memory_bytes: int
     cpu_seconds: int | None = None
@@ -63,7 +59,7 @@ class Child(subprocess.Popen[bytes]):
 
 
 _lock = threading.Lock()
-# The key is the process id, because a forked process doesn't have its parent's threads.
+# By process ID, because a forked process doesn't have its parent's threads.
 _starters: dict[int, ThreadPoolExecutor] = {}
 
 
@@ -106,9 +102,6 @@ def start_python(
 
 
 def _find_starter() -> ThreadPoolExecutor:
-    """Return the thread that starts all children. It runs until the process ends.
-
-    The kernel kills a child when the thread that started it ends, not just when the process ends.
-    """
+    """The kernel kills a child when the thread that started it ends, so one starts them all."""
     with _lock:
         return _starters.setdefault(os.getpid(), ThreadPoolExecutor(1, "children"))

@@ -1,12 +1,11 @@
-"""Store rate-limit counters, in a local file or, for several machines, in Redis. Both implement one
-operation: increment all of the given counters, or none.
+"""Store rate-limit counters, in a local file or, for several machines, in Redis.
 
 A counter is (subject, name, ends, most): how often `subject` was counted under `name` in the window
-that ends at the Unix second `ends`, and its limit. Checking and counting are a single SQL statement
-or Redis script, so there are no races. Callers define windows by their own clock. Because requests
-can arrive out of order, a counter outlives its window by a grace period. The last uses of keys are
-stored here too, so that requests don't write to the database. If this data is damaged or lost,
-counting starts over.
+that ends at the Unix second `ends`, and its limit. All of the given counters are incremented, or
+none. Checking and counting are a single SQL statement or Redis script, so there are no races.
+Callers define windows by their own clock. Because requests can arrive out of order, a counter
+outlives its window by a grace period. The last uses of keys are stored here too, so that requests
+don't write to the database. If this data is damaged or lost, counting starts over.
 """
 
 import contextlib
@@ -30,9 +29,7 @@ log = logging.getLogger("candor")
 
 
 class Counter(NamedTuple):
-    """A counter that allows `subject` up to `most` counts under `name` in the window that ends at
-    the Unix second `ends`.
-    """
+    """`subject` may be counted up to `most` times under `name` until the Unix second `ends`."""
 
     subject: str
     name: str
@@ -41,8 +38,6 @@ class Counter(NamedTuple):
 
 
 class Count(NamedTuple):
-    """The result of counting: whether it was counted, and the current value of each counter."""
-
     counted: bool
     used: list[int]
 
@@ -51,10 +46,7 @@ Store: TypeAlias = "File | Redis"
 
 
 def open_store(config: Config) -> Store:
-    """Return the File in DATA_DIR, or the Redis at RATELIMIT_STORAGE_URL.
-
-    Raises BadSetting if the package for Redis is missing.
-    """
+    """Open a File, or Redis if it is set. Raises BadSetting if its package is missing."""
     return (
         Redis(config.ratelimit_storage_url)
         if config.ratelimit_storage_url
@@ -63,10 +55,7 @@ def open_store(config: Config) -> Store:
 
 
 def find_problem(store: Store, now: float) -> str | None:
-    """Return why counting fails, without secrets, or None if it works.
-
-    It tries to write a counter, because a full disk is still readable.
-    """
+    """Return why counting fails, without secrets. It writes: a full disk is still readable."""
     try:
         store.count([Counter("health", "", 0, PROBES)], 1, now)
     except store.unusable as error:
@@ -83,13 +72,12 @@ class Rest:
 
     def __init__(self, failure: type[Exception]) -> None:
         self._failure = failure
-        # The type of the last failure, or None after a success.
+        # Last failure, or None after a success.
         self._failed: type[Exception] | None = None
-        # The end of the pause, in seconds of time.monotonic().
+        # End of the pause, in seconds of time.monotonic().
         self.until = 0.0
 
     def check(self) -> None:
-        """Raise the last failure's type if the store is paused."""
         if self._failed is not None and time.monotonic() < self.until:
             raise self._failed(f"failed less than {REST_SECONDS} s ago")
 
@@ -130,15 +118,13 @@ LOOK = (
 NOTE_USE = (
     "INSERT INTO used VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET at = MAX(at, excluded.at)"
 )
-# Counting takes under a millisecond, so if the lock is held for this long, another program has it.
+# Counting takes under a millisecond. A lock that lasts this long belongs to another program.
 BUSY_SECONDS = 0.4
 BROKEN = (apsw.CorruptError, apsw.NotADBError, apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError)
 
 
 class File:
-    """Counters in SQLite. Threads of a process share one connection with a lock, and processes
-    share SQLite's lock.
-    """
+    """Counters in SQLite. A process's threads share a connection, with a lock."""
 
     name = "file"
     unusable: tuple[type[Exception], ...] = (apsw.BusyError, apsw.FullError, *BROKEN)
@@ -169,14 +155,12 @@ class File:
                 return _count(self._enter(now), counters, amount)
 
     def note_use(self, key: str, at: int) -> None:
-        """Record that a key was used at `at` (ms), unless a later use is known. Raises one of
-        `unusable`.
-        """
+        """Record a use at `at` (ms), unless a later one is known. Raises one of `unusable`."""
         with self._trying():
             self._enter(at / 1000)(NOTE_USE, (key, at))
 
     def find_uses(self) -> dict[str, int]:
-        """Return when each key was last used, as {key: ms}. Raises one of `unusable`."""
+        """Return {key: ms}. Raises one of `unusable`."""
         with self._trying():
             return dict(self._connect().execute("SELECT key, at FROM used"))
 
@@ -203,13 +187,13 @@ class File:
         return execute
 
     def _connect(self) -> apsw.Connection:
-        """Return a connection to the current file. The previous file may have been replaced."""
+        """Connect to the current file, which may have been replaced."""
         if self._connection is not None and identify(self.path) != self._opened:
             self._forget()
         return self._connection or self._open()
 
     def _open(self) -> apsw.Connection:
-        """Open the file with `synchronous=OFF`, which means that a power cut may lose counters.
+        """Open the file with `synchronous=OFF`: a power cut may lose counters.
 
         While another process converts a new file to WAL, SQLite doesn't call the busy handler, so
         this function retries.
@@ -275,14 +259,10 @@ TIMEOUT_SECONDS = 1
 
 
 class Redis:
-    """Counters in Redis, shared by all instances that use the same server."""
-
     name = "redis"
 
     def __init__(self, url: str) -> None:
-        """Store the URL: redis[s]://[[user]:password@]host[:port][/database]. The connection opens
-        on first use.
-        """
+        """`url`: redis[s]://[[user]:password@]host[:port][/database]. It connects on first use."""
         try:
             import redis
             from redis.backoff import NoBackoff
@@ -294,7 +274,7 @@ class Redis:
             ) from None
         self.unusable: tuple[type[Exception], ...] = (redis.RedisError,)
         self.rest = Rest(redis.RedisError)
-        # Don't retry, because a retry could count twice.
+        # A retry could count twice.
         self._client: Any = redis.Redis.from_url(
             url,
             protocol=2,

@@ -27,9 +27,7 @@ class FileLock:
         self._path, self._lock = path, UnixFileLock(path, thread_local=False)
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock. Return whether this process has it now. Raises Unusable if its folder
-        is gone, which the library would otherwise create.
-        """
+        """Return whether this process has the lock now. Raises Unusable if its folder is gone."""
         if not self._path.parent.is_dir():
             raise Unusable("gone")
         try:
@@ -39,14 +37,13 @@ class FileLock:
         return True
 
     def check(self) -> None:
-        """Do nothing, because a file lock can't be lost."""
+        """A file lock can't be lost."""
 
     def release(self) -> None:
         self._lock.release(force=True)
 
 
 def is_locked(path: Path) -> bool:
-    """Whether any process has an exclusive or shared lock on this file."""
     try:
         with open(path) as file:
             return not lock_descriptor(file.fileno(), blocking=False)
@@ -55,10 +52,7 @@ def is_locked(path: Path) -> bool:
 
 
 def lock_data_dir(data_dir: Path) -> None:
-    """Hold a shared lock on DATA_DIR until this process ends or connects elsewhere.
-
-    Waits while `restore` or `copy` has it exclusively.
-    """
+    """Hold a shared lock until this process ends, after waiting for `restore` or `copy`."""
     global _held
     taken = os.open(data_dir / DATA_DIR_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(taken, fcntl.LOCK_SH)
@@ -67,7 +61,7 @@ def lock_data_dir(data_dir: Path) -> None:
 
 
 def unlock_data_dir() -> None:
-    """Release the lock on DATA_DIR. The database must be closed."""
+    """The database must be closed."""
     global _held
     if _held is not None:
         os.close(_held)
@@ -98,7 +92,7 @@ def make_folder(path: Path) -> None:
             sync(one.parent)
 
 
-# Files that commands create in DATA_DIR. Other files belong to the operator.
+# Created by commands in DATA_DIR. Other files belong to the operator.
 MADE = (
     *("app.db*", "*.lock", "ratelimit.db*", "secret_key", "log_key"),
     *("backups", "backups/*"),
@@ -106,15 +100,15 @@ MADE = (
 
 
 def give_to_owner(folder: Path) -> None:
-    """As root, hand files that root created in another user's DATA_DIR to that user, because the
-    server couldn't use them. SQLite does this for its journal files.
+    """Give files that root created in another user's DATA_DIR to that user.
+
+    The server couldn't use them otherwise. SQLite does this for its journal files.
     """
     if os.geteuid() != 0 or not folder.is_dir() or folder.stat().st_uid == 0:
         return
     owner = folder.stat()
     for path in (path for pattern in MADE for path in folder.glob(pattern)):
-        # A file may vanish in the meantime. Hard links and symlinks are skipped, because they may
-        # lead to files outside.
+        # A file may vanish in the meantime. Hard links and symlinks may lead to files outside.
         with contextlib.suppress(FileNotFoundError):
             found = path.lstat()
             is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
@@ -123,7 +117,7 @@ def give_to_owner(folder: Path) -> None:
 
 
 # ---- secrets -------------------------------------------------------------------------------------
-# The minimum length of the file secret_key. The files we create have 64 characters.
+# Minimum length of the file secret_key. The files we create have 64 characters.
 MIN_SECRET = 32
 log = logging.getLogger("candor")
 
@@ -140,10 +134,7 @@ def secret_key(config: Config) -> str:
 
 
 def log_key(config: Config) -> bytes:
-    """Return the 32 secret bytes for the log's keys, from the setting or from the file in DATA_DIR.
-
-    The file is created as in `secret_key`.
-    """
+    """Return 32 secret bytes for the log's keys, from the setting or a file as in `secret_key`."""
     path = config.data_dir / "log_key"
     kept = config.log_key or _keep_secret(path, 64, "starts a new log")
     if not is_log_key(kept):
@@ -166,7 +157,7 @@ def _keep_secret(path: Path, least: int, effect: str) -> str:
 
 
 def read_secret(path: Path) -> str:
-    """Return the file's content, or "" if the file is missing or has only blanks or NUL bytes."""
+    """Return "" if the file is missing or has only blanks or NUL bytes."""
     try:
         return path.read_text(errors="replace").strip("\0 \r\n\t")
     except FileNotFoundError:
@@ -185,7 +176,7 @@ def _make_secret(path: Path) -> str:
             os.fsync(folder)
         return read_secret(path)
     finally:
-        # This releases the lock, too.
+        # Also releases the lock.
         os.close(folder)
 
 

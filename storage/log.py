@@ -9,9 +9,9 @@ import orjson
 from storage import database, new_uid
 from storage.tree import TILE_WIDTH, hash_leaf, hash_tile
 
-# The version of the leaf's JSON format.
+# Version of the leaf's JSON format.
 LEAF_VERSION = 1
-# This inserts nothing if there is no log yet.
+# Inserts nothing if there is no log yet.
 APPEND = """
 INSERT INTO log_leaf (id, data)
 SELECT COALESCE((SELECT MAX(id) + 1 FROM log_leaf), 0), ? FROM log
@@ -29,7 +29,7 @@ TILE_NODES = (
 
 
 class Appended(NamedTuple):
-    """A new leaf: its row id, its index in its log, and its JSON."""
+    """A new leaf: its row ID, its index in its log, and its JSON."""
 
     id: int
     place: int
@@ -37,10 +37,9 @@ class Appended(NamedTuple):
 
 
 def append_leaf(kind: str, now: int, **fields: Any) -> Appended:
-    """Append a leaf to the log, and open a log if there isn't one.
+    """Append a leaf, inside the caller's transaction. Open a log if there isn't one.
 
-    Call this inside the transaction. Only one writer runs at a time, so indexes have no gaps.
-    `now`: UTC milliseconds.
+    Only one writer runs at a time, so indexes have no gaps. `now`: UTC milliseconds.
     """
     return _append(database, kind, now, fields)
 
@@ -72,7 +71,6 @@ def _append(db: Any, kind: str, now: int, fields: dict[str, Any]) -> Appended:
 
 
 def _store_node(db: Any, first: int, place: int) -> None:
-    """Insert the hash of level-0 tile `place`, and of every higher tile that it completes."""
     ((log,),) = db.execute_sql("SELECT MAX(id) FROM log").fetchall()
     begin = first + place * TILE_WIDTH
     leaves = db.execute_sql(TILE_LEAVES, (begin, begin + TILE_WIDTH)).fetchall()

@@ -41,7 +41,7 @@ from storage.trouble import (
     name_trouble,
 )
 
-# The numbers of the advisory locks. They are scoped to the database.
+# Advisory locks. They are scoped to the database.
 LOCKS = {
     "writing": 1,
     "jobs": 2,
@@ -50,10 +50,10 @@ LOCKS = {
 # The server ends a transaction after it was idle for this long (ms), because its client hangs and
 # other writers wait.
 HUNG_MS = 10_000
-# Only a write reveals whether the server accepts writes, so a failure is reported for this long.
+# Only a write reveals whether the server accepts writes, so report a failure for this long.
 TROUBLE_SECONDS = 15
-# Queries list joins in the intended order. Without this, considering alternatives took three
-# quarters of a short read.
+# Queries list joins in the intended order. Considering alternatives took three quarters of a short
+# read.
 PLANNING = "SET join_collapse_limit = 1; SET jit = off"
 BEGIN = (
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {ms};"
@@ -68,7 +68,7 @@ ALIVE = {
     "tcp_user_timeout": "10000",
     "application_name": "candor",
 }
-# Settings of a lock's connection that make it notice a dead server within three seconds.
+# Makes a lock's connection notice a dead server within three seconds.
 WAKEFUL = {
     "connect_timeout": "3",
     "keepalives_idle": "1",
@@ -76,7 +76,7 @@ WAKEFUL = {
     "keepalives_count": "2",
     "tcp_user_timeout": "3000",
 }
-# Settings that make the server notice a dead client.
+# Makes the server notice a dead client.
 WATCHED = (
     "SET tcp_keepalives_idle = 1; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 2;"
     " SET tcp_user_timeout = 3000"
@@ -84,10 +84,7 @@ WATCHED = (
 
 
 class Cursor(psycopg.Cursor):
-    """A cursor that accepts both `?`, as in our SQL, and `%s`, as in peewee's.
-
-    In SQL without parameters, `%` is an ordinary character.
-    """
+    """Accepts `?` and peewee's `%s`. Without parameters, `%` is an ordinary character."""
 
     def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
         return super().execute(_mark(query), params or None, **more)
@@ -101,7 +98,7 @@ def _mark(sql: str) -> str:
 
 
 class Text(StrDumperUnknown):
-    """Converts text for PostgreSQL, which can't store the NUL characters that clients may send."""
+    """Drops NUL characters that clients may send: PostgreSQL can't store them."""
 
     def dump(self, text: str) -> Any:
         return super().dump(text.replace("\0", "\N{REPLACEMENT CHARACTER}"))
@@ -126,8 +123,6 @@ def read_url(url: str) -> dict[str, Any]:
 
 
 class Driver(Psycopg3Adapter):
-    """Connects for peewee's pool, with the timeouts that transactions need."""
-
     def connect(self, db: Any, **_: Any) -> Any:
         connection = db.open()
         connection.execute(
@@ -179,8 +174,8 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return connection
 
     def check_sessions(self) -> None:
-        """Raise OperationalError if a pooler shares sessions among connections, as PgBouncer does
-        with `pool_mode = transaction`.
+        """Raise OperationalError if a pooler shares sessions, as PgBouncer's `pool_mode =
+        transaction`.
 
         This shows when two connections share a session, or one connection changes sessions.
         """
@@ -199,10 +194,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             )
 
     def _is_closed(self, conn: Any) -> bool:
-        """Return whether the server closed the connection.
-
-        This doesn't need a round trip, because a closed socket is readable.
-        """
+        """A closed socket is readable, so this doesn't need a round trip."""
         if not conn.closed:
             poll = select.poll()
             poll.register(conn.fileno(), select.POLLIN)
@@ -228,7 +220,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         with __exception_wrapper__:
             cursor = self.cursor()
             try:
-                # A timeout of 0 would mean no timeout.
+                # 0 would mean no timeout.
                 ms = max(1, int(1000 * find_left(self.busy_ms / 1000)))
                 cursor.execute(BEGIN.format(ms=ms), prepare=False)
                 for check in self._checks:
@@ -246,16 +238,13 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         self.writes.succeed()
 
     def find_trouble(self) -> str | None:
-        """Return why the last write failed (a key of TROUBLES), or None if it succeeded or
-        TROUBLE_SECONDS have passed.
-        """
+        """Return why the last write failed (a key of TROUBLES), for TROUBLE_SECONDS."""
         recent = time.monotonic() - self.writes.failed_at < TROUBLE_SECONDS
         return self.writes.trouble if recent else None
 
     def execute_sql(self, sql: str, params: Any = None) -> Any:
-        """Run a statement. A write outside a transaction gets its own transaction."""
-        # peewee adds STRICT for both engines, but PostgreSQL is always strict and doesn't know the
-        # word.
+        """A write outside a transaction gets its own transaction."""
+        # peewee adds STRICT for both engines, but PostgreSQL is always strict and rejects the word.
         sql = sql.removesuffix(" STRICT")
         if (
             WRITES.match(sql)
@@ -286,7 +275,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return hold_snapshot(self.execute_sql, BEGIN_POSTGRESQL)
 
     def erasing(self) -> contextlib.AbstractContextManager[None]:
-        """Do nothing, because PostgreSQL keeps overwritten rows in its files until vacuum."""
+        """PostgreSQL keeps overwritten rows in its files until vacuum."""
         return contextlib.nullcontext()
 
     def lock(self, name: str) -> "SessionLock":
@@ -294,7 +283,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @staticmethod
     def is_busy(error: object) -> bool:
-        """Return whether the database is temporarily unavailable.
+        """Whether the database is temporarily unavailable.
 
         It may be unreachable, shutting down, full, locked for too long, or read-only because
         another server is now the primary. It may also have ended our idle transaction.
@@ -305,7 +294,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
     @staticmethod
     def is_forbidden(error: object) -> bool:
-        """Return whether the DATABASE_URL user lacks a privilege."""
         return isinstance(getattr(error, "orig", None), InsufficientPrivilege)
 
     # ---- telling ---------------------------------------------------------------------------------
@@ -327,7 +315,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
         return int(self.execute_sql(sql).fetchone()[0])
 
     def version(self) -> str | None:
-        """Return the server's version, such as `15.18`, or None before the first connection."""
+        """Return for example `15.18`, or None before the first connection."""
         number = self.server_version
         return number and f"{number // 10_000}.{number % 10_000}"
 
@@ -340,10 +328,7 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
 
 
 class SessionLock:
-    """An advisory lock on the database, with its own connection.
-
-    It is lost if the process dies or is unreachable for three seconds.
-    """
+    """An advisory lock, lost if the process dies or is unreachable for three seconds."""
 
     def __init__(self, database: Any, number: int) -> None:
         self._database, self._number = database, number
@@ -366,7 +351,7 @@ class SessionLock:
                 self._session.execute(f"SELECT pg_advisory_xact_lock({LOCKS['writing']})")
                 return True
             except BaseException:
-                # Release a lock that was only partly acquired.
+                # The lock may be partly acquired.
                 self.release()
                 raise
 

@@ -18,7 +18,7 @@ from storage import database
 # An integer or an exact decimal, as text.
 Whole = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+$")]
 Exact = Annotated[str, StringConstraints(pattern=r"^-?[0-9]+(\.[0-9]+)?$")]
-# An RFC 3339 time in whole seconds, in UTC.
+# RFC 3339 in whole seconds, in UTC.
 Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 Shape = TypeAdapter[Any]
 
@@ -38,9 +38,7 @@ class Column:
 
 
 class Part(Column):
-    """Marks a field as optional JSON. If the JSON is damaged, the row stays and the value is
-    Damaged.
-    """
+    """Marks a field as JSON whose value is Damaged if it can't be read. The row stays."""
 
 
 class Stored(BaseModel):
@@ -55,7 +53,6 @@ def make_object(**kinds: Any) -> Any:
 
 
 def make_shape(kind: Any) -> Shape:
-    """Return a validator for stored JSON of this type."""
     if isinstance(kind, type) and issubclass(kind, Stored):
         return TypeAdapter(kind)
     return TypeAdapter(kind, config=ConfigDict(strict=True, defer_build=True))
@@ -88,10 +85,7 @@ WORDS = re.compile(r"\w+|\S")
 
 
 class Place(NamedTuple):
-    """A JSON field of a row type.
-
-    `key` is the index of the id or name that logs show.
-    """
+    """A JSON field of a row type. `key` is the index of the ID or name that logs show."""
 
     at: int
     key: int
@@ -100,18 +94,12 @@ class Place(NamedTuple):
 
 
 def select(row: Callable[..., Row], sql: str, values: Sequence[Any] = ()) -> list[Row]:
-    """Return a statement's rows as `row`, a NamedTuple with the same columns in the same order.
-
-    Fields marked as a Column are decoded.
-    """
+    """Return rows as `row`, a NamedTuple of the statement's columns. Decode each Column."""
     return make_rows(row, database.execute_sql(sql, values).fetchall())
 
 
 def read(sql: str, values: Sequence[Any] = (), **columns: Column) -> list[Any]:
-    """Return a statement's rows as named tuples of its columns.
-
-    Use it for rows that are only written as JSON. `columns` are those with stored JSON.
-    """
+    """Return rows as named tuples. `columns` are those with stored JSON."""
     return select(make_row_type(sql, **columns), sql, values)
 
 
@@ -120,10 +108,7 @@ def read_one(sql: str, values: Sequence[Any] = (), **columns: Column) -> Any:
 
 
 def make_row_type(sql: str, **columns: Column) -> Any:
-    """Return a NamedTuple type with a statement's columns, named after its table.
-
-    `columns` are those with stored JSON.
-    """
+    """Return a NamedTuple type named after the table. `columns` are those with stored JSON."""
     return _make_type(*find_columns(sql), **columns)
 
 
@@ -163,13 +148,13 @@ def select_value(sql: str, values: Sequence[Any] = ()) -> Any:
 
 
 def write_marks(values: Sequence[Any]) -> str:
-    """Return placeholders for `IN (...)`: a `?` for each value, or NULL if there are no values."""
+    """Return placeholders for `IN (...)`: a `?` for each value, or NULL without values."""
     return ", ".join("?" * len(values)) or "NULL"
 
 
 # ---- JSON ----------------------------------------------------------------------------------------
 def make_rows(row: Callable[..., Row], found: Iterable[Sequence[Any]]) -> list[Row]:
-    """Return rows of this type. Rows with a damaged Column are logged and skipped."""
+    """Rows with a damaged Column are logged and skipped."""
     places = find_places(row)
     if not places:
         return [row(*values) for values in found]
@@ -178,7 +163,7 @@ def make_rows(row: Callable[..., Row], found: Iterable[Sequence[Any]]) -> list[R
 
 
 def is_damaged(row: tuple[Any, ...]) -> bool:
-    """Return whether a Part of the row is damaged. Paginated lists skip such rows."""
+    """Whether a Part of the row is damaged. Paginated lists skip such rows."""
     # A list is faster than a generator here, and this runs for each row of a page.
     return any([isinstance(row[place.at], Damaged) for place in find_places(type(row))])
 
@@ -190,7 +175,7 @@ def find_places(row: Callable[..., Any]) -> list[Place]:
     return [
         Place(at, key, name, mark)
         for at, (name, hint) in enumerate(hints.items())
-        # In the union `X | None`, the first member is marked.
+        # In `X | None`, the first member is marked.
         for one in (hint, *get_args(hint))
         for mark in getattr(one, "__metadata__", ())
         if isinstance(mark, Column)
@@ -204,8 +189,7 @@ def _decode(
         try:
             values[at] = decode(values[at], column.shape)
         except Damaged as damaged:
-            # This is logged on every read until the row is repaired. web.server.logs drops repeated
-            # lines.
+            # Logged on every read until the row is repaired. web.server.logs drops repeated lines.
             log.warning("%s of %s %s can't be read", name, row.__name__, values[key])
             if not isinstance(column, Part):
                 return None

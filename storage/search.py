@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from storage import database
 
-# How many words of a query are used. For eight words that a million posts contain, a search takes
-# 0.1 s.
+# Words of a query that are used. For eight words that a million posts contain, a search takes 0.1
+# s.
 MAX_WORDS = 8
-# The time limit on PostgreSQL, which may choose a bad plan. SQLite doesn't need a limit.
+# PostgreSQL may choose a bad plan. SQLite doesn't need a limit.
 MAX_MS = 1_500
 SQLITE = """
 SELECT rowid FROM post_words WHERE post_words MATCH ? AND rowid < ? ORDER BY rowid DESC LIMIT ?"""
@@ -30,7 +30,7 @@ REMOVE = (
     "INSERT INTO post_words (post_words, rowid, body, symbol, reason)"
     " VALUES ('delete', old.id, old.body, old.symbol, old.reason);"
 )
-# The DDL of the index. `secure-delete` removes a hidden post's words from its pages.
+# `secure-delete` removes a hidden post's words from the index's pages.
 STATEMENTS = {
     "sqlite": [
         "CREATE VIRTUAL TABLE post_words USING fts5(body, symbol, reason, content='post',"
@@ -46,7 +46,7 @@ STATEMENTS = {
 
 
 def find_post_ids(words: Sequence[str], below: int, limit: int) -> list[int]:
-    """Return the IDs of posts below the ID `below` that contain all these words, newest first.
+    """Return posts with IDs below `below` that contain all these words, newest first.
 
     `words` may contain only letters and digits. Raises OperationalError if the database timed out.
     """

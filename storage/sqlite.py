@@ -38,11 +38,10 @@ from storage.trouble import (
 
 log = logging.getLogger("candor")
 # SQLite keeps old pages to undo a single statement. Up to this size (default: 64 KB) they are in
-# memory, above it in a file in /var/tmp. Storing a post changes about twenty pages. The size must
-# be below glibc's mmap threshold (128 KB), because otherwise each use maps the memory again.
+# memory, above it in a file in /var/tmp. Storing a post changes about twenty pages. Above glibc's
+# mmap threshold (128 KB), each use would map the memory again.
 STATEMENT_JOURNAL_BYTES = 120_000
-# The number of prepared statements per connection. Each one uses about 8 KB, and a route needs at
-# most fifty.
+# Prepared statements per connection. Each uses about 8 KB, and a route needs at most fifty.
 MAX_PREPARED = 64
 # If the WAL was in use when content was erased, retry this often. Each try syncs the database.
 EMPTY_AGAIN_SECONDS = 5
@@ -57,10 +56,7 @@ WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
 def _configure_library() -> None:
-    """Set options that SQLite accepts only before the first connection.
-
-    After that, they have no effect: everything still works, but more slowly.
-    """
+    """Set options that have an effect only before the first connection."""
     with contextlib.suppress(apsw.MisuseError):
         apsw.shutdown()
         apsw.config(apsw.SQLITE_CONFIG_STMTJRNL_SPILL, STATEMENT_JOURNAL_BYTES)
@@ -71,9 +67,7 @@ _configure_library()
 
 
 def _distrust_schema(connection: apsw.Connection) -> None:
-    """Ignore functions with side effects in a file's views, triggers and checks, because the file's
-    author may be malicious.
-    """
+    """Ignore functions with side effects in a file's views, triggers and checks."""
     connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
 
 
@@ -87,7 +81,7 @@ def _keep_plans(connection: apsw.Connection) -> None:
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
 
 
-# These hooks run for every connection of this process, including those opened by libraries.
+# For every connection of this process, including those opened by libraries.
 apsw.connection_hooks += [_distrust_schema, _keep_plans]
 
 
@@ -115,7 +109,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         self._watch: apsw.Connection | None = None
         self._turn, self._mine = threading.Lock(), threading.local()
         self.writes = Writes()
-        # The files that connections have open, or None before the first connection.
+        # None before the first connection.
         self._opened: Files | None = None
         self._locked_since: float | None = None
         # When to try clearing the WAL again (time.monotonic()), or None if it has no erased
@@ -125,7 +119,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             "journal_mode": "wal",
             "synchronous": "full",
             "foreign_keys": 1,
-            # Use 400 KB per connection, because a dozen threads have one each.
+            # 400 KB per connection, because a dozen threads have one each.
             "cache_size": -400,
             # Pages freed by a merge of the search index may contain text that is hidden later.
             "secure_delete": 1,
@@ -151,9 +145,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     # ---- the files -------------------------------------------------------------------------------
     def _note_files(self, conn: apsw.Connection) -> None:
-        """Remember the first connection's files. Raises Unusable if a later connection has
-        others.
-        """
+        """Remember the first connection's files. Raises Unusable if a later one differs."""
         if self._opened is None:
             # The first read creates the WAL.
             conn.execute("SELECT COUNT(*) FROM sqlite_schema").fetchall()
@@ -167,10 +159,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         return identify(self.database), identify(f"{self.database}-wal")
 
     def _find_file_trouble(self) -> str | None:
-        """Return why a commit would be lost (`gone` or `read_only`), or None.
-
-        SQLite itself would keep writing to deleted files.
-        """
+        """Return why a commit would be lost. SQLite itself would write to deleted files."""
         if self._opened in (None, IN_MEMORY):
             return None
         if self._identify_files() != self._opened:
@@ -195,11 +184,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             return True
 
     def begin(self, lock_type: str | None = None) -> None:
-        """Begin a transaction as the only writer.
-
-        This process's writers queue here. If they waited in SQLite, it would sleep and poll while
-        the disk is idle.
-        """
+        """Queue this process's writers here. In SQLite, they would sleep and poll."""
         self._check_files()
         # One timeout covers waiting for both this process's writers and other processes.
         with within(self.busy_ms / 1000):
@@ -211,7 +196,7 @@ class SQLite(PooledDatabase, APSWDatabase):
                 with self._noting():
                     super().begin(lock_type)
             except BaseException:
-                # Release the turn. Otherwise the next writer would wait forever.
+                # Otherwise the next writer would wait forever.
                 self._pass_on()
                 raise
 
@@ -225,10 +210,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             raise
 
     def commit(self) -> None:
-        """Commit the transaction.
-
-        Raises Unusable if the database file was deleted, because the data would be lost.
-        """
+        """Raise Unusable if the database file was deleted, because the data would be lost."""
         with self._noting():
             super().commit()
         self._check_files()
@@ -254,7 +236,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             return super().execute_sql(sql, params)
 
     def find_trouble(self) -> str | None:
-        """Return why the database isn't writable now (a key of TROUBLES), or None if it is.
+        """Return why the database isn't writable now (a key of TROUBLES).
 
         This acquires and releases the write lock, but doesn't write.
         """
@@ -301,7 +283,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             if self._watch is None:
                 self._watch = apsw.Connection(self.database, apsw.SQLITE_OPEN_READWRITE)
                 self._watch.set_busy_handler(self._make_busy_handler())
-            # Include the connection in the value, because a new connection starts its own count.
+            # A new connection starts its own count.
             return self._watch, self._watch.execute("PRAGMA data_version").get
 
     def close_idle(self) -> None:
@@ -324,8 +306,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     @contextlib.contextmanager
     def erasing(self) -> Iterator[None]:
-        """Clear the WAL after the block. In the database itself, deleted content is always
-        overwritten with zeros.
+        """Clear the WAL after the block. The database itself overwrites deleted content with zeros.
 
         Clearing waits for readers of an older state, such as a backup. If they outlast the busy
         timeout, a warning is logged, and a later commit clears the WAL. SQLite doesn't sync a
@@ -345,7 +326,6 @@ class SQLite(PooledDatabase, APSWDatabase):
         return not is_busy
 
     def _empty_again(self) -> None:
-        """Try again to clear a WAL that was in use, without waiting for it."""
         if self._empty_at is not None and time.monotonic() >= self._empty_at:
             # The previous commit is durable even if this fails.
             with contextlib.suppress(OperationalError), impatient():
@@ -353,11 +333,11 @@ class SQLite(PooledDatabase, APSWDatabase):
 
     @contextlib.contextmanager
     def guarding(self, check: Any) -> Iterator[None]:
-        """Do nothing, because a FileLock can't be lost while its process lives."""
+        """A FileLock can't be lost while its process lives."""
         yield
 
     def lock(self, name: str) -> FileLock:
-        """Return the lock named `jobs` or `work`. All processes on this database share it."""
+        """`name`: jobs | work. All processes on this database share it."""
         return FileLock(Path(self.database).with_name(f"{name}.lock"))
 
     @staticmethod
@@ -371,7 +351,7 @@ class SQLite(PooledDatabase, APSWDatabase):
         return apsw.sqlite_lib_version()
 
     def journal(self) -> str:
-        """Return the journal mode. It is `wal` unless the file system doesn't support it."""
+        """It is `wal` unless the file system doesn't support that."""
         return str(self.execute_sql("PRAGMA journal_mode").fetchone()[0])
 
     def list_sizes(self) -> list[tuple[str, int]]:

@@ -12,7 +12,7 @@ TILE_WIDTH = 256
 HASH_BYTES = 32
 # The root of the empty tree.
 EMPTY_ROOT = hashlib.sha256().digest()
-# No log is larger than this level, which covers 256^6 leaves.
+# No log is larger than 256^6 leaves.
 MAX_LEVEL = 5
 ReadHash = Callable[[int, int], bytes]
 
@@ -35,7 +35,7 @@ def _split(size: int) -> int:
 
 # ---- roots ---------------------------------------------------------------------------------------
 def hash_range(read: ReadHash, start: int, end: int) -> bytes:
-    """Return the hash of the leaves from `start` up to, but not including, `end`.
+    """Hash the leaves from `start` up to, but not including, `end`.
 
     There must be at least one leaf. `start` is a multiple of the smallest power of two that is at
     least the number of leaves.
@@ -60,7 +60,7 @@ def hash_tile(hashes: Sequence[bytes]) -> bytes:
 
 # ---- proofs --------------------------------------------------------------------------------------
 def prove_inclusion(read: ReadHash, index: int, size: int) -> list[bytes]:
-    """Return the inclusion proof of leaf `index` in a tree of `size` leaves, from the bottom up."""
+    """Return the inclusion proof of leaf `index`, from the bottom up."""
     start, end, path = 0, size, []
     while end - start > 1:
         middle = start + _split(end - start)
@@ -76,7 +76,7 @@ def prove_inclusion(read: ReadHash, index: int, size: int) -> list[bytes]:
 def prove_consistency(read: ReadHash, old: int, size: int) -> list[bytes]:
     """Return the proof that the tree of `size` leaves extends the tree of `old` leaves."""
     start, end, path = 0, size, []
-    # Whether the verifier already has this hash, because the old tree is a node of the new one.
+    # The verifier already has this hash if the old tree is a node of the new one.
     known = True
     while 0 < old - start < end - start:
         middle = start + _split(end - start)
@@ -156,7 +156,7 @@ def check_consistency(
 
 # ---- tiles ---------------------------------------------------------------------------------------
 def write_index(number: int) -> str:
-    """Return a tile's index as it appears in the path. For example, 1234067 is `x001/x234/067`."""
+    """Return the index as it appears in a path: 1234067 is `x001/x234/067`."""
     parts = [f"{number % 1000:03}"]
     while number := number // 1000:
         parts.append(f"x{number % 1000:03}")
@@ -164,7 +164,7 @@ def write_index(number: int) -> str:
 
 
 def read_index(text: str) -> int | None:
-    """Parse the index in a path. Return None if it isn't in the format of `write_index`."""
+    """Return None if the text isn't in the format of `write_index`."""
     if not re.fullmatch(r"(x\d{3}/){0,4}\d{3}", text, re.ASCII):
         return None
     number = int(text.replace("x", "").replace("/", ""))
@@ -172,21 +172,18 @@ def read_index(text: str) -> int | None:
 
 
 def find_width(size: int, level: int, number: int) -> int:
-    """Return the number of hashes, 0 to 256, that the tile has in a tree of `size` leaves."""
+    """Return how many hashes, 0 to 256, the tile has in a tree of `size` leaves."""
     return max(0, min(TILE_WIDTH, (size >> (8 * level)) - number * TILE_WIDTH))
 
 
 def write_path(level: int | str, number: int, width: int) -> str:
-    """Return a tile's path, relative to the log's URL. The level `entries` is for leaves."""
+    """Return the path relative to the log's URL. The level `entries` is for leaves."""
     partial = "" if width == TILE_WIDTH else f".p/{width}"
     return f"tile/{level}/{write_index(number)}{partial}"
 
 
 def read_tiles(size: int, fetch: Callable[[int, int, int], list[bytes]]) -> ReadHash:
-    """Return a reader of a tree of `size` leaves.
-
-    `fetch(level, number, width)` returns a tile's hashes. It is called once for each tile.
-    """
+    """`fetch(level, number, width)` returns a tile's hashes, and is called once per tile."""
     tiles: dict[tuple[int, int], list[bytes]] = {}
 
     def read(level: int, index: int) -> bytes:
@@ -205,12 +202,12 @@ def cut_tile(tile: bytes, width: int) -> list[bytes]:
 
 
 def write_bundle(leaves: Iterable[bytes]) -> bytes:
-    """Return leaves as a bundle, each preceded by its length in two bytes."""
+    """Each leaf is preceded by its length in two bytes."""
     return b"".join(len(leaf).to_bytes(2, "big") + leaf for leaf in leaves)
 
 
 def cut_bundle(bundle: bytes, width: int) -> list[bytes]:
-    """Split a bundle into leaves. Raises BadProof if their number isn't `width`."""
+    """Raises BadProof if there aren't `width` leaves."""
     leaves: list[bytes] = []
     at = 0
     while at < len(bundle) and len(leaves) < width:

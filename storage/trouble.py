@@ -1,6 +1,4 @@
-"""Code that both engines share: snapshots, how long a thread waits for the database, and why the
-database isn't readable or writable.
-"""
+"""Shared by both engines: snapshots, deadlines, and why the database isn't usable."""
 
 import contextlib
 import errno
@@ -38,12 +36,12 @@ def hold_snapshot(execute: Callable[[str], Any], begin: str) -> Iterator[None]:
 REQUEST_SECONDS = 5
 AT_ONCE = -math.inf
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.001, 0.05
-# The deadline in seconds of time.monotonic().
+# In seconds of time.monotonic().
 _deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
 
 
 def begin_deadline(moment: float | None = None) -> None:
-    """Set the deadline of a request. By default, it is REQUEST_SECONDS from now."""
+    """By default, the deadline is REQUEST_SECONDS from now."""
     _deadline.set(time.monotonic() + REQUEST_SECONDS if moment is None else moment)
 
 
@@ -52,7 +50,7 @@ def end_deadline() -> None:
 
 
 def find_left(most: float) -> float:
-    """Return how many seconds this thread may wait: `most`, or less if the deadline is sooner."""
+    """Return how long this thread may wait: `most`, or less if the deadline is sooner."""
     return max(0.0, min(most, _deadline.get() - time.monotonic()))
 
 
@@ -75,18 +73,13 @@ def impatient() -> contextlib.AbstractContextManager[None]:
 
 
 class BusyHandler:
-    """SQLite's busy handler for a connection. It waits up to `seconds()` for a lock, but not past
-    the thread's deadline.
-    """
+    """SQLite's busy handler. It waits up to `seconds()`, but not past the thread's deadline."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds, self._left = seconds, 0.0
 
     def __call__(self, tries: int) -> bool:
-        """Sleep before SQLite's next try, or return False when time is up.
-
-        `tries` is the number of tries so far.
-        """
+        """Sleep before SQLite's next try, or return False when time is up. `tries`: so far."""
         if tries == 0:
             self._left = self._seconds()
         pause = min(
@@ -101,7 +94,7 @@ class BusyHandler:
 
 
 # ---- why it isn't usable -------------------------------------------------------------------------
-# The messages shown instead of a library's error.
+# Shown instead of a library's error.
 TROUBLES = {
     "disk_full": "the server disk is full",
     "read_only": "the database or its disk is read-only",
@@ -110,10 +103,10 @@ TROUBLES = {
     "locked": "another program keeps the database locked",
     "unreachable": "the database can't be reached",
 }
-# The free bytes. With less than DISK_FLOOR, assume that writes fail. After a full disk, retry once
+# Free bytes. With less than DISK_FLOOR, assume that writes fail. After a full disk, retry once
 # there is DISK_ROOM.
 DISK_FLOOR, DISK_ROOM = 128 * 1024, 4 * 1024 * 1024
-# If a lock is seen repeatedly for up to this long, it may be an ordinary write.
+# A lock that is seen repeatedly for up to this long may be an ordinary write.
 LOCKED_SECONDS = 2
 CAUSES = (
     (apsw.FullError, "disk_full"),
@@ -132,7 +125,6 @@ class Unusable(OperationalError):
 
 
 def name_trouble(error: BaseException, folder: Path) -> str:
-    """Return the key of TROUBLES for a read or write error."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, Unusable):
@@ -149,10 +141,7 @@ def name_trouble(error: BaseException, folder: Path) -> str:
 
 
 def _look_at_disk(folder: Path) -> str:
-    """Distinguish a failing disk from a full one and from a missing folder.
-
-    On a full disk, files next to the database can't grow.
-    """
+    """Tell a failing disk from a full one, on which files can't grow, and a missing folder."""
     free = find_free(folder)
     if free is None:
         return "gone"
@@ -160,21 +149,19 @@ def _look_at_disk(folder: Path) -> str:
 
 
 def find_free(folder: Path) -> int | None:
-    """Return the free bytes on the disk of `folder`, or None if the folder is missing."""
+    """Return the free bytes on a folder's disk, or None if the folder is missing."""
     try:
         return shutil.disk_usage(folder).free
     except FileNotFoundError:
         return None
 
 
-# The device and inode.
+# Device and inode.
 Identity = tuple[int, int]
 
 
 def identify(path: Path | str) -> Identity | None:
-    """Return a value that distinguishes a file from its replacement, or None if the file is
-    missing.
-    """
+    """Distinguish a file from its replacement. Return None if it is missing."""
     try:
         found = os.stat(path)
     except OSError:
@@ -183,10 +170,7 @@ def identify(path: Path | str) -> Identity | None:
 
 
 class Writes:
-    """The outcome of this process's last write, and its time.
-
-    The outcome is a key of TROUBLES, or None. Times are in seconds of time.monotonic().
-    """
+    """This process's last write: a key of TROUBLES or None, and its time.monotonic()."""
 
     def __init__(self) -> None:
         self.trouble: str | None = None

@@ -1,6 +1,6 @@
 """Order a wallet's receipts, and decide how complete its history is. Pure.
 
-In each receipt, an account must start with its previous balance. Otherwise there is a gap.
+An account must start each receipt with its previous balance. Otherwise there is a gap.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,16 +19,12 @@ from chain.reading.flows import Balance, Holding
 # ---- the chain of balances -----------------------------------------------------------------------
 @dataclass(frozen=True)
 class Gap:
-    """A break in the chain of balances: its first and last slot, and the reason."""
-
     from_slot: int
     to_slot: int
     reason: str
 
 
 class Seen(NamedTuple):
-    """The latest known state of one of the wallet's accounts."""
-
     slot: int
     mint: str | None
     amount: int
@@ -39,10 +35,7 @@ class Seen(NamedTuple):
         return bool(self.amount or self.lamports)
 
     def joins(self, mint: str | None, amount: int, lamports: int) -> bool:
-        """Return whether this matches the account's last balance.
-
-        A closed account may be reopened for any mint.
-        """
+        """A closed account may be reopened for any mint."""
         is_same = self.mint == mint or not self.is_open
         return is_same and (self.amount, self.lamports) == (amount, lamports)
 
@@ -74,7 +67,6 @@ class BalanceChain:
     last_slot: int | None = None
     # The mints whose history has an open gap. None means the whole wallet.
     broken: set[str | None] = field(default_factory=set)
-    # The mints booked so far, and the last slot in which lots of a mint left.
     moved: set[str] = field(default_factory=set)
     taken: dict[str, int] = field(default_factory=dict)
     # Whether every balance was 0 before the first transaction.
@@ -90,15 +82,13 @@ class BalanceChain:
         self.openings |= {opening.mint for opening in self.untouched.values()}
 
     def restart(self) -> "BalanceChain":
-        """Return an empty chain for the same entries that knows their opening inventory and
-        gaps.
-        """
+        """Return an empty chain that knows the opening inventory and gaps of the same entries."""
         still = {a: opening for a, opening in self.untouched.items() if a not in self.seen}
         return BalanceChain(still, dict(self.found), dict(self.found_gap_starts))
 
     @property
     def stale(self) -> bool:
-        """Return whether anything was booked with other openings or gaps than the entries show."""
+        """Whether anything was booked with other openings or gaps than the entries show."""
         laid = self.untouched | self.expected
         return (
             self._late
@@ -109,7 +99,6 @@ class BalanceChain:
         )
 
     def is_broken(self, mint: str | None, money: str) -> bool:
-        """Return whether the history of a mint, or of its currency, has a gap."""
         broken = self.broken
         return bool(broken) and (None in broken or mint in broken or money in broken)
 
@@ -125,7 +114,6 @@ class BalanceChain:
                 self.broken.add(mint)
 
     def follow(self, entry: Entry, balance: Balance) -> Seen | None:
-        """Record an account's new balance, and return its previous state."""
         last = self.seen.get(balance.address)
         self.seen[balance.address] = Seen(
             entry.slot, balance.mint, balance.after, balance.lamports_after
@@ -133,7 +121,7 @@ class BalanceChain:
         return last
 
     def open_account(self, entry: Entry, balance: Balance) -> Opening | None:
-        """Record an account's first appearance, and return its opening inventory.
+        """Return the opening inventory of an account that appears for the first time.
 
         Earlier bookings stay correct only if its mint wasn't booked yet.
         """
@@ -141,7 +129,7 @@ class BalanceChain:
         if not balance.before and not balance.lamports_before:
             return None
         self.opened = True
-        # The wallet's first transaction was observed, but not this account's.
+        # The wallet was observed before this account.
         if self._born:
             first = entry.slot if self.first_slot is None else self.first_slot
             self._break(Gap(first, entry.slot, "opening_balance"), balance.mint)
@@ -157,10 +145,9 @@ class BalanceChain:
         return opening
 
     def break_chain(self, entry: Entry, last: Seen, balance: Balance) -> Mapping[str, int]:
-        """Record a break, and return the account's unexplained change in raw units by mint."""
+        """Return the account's unexplained change in raw units by mint."""
         gap = Gap(last.slot, entry.slot, "balance_break")
-        # The account was reopened for another mint without being observed, so both histories have a
-        # gap.
+        # The account was closed and reopened for another mint unobserved, so both mints have a gap.
         more: dict[str | None, int] = {last.mint: -last.amount} if last.is_open else {}
         if balance.before or balance.lamports_before:
             more[balance.mint] = more.get(balance.mint, 0) + balance.before
@@ -169,10 +156,10 @@ class BalanceChain:
         return {mint: units for mint, units in more.items() if units and mint and has_lots(mint)}
 
     def _break(self, gap: Gap, mint: str | None) -> None:
-        """Open a gap.
+        """Open a gap, which removes the results of all sales after its first slot.
 
-        No sale after the gap's first slot has a result, even if the gap is found later on another
-        account of the mint. A gap in a stablecoin affects everything that was paid in it.
+        It may be found later, on another account of the mint. A gap in a stablecoin affects
+        everything that was paid in it.
         """
         mint = mint if has_lots(mint) else None
         if gap not in self.gaps:
@@ -191,7 +178,7 @@ def has_lots(mint: str | None) -> bool:
 
 
 # ---- coverage ------------------------------------------------------------------------------------
-# For up to this many receipts in a slot, the order is searched for. With more, it stays unresolved.
+# With more receipts in a slot, don't search for the order.
 MAX_TO_ORDER = 7
 UNRESOLVED = "order_unresolved"
 # The coverage states, worst first.
@@ -199,14 +186,14 @@ STATES = ("none", "backfilling", "partial", "complete")
 
 
 def order_entries(entries: Iterable[Entry], seen: Mapping[str, Seen] | None = None) -> list[Entry]:
-    """Sort entries by slot and transactionIndex. Without an index, use the only order in which
-    balances match.
+    """Sort by slot and transactionIndex, or without an index by the only order in which balances
+    match.
 
-    If the order can't be resolved, the entries are sorted by signature and flagged
-    `order_unresolved`. `seen` contains the accounts' states after the entries already booked.
+    If there isn't one, entries are sorted by signature and flagged `order_unresolved`. `seen`
+    contains the accounts' states after the entries already booked.
     """
     listed = list(entries)
-    # This is the usual case of a rebuild. Don't copy all accounts for each transaction.
+    # The usual case in a rebuild. Don't copy all accounts for each transaction.
     if len(listed) < 2:
         return listed
     by_place = sorted(listed, key=lambda e: (e.slot, e.tx_index or 0, e.signature))
@@ -227,7 +214,7 @@ def _after(entry: Entry) -> dict[str, Seen]:
 
 
 def _begun(entry: Entry) -> Iterable[Balance]:
-    """Return each account's first balance. An account may be closed and reopened."""
+    """An account may be closed and reopened within an entry."""
     return {balance.address: balance for balance in reversed(entry.balances)}.values()
 
 
@@ -237,9 +224,6 @@ def _is_joined(balance: Balance, held: Mapping[str, Seen]) -> bool:
 
 
 def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[str]:
-    """Return the accounts that don't start with the previous transaction's balance, because a
-    transaction is missing.
-    """
     held, overtaken = dict(seen), set()
     for entry in order_entries(entries, seen):
         overtaken |= {b.address for b in _begun(entry) if not _is_joined(b, held)}
@@ -248,10 +232,6 @@ def find_overtaken(entries: Iterable[Entry], seen: Mapping[str, Seen]) -> set[st
 
 
 def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Entry]:
-    """Order entries by their balances.
-
-    After a gap, no order matches earlier balances, so only balances within the slot count.
-    """
     if len(group) <= MAX_TO_ORDER:
         orders = _search(group, held) or _search(group, {})
         if len(orders) == 1:
@@ -262,9 +242,7 @@ def _order_by_balances(group: list[Entry], held: Mapping[str, Seen]) -> list[Ent
 def _search(
     rest: list[Entry], held: Mapping[str, Seen], path: tuple[Entry, ...] = ()
 ) -> list[list[Entry]]:
-    """Return up to two orders of `rest` in which all balances match. Two orders mean that it is
-    ambiguous.
-    """
+    """Return up to two orders of `rest` in which all balances match. Two mean it's ambiguous."""
     if not rest:
         return [list(path)]
     orders: list[list[Entry]] = []
@@ -276,9 +254,7 @@ def _search(
 
 
 def is_explained(seen: Seen | None, held: Holding) -> bool | None:
-    """Return whether a node's balance matches the ledger, or None if the node is behind the
-    ledger.
-    """
+    """Return None if the node is behind the ledger."""
     if seen is None:
         return (held.amount, held.lamports) == (0, 0)
     if held.slot < seen.slot:
@@ -302,20 +278,19 @@ class Progress:
     confirmed: bool = False
     closed: bool = False
     pending: int = 0
-    # How many of these failed repeatedly or were refused.
+    # How many of the transactions failed repeatedly or were refused.
     stuck: int = 0
-    # The slots and the reasons, as ((slot, why), ...).
     refused: tuple[tuple[int, str], ...] = ()
     unexplained: tuple[tuple[str, int, int], ...] = ()
     capped: bool = False
     accounts_capped: bool = False
-    # The percentage used of the tighter limit, on transactions or token accounts. Below
+    # Percentage of the tighter limit used (transactions or token accounts). Below
     # NEAR_LIMIT_PERCENT, it is an upper bound.
     filled: int = 0
     program: bool = False
-    # Whether it was disconnected before all its activity was observed.
+    # Disconnected before all its activity was observed.
     given_up: bool = False
-    # Why observing currently fails, as a sentence. It will be retried.
+    # Why observing fails, as a sentence. It will be retried.
     trouble: str | None = None
 
 
@@ -345,7 +320,7 @@ NOT_POLLED = "This wallet hasn't been checked yet."
 FETCHING = (
     "This wallet's activity is still being fetched. Results may be incomplete until it is done."
 )
-# From this percentage on, the note says that a wallet is near a limit.
+# From this percentage on, the note mentions the limit.
 NEAR_LIMIT_PERCENT = 80
 # All notes about limits contain this text.
 OF_LIMITS = "this service's limit"
@@ -398,7 +373,6 @@ def _decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Ga
 
 
 def _list_gaps(chain: BalanceChain, progress: Progress) -> list[Gap]:
-    """List breaks in the chain, unexplained balances, and refused receipts."""
     gaps = {*chain.gaps}
     gaps |= {Gap(first, last, "closing_balance") for _, first, last in progress.unexplained}
     gaps |= {Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused}

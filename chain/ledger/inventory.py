@@ -1,7 +1,7 @@
 """A wallet's holdings with their cost in one currency: lots by mint, and escrows. Pure.
 
-A lot records a purchase: its time, its cost, and how much of it is left. A slice is a part of a
-lot. Results by average cost are for comparison with tools that use it.
+A lot records a purchase: its time, its cost, and how much of it is left. A slice is part of a lot.
+Results by average cost allow comparison with other tools.
 """
 
 from bisect import insort
@@ -13,7 +13,7 @@ from typing import NamedTuple
 # ---- lots ----------------------------------------------------------------------------------------
 # The `since` of a cost without a date, which is earlier than every attachment.
 UNDATED = -1
-# The rank of accounts that never appeared in a transaction. It is above every slot.
+# Ranks accounts that never appeared in a transaction above every slot.
 UNSEEN_SLOT = 2**63
 
 
@@ -40,10 +40,7 @@ class Lot:
         return self.number < other.number
 
     def cut(self, quantity: int) -> "Slice":
-        """Cut a slice.
-
-        Its cost is `cost * quantity // amount` of the original lot. The last slice gets the rest.
-        """
+        """The slice costs `cost * quantity // amount`. The last slice gets the rest."""
         self.left -= quantity
         if self.cost is None or self.left_cost is None:
             return Slice(self, quantity, None, UNDATED)
@@ -52,9 +49,7 @@ class Lot:
         return Slice(self, quantity, cost, self.since)
 
     def see_cost(self, begins: int) -> int | None:
-        """Return the remaining cost, or None if the cost is unknown or older than `begins` (UTC
-        ms).
-        """
+        """Return the remaining cost, or None if it is unknown or older than `begins` (UTC ms)."""
         return self.left_cost if self.since >= begins else None
 
 
@@ -89,9 +84,7 @@ class Opening:
 
 
 def share(total: int, parts: Sequence[int]) -> list[int]:
-    """Split `total` in proportion to `parts`, rounding down, also below zero. The last part gets
-    the rest.
-    """
+    """Split `total` in proportion, rounding down, also below zero. The last part gets the rest."""
     if len(parts) == 1:
         return [total]
     whole = sum(parts)
@@ -100,7 +93,7 @@ def share(total: int, parts: Sequence[int]) -> list[int]:
 
 
 def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
-    """Group slices by lot. A slice too small for a single unit joins a neighbor."""
+    """Group by lot. A slice too small for a single unit joins a neighbor."""
     whole, groups = sum(one.amount for one in slices), [[slices[0]]]
 
     def is_enough(group: list[Slice]) -> bool:
@@ -117,9 +110,7 @@ def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
 
 
 def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:
-    """Return the median of sorted (value, count) pairs. If the total count is even, return the
-    lower one.
-    """
+    """Return the median of sorted (value, count) pairs, or the lower one of two."""
     half, passed = (sum(count for _, count in counted) + 1) // 2, 0
     for value, count in counted:
         passed += count
@@ -130,7 +121,7 @@ def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:
 
 # ---- average cost --------------------------------------------------------------------------------
 class Portion(NamedTuple):
-    """Raw units with a known cost, their cost in lamports, and raw units with an unknown cost."""
+    """Raw units of known cost, that cost in lamports, and raw units of unknown cost."""
 
     known: int
     cost: int
@@ -139,7 +130,7 @@ class Portion(NamedTuple):
 
 @dataclass(slots=True)
 class Pool:
-    """All holdings of a mint. Units with a known cost share one average."""
+    """All holdings of a mint. Units of known cost share one average."""
 
     known: int = 0
     cost: int = 0
@@ -151,9 +142,7 @@ class Pool:
         self.unknown += portion.unknown
 
     def take(self, amount: int) -> Portion:
-        """Take from both parts in proportion. Units that the pool doesn't have get an unknown
-        cost.
-        """
+        """Take from both parts in proportion. Units that the pool lacks have an unknown cost."""
         held = self.known + self.unknown
         here = min(amount, held)
         unknown = here * self.unknown // held if held else 0
@@ -167,17 +156,13 @@ class Pool:
 
 @dataclass
 class AverageCost:
-    """Results by average cost.
-
-    `realized` is in lamports. `matched` counts sales with a known cost, ignoring dust.
-    """
+    """`realized` is in lamports. `matched` counts sales of known cost, ignoring dust."""
 
     realized: int = 0
     matched: int = 0
     pools: defaultdict[str, Pool] = field(default_factory=lambda: defaultdict(Pool))
 
     def add(self, mint: str, amount: int, cost: int | None) -> None:
-        """Add raw units at a cost. If it is None, the cost is unknown."""
         pool = self.pools[mint]
         if cost is None:
             pool.unknown += amount
@@ -189,7 +174,7 @@ class AverageCost:
         return self.pools[mint].take(amount)
 
     def sell(self, sold: Portion, proceeds: int) -> None:
-        """Book a sale, and split its proceeds (lamports) by quantity."""
+        """Split the proceeds (lamports) by quantity."""
         if sold.known:
             self.realized += proceeds * sold.known // (sold.known + sold.unknown) - sold.cost
             self.matched += is_dust(sold.unknown, sold.known + sold.unknown)
@@ -208,9 +193,7 @@ class AverageCost:
 
 
 def is_dust(unknown: int, amount: int) -> bool:
-    """Return whether unknown units are dust (below a thousandth of a sale). Dust doesn't make a
-    sale unmatched.
-    """
+    """Dust is below a thousandth of a sale. It doesn't make a sale unmatched."""
     return unknown * 1000 < amount
 
 
@@ -220,9 +203,7 @@ SOL = ""
 
 
 class Position(NamedTuple):
-    """The raw units held of a mint. `cost` is the cost of the units for which it is known, or
-    None.
-    """
+    """Raw units of a mint. `cost` covers the units for which it is known, or is None."""
 
     mint: str
     amount: int
@@ -232,30 +213,24 @@ class Position(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """Units that were taken out: slices of the oldest lots, and a portion by average cost."""
-
     slices: list[Slice]
     portion: Portion
 
 
 class Released(NamedTuple):
-    """Units that left an escrow."""
-
     mint: str
     slices: list[Slice]
     portion: Portion
 
 
 class Carried(NamedTuple):
-    """Slices that were exchanged into one lot, and their share of the money spent."""
-
     slices: list[Slice]
     spent: int
 
 
 @dataclass
 class Escrow:
-    """A mint's lots that are locked in an order, oldest first, with their cost."""
+    """A mint's lots in an order, oldest first, with their cost."""
 
     mint: str
     slices: list[Slice] = field(default_factory=list)
@@ -271,16 +246,13 @@ NOTHING = Cut([], Portion(0, 0, 0))
 
 @dataclass(slots=True)
 class Held:
-    """A mint's units with a known cost, including those in escrows, and that cost."""
-
     units: int = 0
     cost: int = 0
 
 
 @dataclass(slots=True)
 class KnownCost:
-    """Holdings whose cost dates from `begins` (UTC ms) or later, including escrows, and their total
-    `cost`.
+    """Holdings, including escrows, whose cost dates from `begins` (UTC ms) or later.
 
     For the latest entry, `arrived` is the cost of new lots by mint, and `touched` contains all
     mints that moved.
@@ -293,7 +265,6 @@ class KnownCost:
     touched: set[str] = field(default_factory=set)
 
     def begin(self) -> None:
-        """Clear the data of the latest entry."""
         if self.touched:
             self.arrived, self.touched = {}, set()
 
@@ -303,7 +274,6 @@ class KnownCost:
             self.arrived[mint] = self.arrived.get(mint, 0) + cost
 
     def take(self, mint: str, slices: Iterable[Slice], sign: int = -1) -> None:
-        """Count slices out. With a sign of 1, count them back in."""
         for one in slices:
             if one.cost is not None and one.since >= self.begins:
                 self._change(mint, sign * one.amount, sign * one.cost)
@@ -328,17 +298,15 @@ class Inventory:
     money: str = SOL
     # The lots by mint, oldest first. Empty lots are removed.
     lots: dict[str, list[Lot]] = field(default_factory=dict)
-    # The escrows by token account.
+    # By token account.
     escrows: dict[str, Escrow] = field(default_factory=dict)
     average: AverageCost = field(default_factory=AverageCost)
-    # The known costs over all history, and since the current attachment.
+    # Over all history, and since the current attachment.
     known_costs: list[KnownCost] = field(default_factory=lambda: [KnownCost()])
     _count: int = 0
 
     def convert(self, money: str) -> "Inventory":
-        """Return the same lots at unknown cost, because so far nothing was paid in this
-        currency.
-        """
+        """Return the same lots at unknown cost, because nothing was paid in this currency yet."""
         other = Inventory(money, _count=self._count)
         other.known_costs = [KnownCost(one.begins) for one in self.known_costs]
         for mint, pool in self.average.pools.items():
@@ -355,7 +323,6 @@ class Inventory:
         return other
 
     def lay(self, opening: Opening) -> None:
-        """Insert opening inventory before all booked lots."""
         if opening.mint == self.money:
             return
         lot = Lot(opening.rank, None, opening.amount, None, opening.amount, None)
@@ -370,7 +337,7 @@ class Inventory:
         cost: int | None = None,
         since: int = UNDATED,
     ) -> None:
-        """Add a lot. If `cost` is None, it is unknown. `since`: UTC ms."""
+        """Add a lot. `since`: UTC ms."""
         if mint != self.money:
             self._append(mint, origin, amount, cost, since)
             self.average.add(mint, amount, cost)
@@ -386,15 +353,12 @@ class Inventory:
                 known.arrive(mint, amount, cost, since)
 
     def watch(self, begins: int | None) -> None:
-        """Track holdings whose cost dates from `begins` (UTC ms) or later, separately from all
-        history.
-        """
+        """Track holdings whose cost dates from `begins` (UTC ms) or later separately."""
         del self.known_costs[1:]
         if begins is not None:
             self.known_costs.append(self.count_held(begins))
 
     def count_held(self, begins: int = UNDATED) -> KnownCost:
-        """Count lots and escrows one by one."""
         known = KnownCost(begins)
         for mint, lots in self.lots.items():
             known.take(mint, [Slice(lot, lot.left, lot.left_cost, lot.since) for lot in lots], 1)
@@ -408,10 +372,7 @@ class Inventory:
             known.take(mint, slices, sign)
 
     def cut(self, mint: str, amount: int) -> Cut:
-        """Take the oldest lots.
-
-        If a broken chain needs more units than there are, the rest has an unknown origin.
-        """
+        """Take the oldest lots. Units that the lots lack have an unknown origin."""
         if mint == self.money:
             return NOTHING
         lots, slices, missing = self.lots.get(mint, []), [], amount
@@ -436,11 +397,7 @@ class Inventory:
         when: int,
         spent: int,
     ) -> list[Carried]:
-        """Add lots of `mint` that inherit the cost of the slices exchanged for them, and their
-        share of the money spent.
-
-        If the cost of one slice is unknown, so is the lot's cost. `when`: UTC ms.
-        """
+        """Add lots that inherit the slices' cost and part of the money spent. `when`: UTC ms."""
         groups = group_slices(cut.slices, amount)
         sizes = [sum(one.amount for one in group) for group in groups]
         carried = [Carried(*one) for one in zip(groups, share(spent, sizes), strict=True)]
@@ -484,11 +441,7 @@ class Inventory:
         return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
 
     def put_back(self, released: Released, room: int) -> list[Slice]:
-        """Put up to `room` raw units back, with their cost and place in the queue. Return the rest
-        with its cost.
-
-        The rest are transfer fees that were withheld.
-        """
+        """Put up to `room` raw units back in their place. Return the rest: transfer fees."""
         lost, left = [], room
         for one in released.slices:
             back, rest = _split(one, min(one.amount, left))
@@ -509,10 +462,7 @@ class Inventory:
         return lost
 
     def list_positions(self, decimals: Mapping[str, int], begins: int = UNDATED) -> list[Position]:
-        """List positions by mint, without escrows.
-
-        `decimals` is by mint. `begins` is as in KnownCost.
-        """
+        """List positions, without escrows. `decimals` is by mint; `begins` as in KnownCost."""
         return [
             _make_position(mint, lots, decimals[mint], begins)
             for mint, lots in sorted(self.lots.items())

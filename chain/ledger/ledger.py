@@ -1,9 +1,8 @@
-"""Turn a wallet's entries, in chain order, into lots, results and gaps. Pure: applying the entries
-again gives the same ledger.
+"""Turn a wallet's entries, in chain order, into lots, results and gaps. Pure.
 
-There is an inventory for each currency in the wallet: SOL, and each stablecoin. An entry moves the
-same units in all of them (first in, first out, in integers). Then each view of each currency prices
-the move (chain.ledger.sales).
+Each currency in the wallet (SOL and each stablecoin) has an inventory. An entry moves the same
+units in all of them (first in, first out, in integers). Then each view of each currency prices the
+move (chain.ledger.sales).
 """
 
 from collections import Counter, defaultdict
@@ -59,15 +58,10 @@ class Deposits:
     """
 
     held: dict[tuple[str, str], int] = field(default_factory=dict)
-    # The sum of positive amounts by mint.
     parked: Counter[str] = field(default_factory=Counter)
 
     def follow(self, entry: Entry) -> Entry:
-        """Book an entry, and return it.
-
-        A trade at an order book is returned without a price if the book still has some of the
-        wallet's deposits, because the venue may have paid those out.
-        """
+        """Book an entry. Return it without a price if an order book may have paid out deposits."""
         is_priced = entry.kind in TRADES and UNEXPLAINED not in entry.flags
         if is_priced and any([self.held.get(row[:2], 0) > 0 for row in entry.others]):
             entry = entry._replace(flags=tuple(sorted({*entry.flags, UNEXPLAINED})))
@@ -85,9 +79,7 @@ class Deposits:
                 self._change((address, mint), after - before)
 
     def _change(self, key: tuple[str, str], amount: int, borrowed: bool = False) -> None:
-        """Change a deposit. With `borrowed`, it may fall below 0, because a loan is repaid
-        later.
-        """
+        """With `borrowed`, the deposit may fall below 0, because a loan is repaid later."""
         held = self.held.get(key, 0)
         left = held + amount
         self.parked[key[1]] += max(0, left) - max(0, held)
@@ -97,10 +89,7 @@ class Deposits:
             self.held.pop(key, None)
 
     def read_fill(self, entry: Entry, escrows: Mapping[str, Escrow]) -> Fill | None:
-        """Return a fill's price.
-
-        Returns None if a third party may have paid, or the order's opening wasn't observed.
-        """
+        """Return None if a third party may have paid, or the order's opening wasn't observed."""
         if entry.kind != "order_fill" or UNEXPLAINED in entry.flags:
             return None
         returned: Counter[str] = Counter()
@@ -138,12 +127,10 @@ def _price_fill(
 # ---- ledger --------------------------------------------------------------------------------------
 WHOLE: Key = (SOL, ALL_HISTORY)
 
-# Positive raw changes by mint.
 Amounts = dict[str, int]
 
 
 def split_changes(tokens: Iterable[tuple[str, int, int]]) -> tuple[Amounts, Amounts]:
-    """Split ((mint, raw change, decimals), ...) into (increases, decreases)."""
     rose: Amounts = {}
     fell: Amounts = {}
     for mint, change, _ in tokens:
@@ -162,9 +149,7 @@ def find_traded(entry: Entry, amounts: Amounts) -> str:
 
 
 def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
-    """Return (raw units, address) of the account that received most of a mint, or (0, "") if there
-    isn't one.
-    """
+    """Return (raw units, address) of the account that received most, or (0, "")."""
     gains = [
         (after - before, address)
         for address, of, before, after in entry.others
@@ -177,21 +162,21 @@ def find_escrow(entry: Entry, mint: str) -> tuple[int, str]:
 class Ledger:
     """A wallet's inventories, results and gaps.
 
-    `backfilled` means that the whole history was listed. Until then, every sale is treated as
-    following a gap. If the ledger is `stale`, apply the entries again to `restart()`.
+    Until the whole history was listed (`backfilled`), every sale is treated as following a gap. If
+    the ledger is `stale`, apply the entries again to `restart()`.
     """
 
     backfilled: bool = True
     spans: Spans = field(default_factory=Spans)
     chain: BalanceChain = field(default_factory=BalanceChain)
-    # The inventories by currency, in the order in which the currencies were first held.
+    # By currency, in the order of first use.
     inventories: dict[str, Inventory] = field(default_factory=lambda: {SOL: Inventory()})
     accounts: dict[Key, Account] = field(
         default_factory=lambda: defaultdict(Account, {WHOLE: Account()})
     )
     decimals: dict[str, int] = field(default_factory=dict)
     deposits: Deposits = field(default_factory=Deposits)
-    # The hour of the latest block time so far, counted from 1970.
+    # Latest hour so far, counted from 1970.
     hour: int = 0
     # The deposits by currency when the open attachment began.
     _parked_before: dict[str, int] = field(default_factory=dict)
@@ -211,33 +196,25 @@ class Ledger:
 
     @property
     def totals(self) -> Totals:
-        """Return the totals in SOL over all history."""
+        """In SOL, over all history."""
         return self.accounts[WHOLE].totals
 
     def list_positions(self, money: str = SOL) -> list[Position]:
         return self.inventories[money].list_positions(self.decimals)
 
     def reconcile(self, money: str = SOL) -> Totals:
-        """Return the totals over all history, reconciled with the cost of current holdings."""
         totals = self.accounts[money, ALL_HISTORY].totals
         return replace(totals, open_cost=self.inventories[money].known_costs[0].cost)
 
     def find_imbalances(self) -> dict[str, int]:
-        """Return, by mint, the raw units that don't add up in the stablecoin books. Any such unit
-        means a bug.
-        """
         found = {money: self.reconcile(money).imbalance for money in self.inventories if money}
         return {money: raw for money, raw in sorted(found.items()) if raw}
 
     def find_holdings(self) -> dict[int, Holdings]:
-        """Return holdings by attachment id."""
         held = self.spans.count_held(self._count_positions)
         return {number: Holdings(n, self._find_realized(number)) for number, n in held.items()}
 
     def find_forward_realized(self) -> int | None:
-        """Return the lamports realized in all attachments, or None if the wallet was never
-        attached.
-        """
         spans = self.spans.spans
         return sum(self._find_realized(span.number) for span in spans) if spans else None
 
@@ -275,7 +252,7 @@ class Ledger:
         return made
 
     def _sum_unsold(self, key: Key, known: KnownCost) -> int:
-        """Return the raw units of a currency that the worst case counts as lost.
+        """Return the raw units that the worst case counts as lost.
 
         These are the known cost of holdings, and deposits at venues and in orders. For an
         attachment, only deposits since it began count.
@@ -287,10 +264,6 @@ class Ledger:
         return known.cost + parked
 
     def _turn(self, entry: Entry) -> None:
-        """Close and open attachments up to this entry.
-
-        When one opens, holdings with a known cost are counted from then on.
-        """
         before = self.spans.open
         self.spans.turn(entry, self._count_positions)
         span = self.spans.open
@@ -302,7 +275,6 @@ class Ledger:
                 known.begin()
 
     def list_known_costs(self) -> Iterator[tuple[Key, KnownCost]]:
-        """Return holdings by currency and view, over all history and for the open attachment."""
         span = self.spans.open
         views = (ALL_HISTORY, span.number) if span else (ALL_HISTORY,)
         for money, inventory in self.inventories.items():
@@ -341,9 +313,7 @@ class Ledger:
         )
 
     def _spread_doubt(self, moved: Moved) -> None:
-        """Mark received mints as doubtful, because after a gap, the carried cost may belong to
-        another lot.
-        """
+        """Mark received mints: after a gap, the carried cost may belong to another lot."""
         if moved.got is None:
             return
         for money, doubted in self._doubted.items():
@@ -351,9 +321,7 @@ class Ledger:
                 doubted.add(moved.got)
 
     def _adopt(self, entry: Entry) -> None:
-        """Start an inventory, at unknown cost, for each stablecoin that this entry is the first to
-        hold.
-        """
+        """Start an inventory, at unknown cost, for each stablecoin first held in this entry."""
         for balance in entry.balances:
             money = balance.mint
             if money not in MINTS or money in self.inventories:
@@ -368,9 +336,7 @@ class Ledger:
                 totals.opening = totals.closing = held
 
     def _move(self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None) -> None:
-        """Move the trade's units, and everything outside its venue: arrivals first, departures
-        last.
-        """
+        """Move units through the venue and outside it: arrivals first, departures last."""
         arrived, left = split_changes(entry.beside_tokens)
         self._put_unknown(entry, inventory, arrived)
         if entry.kind.startswith("order_"):
@@ -399,9 +365,7 @@ class Ledger:
     def _exchange(
         self, entry: Entry, inventory: Inventory, moved: Moved, rose: Amounts, fell: Amounts
     ) -> None:
-        """Exchange one mint for another. If one of them is the inventory's currency, this is a
-        purchase or a sale.
-        """
+        """Exchange one mint for another, perhaps as a purchase or sale in this currency."""
         given, got = find_traded(entry, fell), find_traded(entry, rose)
         amount = fell.pop(given)
         if inventory.money == given:
@@ -467,7 +431,7 @@ class Ledger:
                 self._put(entry, inventory, got, amount, paid if is_known else None)
 
     def _fill_escrows(self, entry: Entry, inventory: Inventory, fell: Amounts) -> Amounts:
-        """Move units that reached an escrow into it, by mint. Return the remaining decreases."""
+        """Move units into their escrows. Return the remaining decreases."""
         rest = dict(fell)
         for mint, amount in fell.items():
             reached, address = find_escrow(entry, mint)
@@ -497,12 +461,10 @@ class Ledger:
         return inventory.cut(mint, amount)
 
     def _drop(self, inventory: Inventory, moved: Moved, fell: Amounts) -> None:
-        """Remove lots without a sale."""
         for mint, amount in fell.items():
             moved.left.append((mint, self._cut(inventory, mint, amount).slices))
 
     def _check_chain(self, entry: Entry, balance: Balance, moved: dict[str, Moved]) -> None:
-        """Check that each account starts this entry with its previous balance."""
         last = self.chain.follow(entry, balance)
         joins = last is not None and last.joins(
             balance.mint, balance.before, balance.lamports_before
@@ -527,9 +489,6 @@ class Ledger:
                     self._drop(inventory, moved[money], {mint: -more})
 
     def _count_money(self, money: str, last: Seen | None, balance: Balance, joins: bool) -> None:
-        """Track SOL and stablecoins in the wallet's accounts, and amounts that no transaction
-        explains.
-        """
         totals = self.accounts[money, ALL_HISTORY].totals
         known = count_money(money, last.mint, last.amount, last.lamports) if last else 0
         after = count_money(money, balance.mint, balance.after, balance.lamports_after)
@@ -545,8 +504,7 @@ class Ledger:
 def _release(entry: Entry, inventory: Inventory) -> list[Released]:
     """Return the units that left the wallet's escrows.
 
-    Units missing from the books leave only in a fill. Other units that are returned count as
-    arrivals.
+    Units missing from the books leave only in a fill. Otherwise they count as arrivals.
     """
     out = []
     for address, mint, before, after in entry.others:
@@ -559,12 +517,10 @@ def _release(entry: Entry, inventory: Inventory) -> list[Released]:
 
 
 def count_money(money: str, mint: str | None, amount: int, lamports: int) -> int:
-    """Return an account's amount of a currency in raw units."""
     if money == SOL:
         return lamports
     return amount if mint == money else 0
 
 
 def date(entry: Entry) -> int:
-    """Return an entry's time in UTC ms, as in attachments."""
     return UNDATED if entry.happened_at is None else entry.happened_at

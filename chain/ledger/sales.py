@@ -1,7 +1,6 @@
 """Price a transaction: a sale consumes lots, first in, first out. Pure.
 
-Units move once per currency. Then each view prices them. In a view, costs from before its start are
-unknown.
+Units move once per currency. Then each view prices them, ignoring costs from before its start.
 """
 
 from collections import Counter
@@ -27,8 +26,8 @@ AGAINST = frozenset(("buy", "sell"))
 class Fill(NamedTuple):
     """An order's market price.
 
-    `kind` is buy or sell for SOL, or order_fill if one token was exchanged for another. `returned`
-    are the raw units by mint that left the order, including rent.
+    `kind` is buy or sell for SOL, or order_fill for one token against another. `returned`: the
+    raw units by mint that left the order, including rent.
     """
 
     kind: str
@@ -38,9 +37,8 @@ class Fill(NamedTuple):
 class Side(NamedTuple):
     """An entry from the point of view of one currency, in signed raw units.
 
-    It has the part `through` the venue, the part outside it (`beside`), and, for SOL only, the
-    fees, tips and sponsored rent. For a priced fill, `returned` are the amounts that left the
-    order.
+    `through` is the part through the venue, `beside` the part outside it. Only SOL has fees, tips
+    and sponsored rent. `returned`: the amounts that left a priced fill's order.
     """
 
     kind: str
@@ -53,11 +51,7 @@ class Side(NamedTuple):
 
 
 def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
-    """Return an entry's Side.
-
-    An exchange for a stablecoin is a purchase or a sale in that currency. A trade for SOL is
-    neither.
-    """
+    """An exchange for the stablecoin `money` is a purchase or sale. A trade for SOL isn't."""
     returned = fill.returned[money or WRAPPED_SOL] if fill else 0
     kind = fill.kind if fill else entry.kind
     if money == SOL:
@@ -66,7 +60,7 @@ def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
     whole = sum([change for mint, change, _ in entry.tokens if mint == money])
     beside = sum([change for mint, change, _ in entry.beside_tokens if mint == money])
     if money in entry.residues:
-        # The part outside the venue is a remainder that passed through. It isn't part of a price.
+        # It passed through the venue, but isn't part of a price.
         beside = whole
     through = whole - beside - returned
     if kind == "swap" or (fill and kind == "order_fill"):
@@ -78,9 +72,7 @@ def see_side(entry: Entry, money: str, fill: Fill | None = None) -> Side:
 
 
 def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
-    """Return whether it exchanges one stablecoin for another. Such an exchange has no result in
-    either.
-    """
+    """Whether it exchanges two stablecoins, which has no result in either."""
     moved = [mint for mint, _, _ in entry.venue_tokens if mint not in entry.residues]
     moved += [mint for mint in fill.returned if mint != WRAPPED_SOL] if fill else []
     return all([mint in MINTS for mint in moved])
@@ -90,7 +82,7 @@ def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
 class Moved:
     """An entry's movements in one inventory, before costs are applied.
 
-    `left` are the units that left without a sale, by mint. `given` is the mint that was exchanged
+    `left`: the units that left without a sale, by mint. `given` is the mint that was exchanged
     for the currency or for another mint, `got`. The lots that inherited its cost follow. `sources`
     are all mints that were exchanged for it.
     """
@@ -134,18 +126,15 @@ class Booked(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Return whether it counts in totals. A trade with an unexplained value doesn't count."""
+        """A trade with an unexplained value doesn't count in totals."""
         return UNEXPLAINED not in self.flags
 
 
 def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt: bool) -> Booked:
-    """Return an entry's result in a view that starts at `begins` (UTC ms).
-
-    `doubt` means that a history is incomplete.
-    """
+    """Price an entry in a view from `begins` (UTC ms). With `doubt`, the history is incomplete."""
     flags = entry.flags
     if money != SOL and entry.kind in TRADES and entry.kind != "swap":
-        # A trade for SOL doesn't move this currency, so it doesn't need an explanation in it.
+        # A trade for SOL doesn't move this currency.
         flags = tuple([flag for flag in flags if flag != UNEXPLAINED])
     booked = Booked(entry, side, flags)
     left = [(mint, _sum_cost(slices, begins)) for mint, slices in moved.left]
@@ -161,10 +150,10 @@ def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt:
     elif moved.given is not None:
         left.append((moved.given, _sum_cost(moved.cut.slices, begins)))
     if money != SOL and side.kind == "swap":
-        # The entry exchanged one stablecoin for another, or didn't involve this currency.
+        # Two stablecoins, or neither side in this currency.
         booked = booked._replace(other=side.through)
     if side.returned:
-        # The returned amount was already counted as `other` when the order was opened.
+        # This part was counted as `other` when the order was opened.
         booked = booked._replace(other=booked.other + side.returned)
     return _leave(booked, left)
 
@@ -180,9 +169,7 @@ def _leave(booked: Booked, left: Iterable[tuple[str, int]]) -> Booked:
 
 
 def _book_carried(booked: Booked, moved: Moved, begins: int) -> tuple[Booked, tuple[str, int]]:
-    """Book an exchange, which doesn't realize a result. Return the (mint, cost) that was lost in
-    lots of unknown cost.
-    """
+    """Book an exchange without a result. Return the (mint, cost) lost in lots of unknown cost."""
     assert moved.given is not None
     carried = spent = lost = 0
     for slices, part in moved.carried:
@@ -232,7 +219,7 @@ class Price(NamedTuple):
 def price_sale(
     amounts: Sequence[int], costs: Sequence[int | None], amount: int, proceeds: int
 ) -> Price:
-    """Split proceeds by quantity. Only slices with a known cost have a result."""
+    """Split proceeds by quantity. Only slices of known cost have a result."""
     matched = gross = cost = 0
     shares = share(proceeds, amounts)
     for quantity, spent, part in zip(amounts, costs, shares, strict=True):
@@ -247,11 +234,7 @@ def price_sale(
 def mark_paid_elsewhere(
     booked: Booked, moved: Moved, others: Iterable[Moved], begins: int
 ) -> Booked:
-    """Flag a sale for a stablecoin if units with an unknown cost in the stablecoin have a known
-    cost in another currency.
-
-    This works because all inventories have the same units in the same order.
-    """
+    """Flag a sale of units whose cost is known only in another currency."""
     if booked.status not in ("partial", "unmatched") or INCOMPLETE in booked.flags:
         return booked
     unknown = _list_units(moved, begins, known=False)
@@ -262,10 +245,7 @@ def mark_paid_elsewhere(
 
 
 def _list_units(moved: Moved, begins: int, known: bool) -> list[tuple[int, int]]:
-    """Return the ranges (first, end) of the units sold, counted from 0.
-
-    With `known`, return those with a known cost, otherwise those without.
-    """
+    """Return the ranges (first, end) of units sold whose cost is known, or of the others."""
     found, at = [], 0
     for one in moved.cut.slices:
         if (one.see_cost(begins) is not None) == known:

@@ -1,9 +1,9 @@
-"""Totals of a wallet in a view: one currency, over all history or one attachment. Reconciled to
-the lamport; a window is the difference between two. Pure.
+"""Totals of a wallet in one currency, over all history or one attachment. Pure.
 
-In an attachment's view, older costs are unknown, and only its own period counts. A position lasts
-from the first purchase of a token until it is closed. Only units with a known cost belong to it, so
-tokens from strangers don't open it, keep it open or raise its peak.
+They are reconciled to the lamport. A window is the difference between two. In an attachment's view,
+older costs are unknown, and only its own period counts. A position lasts from the first purchase of
+a token until it is closed. Only units of known cost belong to it, so unsolicited tokens don't
+open it, keep it open or raise its peak.
 """
 
 from collections import defaultdict
@@ -18,7 +18,7 @@ from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
 
 # ---- running sums, reconciled to the lamport -----------------------------------------------------
-# The kinds that receive or send SOL. Any other kind that isn't a trade counts as `other`.
+# The kinds that receive or send SOL. Others without a trade count as `other`.
 TRANSFERS = frozenset(
     (
         *("native_transfer", "transfer_in", "transfer_out", "transfer_self"),
@@ -65,7 +65,6 @@ class Totals:
     open_cost: int = 0
 
     def add(self, booked: Booked, money: str = SOL) -> None:
-        """Add a booked entry, in this currency."""
         side = booked.side
         self.received += side.sponsored
         self._transfer(side.beside)
@@ -107,9 +106,6 @@ class Totals:
         self.unmatched_proceeds += booked.unmatched_proceeds
 
     def _add_other(self, booked: Booked, money: str) -> None:
-        """Add an entry that isn't a trade: its fees and tips are overhead, and the rest is counted
-        by kind.
-        """
         side = booked.side
         costs = side.fee + side.tip
         self.overhead += costs
@@ -128,7 +124,7 @@ class Totals:
 
     @property
     def difference(self) -> int:
-        """Return the amount that the items don't explain. It is 0 if no transaction is missing."""
+        """The amount that the items don't explain; 0 if no transaction is missing."""
         explained = (
             *(self.realized, self.unmatched_proceeds, -self.open_cost, -self.cost_left),
             *(self.received, -self.sent, -self.overhead, -self.failed_cost, self.other),
@@ -137,7 +133,7 @@ class Totals:
 
     @property
     def imbalance(self) -> int:
-        """Return the difference minus the amount that gaps moved. Anything but 0 is a bug."""
+        """The difference minus the amount that gaps moved. Anything but 0 is a bug."""
         return self.difference - self.gaps
 
 
@@ -146,7 +142,6 @@ HOURS_A_DAY = 24
 
 
 def find_drawdown(changes: Iterable[int]) -> int:
-    """Return the deepest fall from a peak of a sum that starts at 0."""
     realized = high = drawdown = 0
     for change in changes:
         realized += change
@@ -159,9 +154,7 @@ def find_drawdown(changes: Iterable[int]) -> int:
 
 @dataclass(slots=True)
 class Fall:
-    """The deepest fall of a sum by the hour. `high` and `drawdown` are from before the latest
-    hour.
-    """
+    """The deepest fall of a sum by the hour. `high` and `drawdown` exclude the latest."""
 
     hour: int = 0
     realized: int = 0
@@ -169,7 +162,7 @@ class Fall:
     drawdown: int = 0
 
     def follow(self, realized: int, hour: int) -> tuple[int, int]:
-        """Update with the sum in an hour, and return (peak, deepest fall). Hours never decrease."""
+        """Return (peak, deepest fall). Hours never decrease."""
         if hour != self.hour:
             self.high, self.drawdown = self._measure()
             self.hour = hour
@@ -181,7 +174,7 @@ class Fall:
 
 
 def round_down(seconds: int) -> int:
-    """Round down to two significant digits. For example, 3,725 s become 3,700 s."""
+    """Round down to two significant digits: 3,725 s become 3,700 s."""
     if seconds < 100:
         return seconds
     unit = int(f"1{'0' * (len(str(seconds)) - 2)}")
@@ -236,9 +229,7 @@ class Sums(NamedTuple):
         return changed._replace(held=self.held, held_sold=self.held_sold, held_won=self.held_won)
 
     def give_up(self) -> "Sums":
-        """Return the sums after a disconnect, when everything still held counts as moved out
-        unsold.
-        """
+        """Return the sums after a disconnect: everything still held counts as moved out unsold."""
         return self._replace(
             cost_left=self.cost_left + self.open_cost,
             open_cost=0,
@@ -251,7 +242,6 @@ class Sums(NamedTuple):
 
     @property
     def positions(self) -> int:
-        """Return the number of positions with a sale."""
         return self.ended + self.held_sold
 
     @property
@@ -260,22 +250,17 @@ class Sums(NamedTuple):
 
     @property
     def worst_case(self) -> int:
-        """Return the result if unsold tokens are worthless.
-
-        In a window, only an increase in the cost of holdings counts.
-        """
+        """The result if unsold tokens are worthless. In a window, only added cost counts."""
         return self.realized - self.cost_left - max(0, self.open_cost)
 
     @property
     def return_points(self) -> int | None:
-        """Return the return on the cost of sold units, in hundredths of a percent, or None without
-        a cost.
-        """
+        """Return on the cost of sold units, in hundredths of a percent, or None without a cost."""
         return divide(10_000 * (self.proceeds - self.cost), self.cost) if self.cost > 0 else None
 
     @property
     def win_points(self) -> int | None:
-        """Return the win rate in hundredths of a percent, or None if no position had a sale."""
+        """Win rate in hundredths of a percent, or None if no position had a sale."""
         return divide(10_000 * self.positions_won, self.positions) if self.positions else None
 
 
@@ -294,10 +279,7 @@ def divide(number: int, by: int) -> int:
 
 
 def list_signs(sums: Sums, best_token: int) -> list[str]:
-    """Return warning signs about a result. They don't affect the rank.
-
-    `best_token` is the best token's result.
-    """
+    """Return warning signs about a result. They don't affect the rank."""
     signs = []
     if sums.realized > 0 and best_token * 5 > sums.realized * 4:
         signs.append(ONE_TOKEN)
@@ -315,10 +297,10 @@ MIN_LEFT_PERCENT = 1
 class OpenPosition:
     """An open position in a view.
 
-    Amounts are raw units of a currency. `began` is in Unix seconds. `cost` is its whole known cost.
+    Amounts are raw units of a currency, `began` is in Unix seconds. `cost` is its whole known cost.
     `proceeds` are those of its sales so far, without units of unknown cost. `result` is that of its
-    sales, minus the known cost that left without a sale. `peak` is the largest number of units of
-    known cost that it ever had.
+    sales, minus the known cost that left without a sale. `peak` is the most units of known cost
+    that it had.
     """
 
     began: int | None
@@ -348,21 +330,15 @@ class Positions:
     held_sold: int = 0
     held_won: int = 0
     holdings: dict[int, int] = field(default_factory=dict)
-    # The open positions by mint.
     open: dict[str, OpenPosition] = field(default_factory=dict)
-    # The best and worst results of closed positions.
     _ends: tuple[int, ...] = ()
     # Whether it has unwritten changes.
     is_changed: bool = False
 
     def follow(self, booked: Booked | None, known: KnownCost, time: int | None) -> None:
-        """Apply an entry after its lots moved.
-
-        `booked` is None if the entry doesn't count in this view. `time`: Unix seconds.
-        """
+        """`booked` is None if the entry doesn't count in this view. `time`: Unix seconds."""
         if booked and booked.side.kind == "round_trip" and booked.result is not None:
-            # The token was bought and sold in one transaction. Other units of the token don't
-            # matter.
+            # It was bought and sold in one transaction. Other units of the token don't matter.
             self._end(OpenPosition(time, 0, booked.result, booked.result, is_sold=True), time)
         sold = booked.sold if booked and INCOMPLETE not in booked.flags else None
         for mint in known.touched if sold is None else {*known.touched, sold}:
@@ -378,7 +354,6 @@ class Positions:
     def _follow_mint(
         self, mint: str, known: KnownCost, time: int | None, sale: Booked | None
     ) -> None:
-        """Apply a purchase or sale of one mint."""
         position, arrived = self.open.get(mint), known.arrived.get(mint)
         if position is None:
             if arrived is None:
@@ -397,7 +372,6 @@ class Positions:
         self._count(position, 1)
 
     def _settle(self, mint: str, known: KnownCost, time: int | None) -> None:
-        """Close the position in a mint if almost nothing is left of it."""
         position = self.open.get(mint)
         if position is None:
             return
@@ -427,22 +401,19 @@ class Positions:
             self.holdings[seconds] = self.holdings.get(seconds, 0) + 1
 
     def find_ends(self) -> tuple[int, int] | None:
-        """Return the best and worst result so far among positions with a sale, or None."""
         results = [*self._ends, *(one.result for one in self.open.values() if one.is_sold)]
         return (max(results), min(results)) if results else None
 
 
 # ---- views ---------------------------------------------------------------------------------------
 ALL_HISTORY = 0
-# A pair (currency, view).
 Key = tuple[str, int]
 HOUR_SECONDS, HOUR_MS = 3_600, 3_600_000
-# A purchase and a sale within this time form a pair.
 PAIR_SECONDS = 60
 
 
 class Span(NamedTuple):
-    """An attachment: its id, and its start and end in UTC ms. The end is None if it is open."""
+    """An attachment, in UTC ms. The end is None if it is open."""
 
     number: int
     begins_ms: int
@@ -450,9 +421,7 @@ class Span(NamedTuple):
 
 
 class Holdings(NamedTuple):
-    """A span's tokens that were acquired at a known cost and are still held, and the lamports
-    realized.
-    """
+    """Tokens of known cost still held, and the lamports realized."""
 
     open_positions: int = 0
     forward_realized: int = 0
@@ -504,11 +473,7 @@ class Churn:
 
 @dataclass
 class Account:
-    """The totals in one currency and view.
-
-    `token_rows` are unwritten results. `open_cost` is the part of current holdings that the worst
-    case counts as lost.
-    """
+    """Totals in a currency and view. `open_cost` is what the worst case counts as lost."""
 
     totals: Totals = field(default_factory=Totals)
     positions: Positions = field(default_factory=Positions)
@@ -520,10 +485,6 @@ class Account:
     _last_day: int | None = None
 
     def add(self, booked: Booked, money: str, hour: int) -> None:
-        """Add a booked transaction.
-
-        `hour` is counted from 1970 and never decreases.
-        """
         trades = self.totals.trades
         self.totals.add(booked, money)
         if booked.sold and booked.result is not None:
@@ -555,30 +516,22 @@ _POSITIONS = Sums._fields[Sums._fields.index("ended") :]
 _read_totals, _read_positions = attrgetter(*_TOTALS), attrgetter(*_POSITIONS)
 
 
-# Returns the number of tokens held at a known cost. Costs older than the given time (UTC ms) count
-# as unknown.
+# Returns the number of tokens whose known cost dates from a time (UTC ms) or later.
 Count = Callable[[int], int]
 
 
 @dataclass
 class Spans:
-    """Attachments in order.
-
-    They follow the latest time, so older entries don't count in any of them.
-    """
+    """Attachments, by the latest time. Older entries don't count in any of them."""
 
     spans: tuple[Span, ...] = ()
     now_ms: int = 0
     open: Span | None = None
-    # The tokens held at the end of closed spans, by id.
     _held: dict[int, int] = field(default_factory=dict)
     _begun: int = 0
 
     def turn(self, entry: Entry, count: Count) -> None:
-        """Close and open spans up to the latest time.
-
-        `count` is the count before this entry.
-        """
+        """Close and open spans up to the latest time. `count` is the count before this entry."""
         happened_at = entry.happened_at
         if happened_at is None or happened_at <= self.now_ms:
             return
@@ -606,7 +559,7 @@ class Spans:
         return [(ALL_HISTORY, UNDATED)]
 
     def count_held(self, count: Count) -> dict[int, int]:
-        """Return the number of tokens held by span id. `count` is the current ledger's count."""
+        """Return the number of tokens held by span id."""
         held = {span.number: self._held.get(span.number, 0) for span in self.spans}
         if self.open:
             held[self.open.number] = count(self.open.begins_ms)

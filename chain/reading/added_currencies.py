@@ -8,15 +8,13 @@ from chain.reading.programs import AddedRows
 from chain.symbols import OWNED, SYMBOLS, find_bare
 
 COLUMNS = ("mint", "symbol", "decimals")
-# Each currency adds ten boards. Sums are signed 64-bit integers. With 9 decimals, nine billion
-# units fit.
+# Each currency adds ten boards. With 9 decimals, nine billion units fit a signed 64-bit sum.
 MAX_ADDED, MAX_DECIMALS = 20, 9
 SYMBOL = re.compile(r"[A-Za-z][A-Za-z0-9]{1,11}")
 BUILT_IN = {WRAPPED_SOL: "SOL", **{one.mint: one.symbol for one in STABLECOINS}}
 
 
 def read_currencies(text: str) -> tuple[Currency, ...]:
-    """Read the file. Raises BadTable if a row is invalid."""
     rows, added = AddedRows("currencies.csv", COLUMNS, text), dict[str, Currency]()
     for mint, symbol, decimals in rows:
         _check_mint(rows, mint, added)
@@ -30,7 +28,7 @@ def read_currencies(text: str) -> tuple[Currency, ...]:
 
 
 def use_added(text: str) -> None:
-    """Use this file's currencies as money in this process. Raises BadTable."""
+    """Use this file's currencies in this process. Raises BadTable."""
     use_currencies(read_currencies(text))
 
 

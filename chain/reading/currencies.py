@@ -1,4 +1,4 @@
-"""The stablecoins that bots trade against. Like SOL, each of them is a currency."""
+"""The stablecoins that bots trade against. Each is a currency, like SOL."""
 
 import contextlib
 from collections.abc import Iterable, Iterator
@@ -8,9 +8,7 @@ from chain.addresses import WRAPPED_SOL
 
 
 class Currency(NamedTuple):
-    """A currency. `source` is the page on which its issuer names the mint, or "" for the operator's
-    own currencies.
-    """
+    """`source` is the page on which the issuer names the mint, or "" for the operator's own."""
 
     mint: str
     symbol: str
@@ -31,7 +29,6 @@ STABLECOINS = (
         6,
         "https://tether.to/en/supported-protocols/",
     ),
-    # The mints of Token-2022.
     Currency(
         "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo",
         "PYUSD",
@@ -45,8 +42,7 @@ STABLECOINS = (
         "https://docs.worldlibertyfinancial.com/usd1/smart-contracts",
     ),
 )
-# The currencies of this process. `use_currencies` replaces the operator's. CURRENCIES is by the
-# ledger's key for a currency, which is empty for SOL.
+# `use_currencies` replaces the operator's part. CURRENCIES is keyed by mint, "" for SOL.
 MINTS = {one.mint for one in STABLECOINS}
 MONEY = MINTS | {WRAPPED_SOL}
 CURRENCIES = {
@@ -56,9 +52,9 @@ CURRENCIES = {
 
 
 def use_currencies(added: Iterable[Currency]) -> None:
-    """Use these stablecoins as money in this process, in addition to SOL and the built-in ones.
+    """Use these stablecoins in addition to SOL and the built-in ones.
 
-    Call this once, at startup, because entries read with other currencies must be reread.
+    Call this once, at startup: entries read with other currencies must be reread.
     """
     known = {one.mint: one for one in (*STABLECOINS, *added)}
     for gone in MINTS - known.keys():
@@ -82,17 +78,15 @@ def using_currencies(added: Iterable[Currency]) -> Iterator[None]:
 
 
 def list_added() -> tuple[Currency, ...]:
-    """List the operator's currencies by mint."""
     built_in = {"", *(one.mint for one in STABLECOINS)}
     return tuple(sorted(currency for mint, currency in CURRENCIES.items() if mint not in built_in))
 
 
 def map_currencies() -> dict[str, str]:
-    """Return {symbol: the ledger's key} for SOL and this process's stablecoins."""
+    """Return {symbol: the ledger's key}, including SOL."""
     return {currency.symbol: money for money, currency in CURRENCIES.items()}
 
 
 def find_stablecoin(text: str) -> Currency | None:
-    """Return the stablecoin with this symbol or mint, or None."""
     stablecoins = (currency for money, currency in CURRENCIES.items() if money)
     return next((one for one in stablecoins if text in (one.symbol, one.mint)), None)

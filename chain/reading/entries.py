@@ -14,7 +14,7 @@ from chain.reading.pools import read_pool
 from chain.reading.programs import TIP_ACCOUNTS, Programs
 from chain.reading.receipts import Receipt, pack_text, unpack_text
 
-# Increment this whenever receipts are read differently. Stored entries are then reread.
+# Increment this when receipts are read differently, so that stored entries are reread.
 READING = 7
 
 
@@ -29,12 +29,12 @@ class Entry(NamedTuple):
 
     `parked` is ((address, mint, raw), ...) that the wallet left at an order book or lender. It is
     negative if it was returned. `market` is ((mint, raw), ...) that known swap calls paid to a
-    fill's side. It is negative if they took it. `unowned` are token accounts without a known owner.
+    fill's side. It is negative if they took it. `unowned`: token accounts without a known owner.
     If one turns out to be the wallet's, the entry is read again. `sponsored` is the rent that
     others put into own accounts. `beside_sol` and `beside_tokens` are the parts of `sol` and
     `tokens` outside the venue. `explained_percent` (0 to 100) is how much of the trade left or
     entered `counterparties`, or None if nothing is priced. `pool` is the packed pools.PoolReading
-    of a buy or sale, or the reason if there isn't one. `created` are the mints that this
+    of a buy or sale, or the reason if there isn't one. `created`: the mints that this
     transaction created, if the wallet signed it. `seen_at` (UTC ms) is when this instance first
     listed the signature.
     """
@@ -65,16 +65,11 @@ class Entry(NamedTuple):
     parked: tuple[tuple[str, str, int], ...] = ()
     pool: tuple[str | int, ...] = ()
     created: tuple[str, ...] = ()
-    # This is separate because it isn't part of the transaction.
     seen_at: int | None = None
 
     @property
     def happened_at(self) -> int | None:
-        """Return the block time in UTC ms.
-
-        The chain's clock may be ahead, so it is at most the time when this instance first saw the
-        transaction.
-        """
+        """Block time in UTC ms, capped by `seen_at` because the chain's clock may be ahead."""
         if self.block_time is None:
             return None
         block_ms = self.block_time * 1000
@@ -82,26 +77,24 @@ class Entry(NamedTuple):
 
     @property
     def venue_sol(self) -> int:
-        """Return the signed lamports that went through the venue."""
         return self.sol - self.beside_sol
 
     @property
     def venue_tokens(self) -> tuple[tuple[str, int, int], ...]:
-        """Return ((mint, raw change, decimals), ...) that went through the venue, without zeros."""
+        """((mint, raw change, decimals), ...) that went through the venue, without zeros."""
         if not self.beside_tokens:
             return self.tokens
         return tuple(sorted(list_venue_changes(self.tokens, self.beside_tokens)))
 
     @property
     def is_idle(self) -> bool:
-        """Return whether it didn't change the wallet."""
         return not self.sol and all(
             one.before == one.after and one.lamports_before == one.lamports_after
             for one in self.balances
         )
 
     def show(self) -> str:
-        """Return its JSON, without the data in other columns of the row."""
+        """Return JSON, without the data in other columns of the row."""
         return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))
 
     def dump(self) -> bytes:
@@ -111,18 +104,17 @@ class Entry(NamedTuple):
     def load(
         signature: str, slot: int, tx_index: int | None, body: bytes, seen_at: int | None = None
     ) -> "Entry":
-        """Parse a stored entry.
+        """Parse a stored entry. Raises ValueError, TypeError or LookupError if `body` is damaged.
 
         `tx_index` is from the row, because a block may provide it after the receipt was stored.
-        Raises ValueError, TypeError or LookupError if `body` is damaged.
         """
         values: list[Any] = _read_json(unpack_text(body))[0]
-        # Use positional arguments, because keyword arguments take eight times as long.
+        # Positional arguments, because keyword arguments take eight times as long.
         for place in OF_WORDS:
             values[place] = tuple(values[place])
         for place in OF_ROWS:
             values[place] = tuple(map(tuple, values[place]))
-        # Intern mints, since ledgers keep them in memory.
+        # Ledgers keep mints in memory.
         values[MINT] = values[MINT] and intern(values[MINT])
         values[TOKENS] = tuple([(intern(mint), *rest) for mint, *rest in values[TOKENS]])
         values[BALANCES] = tuple(
@@ -131,7 +123,7 @@ class Entry(NamedTuple):
         return Entry._make((signature, slot, tx_index, *values, seen_at))
 
 
-# The fields with their own column, and the fields stored as JSON.
+# Fields with their own column, and fields stored as JSON.
 OF_THE_ROW, STORED = Entry._fields[:3], Entry._fields[3:-1]
 BALANCES, MINT, TOKENS = map(STORED.index, ("balances", "mint", "tokens"))
 OF_WORDS = [
@@ -139,7 +131,7 @@ OF_WORDS = [
     for name in ("flags", "residues", "unowned", "counterparties", "pool", "created")
 ]
 OF_ROWS = [STORED.index(name) for name in ("others", "beside_tokens", "market", "parked")]
-# Unlike faster parsers, this is exact for integers of any size. raw_decode doesn't skip whitespace.
+# Exact for integers of any size, unlike faster parsers. It doesn't skip whitespace.
 _read_json = json.JSONDecoder().raw_decode
 
 
@@ -149,7 +141,7 @@ def read_entry(
     programs: Programs,
     known: Set[str] = frozenset(),
 ) -> Entry:
-    """Read a receipt as a wallet's Entry. `known` is as in flows.read_effect."""
+    """`known` is as in flows.read_effect."""
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()

@@ -1,8 +1,8 @@
 """What a receipt did to one wallet. Pure; amounts in lamports and raw token units.
 
-Its effect is what changed. Its movements are grouped by acting call: an outermost known swap
-instruction that concerns the wallet, with everything it called (docs/verified.md). They show which
-part of a trade's value passed through the venue, and what the wallet deposits and gets back.
+Movements are grouped by acting call: an outermost known swap instruction that concerns the wallet,
+with everything it called (docs/verified.md). They show which part of a trade's value passed through
+the venue, and what the wallet deposits and gets back.
 """
 
 import hashlib
@@ -33,8 +33,7 @@ T = TypeVar("T")
 
 
 class Balance(NamedTuple):
-    """One of the wallet's accounts in a receipt: its raw token amounts (including wrapped SOL) and
-    lamports, before and after.
+    """An own account's raw token amounts (including wrapped SOL) and lamports, before and after.
 
     On a side where it isn't the wallet's, they are 0. For the wallet itself, `mint` is None and the
     amounts are 0. An account that was closed and reopened for another mint has two consecutive
@@ -52,17 +51,16 @@ class Balance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The balance of a wallet's account at a slot, as a raw token amount and lamports.
+    """An account's raw token amount and lamports at a slot.
 
-    Both are 0 if the account is closed or belongs to someone else. `mint` is None if the amount is
-    0.
+    Both are 0 if it is closed or someone else's. `mint` is None if the amount is 0.
     """
 
     slot: int
     amount: int
     lamports: int
     mint: str | None = None
-    # Whether it is a program. Set only for a wallet's own address.
+    # Set only for a wallet's own address.
     executable: bool = False
 
 
@@ -73,9 +71,9 @@ class Effect:
     `lamports` (L), `wrapped` (S, of wrapped SOL) and `rent` (R, in own token accounts) are changes.
     `sol` is L + S + R minus `sponsored`, the rent that others put into own accounts. `fee` is 0
     unless the wallet paid it. `tokens` is ((mint, raw change, decimals), ...), sorted by mint,
-    without zeros and wrapped SOL. `own` are the wallet and its token accounts. `sponsors` splits
+    without zeros and wrapped SOL. `own`: the wallet and its token accounts. `sponsors` splits
     `sponsored` into ((who, lamports), ...). `who` is None if the lamports were already at the
-    address. `unowned` are token accounts whose owner is neither in the receipt nor inferable.
+    address. `unowned`: token accounts whose owner is neither in the receipt nor inferable.
     `inferred` means that an owner is missing, as in 2021.
     """
 
@@ -105,7 +103,6 @@ def associated_address(wallet: str, mint: str, program: str = TOKEN) -> str:
 
 
 def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
-    """Return the accounts that an instruction ties to the wallet, for receipts without owners."""
     for one in receipt.operations:
         if one.authority != wallet:
             continue
@@ -118,10 +115,7 @@ def _named_as_own(receipt: Receipt, wallet: str) -> Iterator[str | None]:
 def own_accounts(
     receipt: Receipt, wallet: str, known: Set[str] = frozenset()
 ) -> tuple[dict[str, tuple[bool, bool]], tuple[str, ...]]:
-    """Return ({address: (is the wallet's before, is the wallet's after)}, unowned).
-
-    Missing owners are inferred.
-    """
+    """Return ({address: (own before, own after)}, unowned). Missing owners are inferred."""
     own: dict[str, tuple[bool, bool]] = {}
     unowned: set[str] = set()
     named: set[str | None] | None = None
@@ -158,7 +152,7 @@ def read_effect(
     tip_accounts: Container[str | None],
     known: Set[str] = frozenset(),
 ) -> Effect:
-    """Return a receipt's Effect. `known` are own token accounts seen in other receipts."""
+    """`known`: own token accounts seen in other receipts."""
     own, unowned = own_accounts(receipt, wallet, known)
     balances = list[Balance]()
     for address, mine in sorted(own.items()):
@@ -216,10 +210,7 @@ def _pairs(sides: tuple[T, T], mine: tuple[bool, bool]) -> Iterator[tuple[T, boo
 
 
 def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
-    """Return raw changes by mint over own accounts.
-
-    Wrapped SOL counts as SOL, not as a token.
-    """
+    """Return raw changes by mint, without wrapped SOL, which counts as SOL."""
     changes: dict[str, int] = defaultdict(int)
     decimals = {}
     for one in balances:
@@ -236,8 +227,7 @@ def _sponsors(
 ) -> dict[str | None, int]:
     """Return {who: lamports} of rent that others paid for own accounts opened in this receipt.
 
-    Amounts that the wallet repaid in the same receipt are subtracted. Lamports that were already at
-    the address are under None.
+    Repayments are subtracted. Lamports that were already at the address are under None.
     """
     paid_back: dict[str | None, int] = defaultdict(int)
     for one in receipt.operations:
@@ -260,10 +250,7 @@ def _sponsors(
 def _funders(
     receipt: Receipt, wallet: str, own: Container[str | None], address: str
 ) -> dict[str | None, int]:
-    """Return {who: lamports} that others sent to an account.
-
-    The first key, None, has the lamports that were already there.
-    """
+    """Return {who: lamports} sent to an account. None has what was already there."""
     funded: dict[str | None, int] = defaultdict(int, {None: receipt.lamports(address)[0]})
     for one in receipt.operations:
         if one.name not in ("transfer", "create") or one.target != address:
@@ -299,7 +286,7 @@ def _mint_of(receipt: Receipt, operation: Operation) -> str | None:
 
 
 # ---- moves ---------------------------------------------------------------------------------------
-# Programs whose lamport movements are all read. Others may change balances invisibly.
+# All their lamport movements are read. Other programs may change balances invisibly.
 READ_PROGRAMS = frozenset(
     (
         SYSTEM,
@@ -317,20 +304,17 @@ TOKEN_MOVES = frozenset(("send", "mint", "burn"))
 
 
 class Placed(NamedTuple):
-    """An instruction. `call` is its index in the list of calls, or None if it is outside all
-    calls.
-    """
+    """`call` is an index into the list of calls, or None outside all calls."""
 
     instruction: Instruction
     call: int | None
 
 
 class Move(NamedTuple):
-    """A movement of lamports or tokens.
+    """A movement of lamports (with wrapped SOL as `mint`) or raw units.
 
-    For lamports, `mint` is wrapped SOL. `amount` is in lamports or raw units. `source` is None if
-    it was minted, `target` is None if it was burned. `call` is as in Placed. `opens` means that it
-    pays for opening `target`.
+    `source` is None if it was minted, `target` is None if it was burned. `call` is as in Placed.
+    `opens` means that it pays for opening `target`.
     """
 
     mint: str
@@ -343,10 +327,7 @@ class Move(NamedTuple):
 
 
 def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
-    """Return instructions in order, each with its call.
-
-    Transfer hooks are outside every call, because the token's issuer chose them.
-    """
+    """Transfer hooks are outside every call, because the token's issuer chose them."""
     places = {id(one): place for place, one in enumerate(calls)}
 
     def walk(one: Instruction, call: int | None, hook: bool) -> Iterator[Placed]:
@@ -361,18 +342,13 @@ def place_calls(receipt: Receipt, calls: Sequence[Instruction]) -> list[Placed]:
 
 
 def is_read(instruction: Instruction) -> bool:
-    """Return whether the decoded native operations show everything that this instruction can have
-    moved.
-    """
+    """Whether the decoded operations show everything that this instruction can have moved."""
     operation = instruction.operation
     return instruction.program in READ_PROGRAMS and not (operation and operation.name == "unread")
 
 
 def list_moves(receipt: Receipt, placed: Sequence[Placed]) -> list[Move]:
-    """Return movements in order.
-
-    Closing an account moves all lamports it has at that point.
-    """
+    """Closing an account moves all lamports it has at that point."""
     mints = _mints(receipt)
     held: dict[str | None, int] = defaultdict(int)
     for address, (before, _) in receipt.balances.items():
@@ -409,13 +385,12 @@ def _move(
 
 
 def _mints(receipt: Receipt) -> dict[str, str]:
-    """Return mints by token account, including accounts that aren't in a token balance."""
     mints = {
         one.target: one.mint
         for one in receipt.operations
         if one.name in ("initialize", "associate") and one.target and one.mint
     }
-    # An account that had another mint before counts as an account of that mint.
+    # An account that changed its mint counts under the earlier one.
     told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
     return mints | {address: side.mint for address, side in told if side}
 
@@ -427,15 +402,14 @@ ORDER_BOOKS = frozenset(
     for one in BUILT_IN
     if one.family == "swap" and one.name.startswith(("Serum v", "OpenBook", "Phoenix", "Manifest"))
 )
-# Lamports (as wrapped SOL) and raw units, by mint.
+# By mint; lamports are under wrapped SOL.
 Amounts = Counter[str]
 
 
 class Call:
-    """The amounts that an acting call moved into and out of the wallet's own accounts, without rent
-    for others and tips.
+    """The amounts that an acting call moved between own accounts and others, without rent and tips.
 
-    `paid` are the receivers. `topped_up` are the lamports sent to accounts that the call `opened`
+    `paid`: the receivers. `topped_up` are the lamports sent to accounts that the call `opened`
     or, if it didn't move tokens, to any account.
     """
 
@@ -465,9 +439,9 @@ class Flows:
     """A receipt's movements for one wallet, grouped by acting call.
 
     With `whole`, the whole transaction is one call. `trading` are the indexes in `calls` that make
-    up the trade. `own` are the wallet, its token accounts, and those opened and closed in this
-    receipt. `unshown` are the lamports by account that no instruction shows, and `unshown_in` is
-    their sum over own accounts.
+    up the trade. `own`: the wallet, its token accounts, and those opened and closed in this
+    receipt. `unshown`: lamports by account that no instruction shows. `unshown_in`: their sum
+    over own accounts.
     """
 
     def __init__(
@@ -486,15 +460,14 @@ class Flows:
         self.own = effect.own | _opened_inside(receipt, effect.wallet)
         self.unshown = _unshown(receipt, self.moves)
         self.unshown_in = sum(self.unshown.get(account, 0) for account in self.own)
-        # Lamports and tokens that arrived or left outside all calls, as (mint, who) -> amount.
+        # Arrivals and departures outside all calls, as (mint, who) -> amount.
         self.came: dict[tuple[str, str | None], int] = defaultdict(int)
         self.went: dict[tuple[str, str | None], int] = defaultdict(int)
         self.trading: frozenset[int] = frozenset()
         self._find_opened()
         self._sort_moves()
         self._add_handed_over()
-        # If the wallet opened and closed an account in this receipt, it may have been paid for
-        # earlier.
+        # An account opened and closed in this receipt may have been paid for earlier.
         for account in self.own - effect.own:
             self.came[WRAPPED_SOL, account] += receipt.lamports(account)[0]
 
@@ -525,9 +498,7 @@ class Flows:
                 self.came[move.mint, move.source] += move.amount - rent
 
     def _opens(self, move: Move) -> bool:
-        """Return whether these lamports may be someone else's rent for an own account opened in
-        this receipt.
-        """
+        """Whether these lamports may be someone else's rent for an own account opened here."""
         sides = self.receipt.tokens.get(move.target or "")
         return move.mint == WRAPPED_SOL and sides is not None and sides[0] is None
 
@@ -543,12 +514,11 @@ class Flows:
         call.paid.add(move.target)
 
     def _add_handed_over(self) -> None:
-        """Count an account that became the wallet's as arriving with its whole balance."""
         already = dict(self.effect.sponsors).get(None, 0)
         begun: set[str] = set()
         for balance in self.effect.balances:
             sides = self.receipt.tokens.get(balance.address)
-            # If it was reopened, the first balance is the wallet's earlier holding.
+            # If it was reopened, the first balance was the wallet's already.
             if balance.mint is None or sides is None or balance.address in begun:
                 continue
             begun.add(balance.address)
@@ -560,8 +530,9 @@ class Flows:
                 self.came[sides[0].mint, balance.address] += sides[0].amount - balance.before
 
     def choose_trading(self) -> bool:
-        """Keep only the calls that the wallet paid into and received from. Return False if there
-        aren't any.
+        """Keep calls that the wallet paid into and received from.
+
+        Return False if there are none.
         """
         trading = set()
         for place, call in enumerate(self.calls):
@@ -589,9 +560,7 @@ class Flows:
         return self.unshown_in > 0 and call.body.program not in ORDER_BOOKS
 
     def _passed(self, call: Call) -> bool:
-        """Return whether a token arrived and left again. The wallet may then have less of every
-        token afterward.
-        """
+        """The wallet may have less of every token after it passed one on."""
         return any(call.got[mint] for mint in call.given.keys() - {WRAPPED_SOL})
 
     def _settled(self, place: int) -> set[int]:
@@ -610,11 +579,7 @@ class Flows:
     def crossed_calls(
         self,
     ) -> tuple[Counter[tuple[str, str | None]], Counter[tuple[str, str | None]]]:
-        """Return what own accounts received inside the calls, and what they paid there without
-        rent.
-
-        Each is {(mint, who): amount}.
-        """
+        """Return what own accounts received and paid in calls, as {(mint, who): amount}."""
         got: Counter[tuple[str, str | None]] = Counter()
         paid: Counter[tuple[str, str | None]] = Counter()
         for move in self.moves:
@@ -649,7 +614,7 @@ class Flows:
 
     @cached_property
     def beside(self) -> Amounts:
-        """Return the amounts that bypassed the trade.
+        """The amounts that bypassed the trade.
 
         These are arrivals beyond what was paid back to the same account, and (negative) payments
         into calls that delivered to someone else.
@@ -660,7 +625,7 @@ class Flows:
                 continue
             for mint, change in call.net.items():
                 total[mint] += change
-            # These lamports are rent for the accounts that the call opened, not a price.
+            # Rent for the accounts that the call opened isn't part of a price.
             total[WRAPPED_SOL] += call.topped_up
         for (mint, who), amount in self.came.items():
             arrived = self._after_fee(mint, amount) if mint != WRAPPED_SOL else amount
@@ -668,7 +633,6 @@ class Flows:
         return total
 
     def _after_fee(self, mint: str, amount: int) -> int:
-        """Return the amount left after the token's transfer fee."""
         sent = sum(n for (of, _), n in self.came.items() if of == mint)
         sent += sum(call.got[mint] for call in self.calls)
         left = sum(n for (of, _), n in self.went.items() if of == mint)
@@ -698,9 +662,7 @@ class Flows:
         return min(self.unshown_in, max(0, pool - strangers) + self.unshown_returned())
 
     def unshown_returned(self) -> int:
-        """Return how many of the lamports without a visible source were repaid to accounts outside
-        the trade.
-        """
+        """Return the lamports without a visible source that were repaid outside the trade."""
         foreign = self.unshown.keys() - self.partners - self.own
         return sum(
             min(-self.unshown[account], self._paid_back(account))
@@ -714,9 +676,7 @@ class Flows:
         return max(0, went - came)
 
     def _bought_elsewhere(self) -> set[str | None]:
-        """Return the accounts to which third parties gave tokens outside the trade, perhaps for
-        SOL.
-        """
+        """Accounts that third parties gave tokens outside the trade, perhaps for SOL."""
         targets = {
             move.target
             for move in self.moves
@@ -727,13 +687,10 @@ class Flows:
         return targets | {owner for target in targets for owner in self.owners(target)}
 
     def unshown_foreign(self) -> bool:
-        """Return whether an unknown program could have moved lamports into own accounts without a
-        visible instruction.
-        """
+        """Whether an unknown program could have moved lamports into own accounts invisibly."""
         return any(not self.programs.family(one.program) for one in self._others_held())
 
     def _others_held(self) -> list[Instruction]:
-        """Return the instructions outside the trade that could move lamports into own accounts."""
         own = self.own & self.receipt.writable
         return [
             one.instruction
@@ -745,9 +702,7 @@ class Flows:
 
     @cached_property
     def partners(self) -> set[str]:
-        """Return the foreign accounts of transfers inside the trade: sources, targets, owners, and
-        authorities.
-        """
+        """The foreign sources, targets, owners and authorities of transfers inside the trade."""
         told = ((move.source, move.target, move.authority) for move in self._inside())
         accounts = {account for three in told for account in three if account}
         accounts |= {owner for account in accounts for owner in self.owners(account)}
@@ -761,9 +716,6 @@ class Flows:
         return (move for move in self.moves if move.call in self.trading)
 
     def paid_by_others(self, mint: str) -> int:
-        """Return how much of the mint that the wallet gave was paid into the trade by other signers
-        or approving owners.
-        """
         if self.whole:
             return 0
         signers = self.receipt.signers - {self.effect.wallet}
@@ -783,9 +735,7 @@ class Flows:
         return sum(move.amount for move in paid if move.target not in opened)
 
     def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
-        """Return the accounts that lost, in the trade, what the wallet gained. The largest loss
-        comes first.
-        """
+        """Return the accounts that lost what the wallet gained. Largest loss first."""
         lost: dict[str, int] = defaultdict(int)
         wanted = frozenset(mints)
         for move in self._inside():
@@ -802,9 +752,7 @@ class Flows:
 
 
 def _opened_inside(receipt: Receipt, wallet: str) -> set[str]:
-    """Return the token accounts that were opened and closed here and aren't in a token balance,
-    except those that were handed over.
-    """
+    """Token accounts opened and closed here, unless in a token balance or handed over."""
     operations = receipt.operations
     handed = {one.source for one in operations if one.name == "assign"}
     return {
@@ -838,7 +786,7 @@ Row = tuple[str, str, int, int]
 
 
 class Deposited(NamedTuple):
-    """The wallet's deposits, in the format of an Entry."""
+    """In the format of an Entry."""
 
     others: tuple[Row, ...] = ()
     parked: tuple[tuple[str, str, int], ...] = ()
@@ -871,9 +819,7 @@ def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: st
 
 
 def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Iterator[Instruction]:
-    """Return the outermost wanted calls. If call heights are unknown, return top-level
-    instructions.
-    """
+    """Yield the outermost wanted calls, or top-level ones if call heights are unknown."""
 
     def walk(one: Instruction) -> Iterator[Instruction]:
         if wanted(one):
@@ -888,10 +834,7 @@ def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Itera
 
 
 def _is_given(flows: Flows, move: Move) -> bool:
-    """Return whether the wallet made this move.
-
-    A move from another owner's account that lets the wallet spend counts, too.
-    """
+    """Moves from another owner's account that lets the wallet spend also count."""
     is_own = move.source in flows.own or move.authority == flows.effect.wallet
     return is_own and move.target is not None and move.target not in flows.own
 
@@ -912,9 +855,7 @@ def _list_one_way(flows: Flows) -> dict[int, list[Move]]:
 
 
 def _find_settled(flows: Flows, by_call: Mapping[int, list[Move]]) -> set[int]:
-    """Return the indexes of calls that settle orders, and of the earlier calls that placed them in
-    the same market.
-    """
+    """Return calls that settle orders, and the earlier ones that placed them in the same market."""
     settled: set[int] = set()
     for place, moves in by_call.items():
         body = flows.calls[place].body
@@ -943,9 +884,7 @@ def _sum_by_account(flows: Flows, moves: Iterable[Move]) -> Iterator[tuple[str, 
 
 
 def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
-    """Return the lamports that the calls' accounts paid to the wallet without a visible
-    instruction.
-    """
+    """Yield lamports that the calls' accounts paid to the wallet without a visible instruction."""
     named = {account for call in flows.calls for account in call.body.named}
     rest = flows.unshown_in
     for address in sorted(named & flows.unshown.keys() - flows.own):
@@ -956,9 +895,7 @@ def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
 
 
 def _list_tokens(flows: Flows) -> Iterator[Row]:
-    """Return the foreign token accounts that lost something, or to which the wallet sent tokens in
-    calls of order programs.
-    """
+    """Yield foreign token accounts that lost something or received something in order calls."""
     receipt = flows.receipt
     ordered = {m.target for m in flows.moves if m.call is not None and m.source in flows.own}
     for address, (before, after) in sorted(receipt.tokens.items()):
@@ -971,11 +908,7 @@ def _list_tokens(flows: Flows) -> Iterator[Row]:
 
 
 def _list_lamports(flows: Flows) -> Iterator[Row]:
-    """Return the lamports, rent and wrapped SOL that the wallet paid into foreign accounts in calls
-    of order programs, or that accounts in these calls lost.
-
-    Signers (keepers) are excluded.
-    """
+    """Yield lamports moved by foreign accounts, except signers (keepers), in order calls."""
     receipt = flows.receipt
     paid: Counter[str] = Counter()
     for move in flows.moves:
@@ -992,7 +925,7 @@ def _list_lamports(flows: Flows) -> Iterator[Row]:
 
 # ---- what passed through the venue ---------------------------------------------------------------
 class Change(NamedTuple):
-    """The change of a token's balance in signed raw units."""
+    """Signed raw units."""
 
     mint: str
     raw: int
@@ -1017,20 +950,19 @@ def list_venue_changes(
 
 
 # ---- what others paid into the pools -------------------------------------------------------------
-# If an account receives less than this percentage of the amounts inside, it collects a fee and
-# isn't a pool.
+# An account that receives a smaller percentage of the amounts inside collects a fee and isn't a
+# pool.
 MIN_POOL_PERCENT = 5
 
 Key = tuple[str, str]
 
 
 class Feeding:
-    """The amounts that foreign accounts gave and took, by (mint, account). Lamports are under
-    wrapped SOL.
+    """The amounts that foreign accounts gave and took, by (mint, account).
 
-    `gave` are the amounts given inside the trade, minus other foreign accounts' payments there.
-    `took` are the gains inside the trade, including the wallet's payments. `from_wallet` are the
-    wallet's payments anywhere, minus refunds outside the trade.
+    Lamports are under wrapped SOL. `gave`: the amounts given inside the trade, minus other
+    foreign accounts' payments there. `took`: the gains inside the trade, including the wallet's
+    payments. `from_wallet`: the wallet's payments anywhere, minus refunds outside the trade.
     """
 
     def __init__(self, flows: Flows) -> None:
@@ -1084,17 +1016,13 @@ class Feeding:
 
     @cached_property
     def _filled(self) -> set[str | None]:
-        """Return the accounts that received something, or from which the wallet received something,
-        outside the trade.
-        """
+        """Accounts that received something, or paid the wallet something, outside the trade."""
         filled = {move.target for move in self.outside}
         filled |= {account for (_, account), amount in self.from_wallet.items() if amount < 0}
         return filled | {account for account, amount in self.flows.unshown.items() if amount > 0}
 
     def _paid(self, mint: str) -> int:
-        """Return the wallet's gain, or else the amount it received, or else the flows from pool to
-        pool.
-        """
+        """Return the wallet's gain, or else what it received, or else flows between pools."""
         got, given = self.flows.got(mint), self.flows.given(mint)
         if mint == WRAPPED_SOL:
             got += max(0, self.flows.unshown_in)
@@ -1108,14 +1036,11 @@ class Feeding:
 
     @cached_property
     def opened_for(self) -> dict[str | None, str | None]:
-        """Return the owners of token accounts opened here. Some of these accounts aren't in a token
-        balance.
-        """
+        """Owners of token accounts opened here, some of which aren't in a token balance."""
         names = ("initialize", "associate")
         return {o.target: o.authority for o in self.flows.receipt.operations if o.name in names}
 
     def _lost(self, mint: str, account: str) -> int:
-        """Return the amount an account lost, without counting the wallet's payments into it."""
         receipt = self.flows.receipt
         if mint == WRAPPED_SOL:
             before, after = receipt.lamports(account)
@@ -1125,7 +1050,6 @@ class Feeding:
         return before - after + self.from_wallet.get((mint, account), 0)
 
     def _unshown_fed(self) -> int:
-        """Return the lamports that programs moved to the wallet without costing a pool anything."""
         needed = self.flows.unshown_explained() - self.flows.unshown_returned()
         paid = 0
         for account in self._payers():
@@ -1135,7 +1059,6 @@ class Feeding:
         return max(0, needed - paid)
 
     def _payers(self) -> list[str]:
-        """Return the accounts that may have paid the wallet without a visible instruction."""
         called = (self.flows.calls[place].body.named for place in self.flows.trading)
         named = self.flows.partners.union(*called)
         return [
@@ -1150,7 +1073,7 @@ class Feeding:
 
     @cached_property
     def _foreign_held(self) -> set[str]:
-        """Return the accounts that an unknown program could change outside the trade."""
+        """Accounts that an unknown program could change outside the trade."""
         flows = self.flows
         return {
             account
@@ -1162,9 +1085,7 @@ class Feeding:
         }
 
     def _share_taken(self, account: str) -> float:
-        """Return the largest share of anything inside that went to this account, its token
-        accounts, or its owner's other accounts.
-        """
+        """Return the largest share of anything inside that went to this account or its owner."""
         people = {account, *self.flows.owners(account)}
         mine: Counter[str] = Counter()
         for (mint, who), took in self.took.items():
@@ -1182,9 +1103,7 @@ class Feeding:
         return totals
 
     def paid_along(self, mint: str) -> int:
-        """Return how much of the mint that the wallet gave was paid by others into its calls or its
-        pools.
-        """
+        """Return how much of the given mint others paid into the wallet's calls or its pools."""
         given, got = self.flows.given(mint), self.flows.got(mint)
         if given <= got:
             return 0
@@ -1192,8 +1111,8 @@ class Feeding:
         return (self._given_along(mint) if lost else 0) + self._poured(mint)
 
     def _given_along(self, mint: str) -> int:
-        """Return the amount given inside by signers, by accounts that let the wallet spend, and by
-        accounts that got nothing in return.
+        """Sum what signers, delegating accounts, and accounts that got nothing in return gave
+        inside.
 
         Rent doesn't count, because it isn't part of a price.
         """
@@ -1217,7 +1136,6 @@ class Feeding:
         )
 
     def _rent(self, move: Move) -> int:
-        """Return the part of the lamports paid into an account opened here that is its rent."""
         if move.mint != WRAPPED_SOL or not (move.opens or self._opens(move.target)):
             return 0
         side = self.flows.receipt.tokens.get(move.target or "", (None, None))[1]
@@ -1230,9 +1148,7 @@ class Feeding:
         return sides is not None and sides[0] is None
 
     def _poured(self, mint: str) -> int:
-        """Return the plain transfers to accounts that received what the wallet gave, and the
-        lamports put there by an unknown program.
-        """
+        """Sum direct and unknown transfers to accounts that received what the wallet gave."""
         poured = [
             m
             for m in self.outside
@@ -1256,7 +1172,6 @@ class Feeding:
 
 
 def _count_traded(flows: Flows) -> Counter[tuple[str | None, str | None, int]]:
-    """Return transfers made by known calls."""
     found: Counter[tuple[str | None, str | None, int]] = Counter()
 
     def walk(one: Instruction, known: bool) -> None:
@@ -1272,14 +1187,13 @@ def _count_traded(flows: Flows) -> Counter[tuple[str | None, str | None, int]]:
 
 
 # ---- what explains a trade's value ---------------------------------------------------------------
-# The minimum explained percentage of what was received, and of what was given.
+# Applies to what was received, and to what was given.
 MIN_EXPLAINED_PERCENT = 95
 
 
 @dataclass(frozen=True)
 class Split:
-    """The part of a trade outside its venue, as the signed amounts `beside_sol` and
-    `beside_tokens`.
+    """The part of a trade outside its venue, in signed amounts.
 
     `signed` means that an account in `counterparties` belongs to a signer. `fed` means that others
     paid into the trade or its pools. The other fields are as in an Entry.
@@ -1305,10 +1219,7 @@ def split_trade(
     residues: Iterable[str] = (),
     explain_feeding: bool = True,
 ) -> Split:
-    """Split a trade.
-
-    `changes` excludes those outside the venue. `sol` is "got", "both" or "" (only sent).
-    """
+    """`changes` excludes those outside the venue. `sol` is "got", "both" or "" (only sent)."""
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
     beside = flows.beside.copy()
     shares = [_explain_token(flows, mint, change) for mint, change in legs]
@@ -1332,13 +1243,13 @@ def split_trade(
 
 
 def split_fill(flows: Flows) -> Split:
-    """Split an order's fill. Everything received must come from known calls."""
+    """Everything received must come from known calls."""
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
         return split_trade(flows, risen, "", explain_feeding=False)
     beside = flows.beside
     if any(amount > 0 for amount in beside.values()):
-        # Everything arrived by other instructions, so none of the price is explained.
+        # Everything arrived by other instructions.
         return Split(beside[WRAPPED_SOL], token_rows(flows, beside), 0)
     if flows.effect.sol + flows.effect.fee > 0:
         return split_trade(flows, (), "got", explain_feeding=False)
@@ -1346,10 +1257,7 @@ def split_fill(flows: Flows) -> Split:
 
 
 def add_market(split: Split, flows: Flows) -> Split:
-    """Add to a fill's split the amounts that swap calls paid and took.
-
-    `flows` covers everyone on its side.
-    """
+    """Add what swap calls paid and took. `flows` covers everyone on the fill's side."""
     if not flows.choose_trading():
         return split
     net: Amounts = Counter()
@@ -1357,8 +1265,7 @@ def add_market(split: Split, flows: Flows) -> Split:
         net.update(call.net)
     net[WRAPPED_SOL] += flows.unshown_explained()
     percent, fed = _explain_feeding(flows, net)
-    # Transfers from the wallet's own side straight to an account in the trade count as feeding,
-    # too.
+    # A direct transfer from the wallet's side to an account in the trade also counts as feeding.
     if fed or any(who in flows.partners for (_, who), paid in flows.went.items() if paid):
         return replace(split, explained_percent=percent, fed=True)
     return replace(split, market=tuple(sorted((m, n) for m, n in net.items() if n)))
@@ -1388,7 +1295,7 @@ def token_rows(flows: Flows, amounts: Amounts) -> tuple[tuple[str, int, int], ..
 
 
 def _explain_token(flows: Flows, mint: str, change: int) -> tuple[int, int]:
-    """Return (raw units that moved inside the trade, raw units by which balances changed)."""
+    """Return (raw units moved inside the trade, raw change of the balances)."""
     moved = flows.got(mint) - flows.given(mint)
     return (moved, change) if change > 0 else (-moved, -change)
 
@@ -1402,10 +1309,7 @@ def _explain_sol(flows: Flows, sol: str) -> tuple[int, int]:
 
 
 def _explain_payers(flows: Flows, mint: str) -> tuple[int, int]:
-    """Return (the amount that the wallet gave, the amount that everyone gave).
-
-    Others' purchases have no price.
-    """
+    """Return what the wallet gave, and what everyone gave: others' purchases have no price."""
     given = flows.given(mint)
     return (given, given + flows.paid_by_others(mint)) if given else (1, 1)
 
@@ -1435,9 +1339,7 @@ def _any_signed(flows: Flows, accounts: Iterable[str]) -> bool:
 
 
 def is_fee_income(flows: Flows) -> bool:
-    """Return whether the trade paid a fee to a wallet that neither signed nor gave anything, and
-    paid more to others.
-    """
+    """Whether a fee went to a wallet that neither signed nor gave anything, and more to others."""
     effect = flows.effect
     gains = {mint: change for mint, change, _ in effect.tokens}
     gains[WRAPPED_SOL] = effect.sol + effect.fee

@@ -1,7 +1,4 @@
-"""Classify a receipt for one wallet. Pure.
-
-The first matching rule decides (docs/results.md).
-"""
+"""Classify a receipt for one wallet. The first matching rule decides (docs/results.md). Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Set
@@ -29,38 +26,35 @@ from chain.reading.receipts import Instruction, Receipt
 
 # ---- instruction names ---------------------------------------------------------------------------
 def find_discriminator(name: str) -> bytes:
-    """Return an instruction's first 8 bytes as Anchor writes them."""
     return sha256(f"global:{name}".encode()).digest()[:8]
 
 
-# {program, or "" for any: {discriminator: effect}} from `calls.csv`. Effects: position (changes a
-# position or an order in the program itself; most mint nothing), order_open, order_cancel and
-# order_fill (of order programs), record (only notes what the wallet holds; Kamino's order program
-# lends it to any swap).
+# {program, or "" for any: {discriminator: effect}}. Effects: position (changes a position or an
+# order in the program itself; most mint nothing), order_open, order_cancel and order_fill (of order
+# programs), record (only notes what the wallet holds; Kamino's order program lends it to any swap).
 CALLS: dict[str, dict[bytes, str]] = defaultdict(dict)
 for call in read_table("calls.csv"):
     CALLS[call["program"]][find_discriminator(call["name"])] = call["effect"]
 
 
 # ---- kinds ---------------------------------------------------------------------------------------
-# The minimum number of lamports (0.0001 SOL) that counts as a side of a trade.
+# Minimum number of lamports (0.0001 SOL) for a side of a trade.
 DUST = 100_000
-# If less than one part in this of the amount that passed through is left, it is a residue.
+# A remainder below this fraction of what passed through is a residue.
 RESIDUE_SHARE = 100
-# The operations that move value.
 MOVES = ("transfer", "create", "send", "mint", "burn")
-# Lenders charge less than this percentage for a loan that is repaid immediately.
+# Lenders charge less than this for a loan that is repaid immediately.
 MAX_LOAN_FEE_PERCENT = 5
 TRADES = frozenset(("buy", "sell", "swap", "round_trip"))
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A receipt's classification.
+    """`mint` is the main mint, if there is only one. `residues` are remainders of mints that passed
+    through.
 
-    `mint` is the main mint, if there is only one. `residues` are mints that passed through and left
-    a remainder. `split` is the part outside the venue of a priced kind, a fill or an `ambiguous`
-    swap. `flows` are a trade's flows, with its calls chosen.
+    `split` is the part outside the venue of a priced kind, a fill or an `ambiguous` swap. `flows`
+    are a trade's flows, with its calls chosen.
     """
 
     kind: str
@@ -100,7 +94,6 @@ def _ambiguous(receipt: Receipt, effect: Effect, venue: str | None, mint: str | 
 
 
 def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instruction]:
-    """List the outermost known calls that concern the wallet. Unknown wrappers are skipped."""
     return [
         one
         for top in receipt.instructions
@@ -110,9 +103,6 @@ def _acting(receipt: Receipt, effect: Effect, programs: Programs) -> list[Instru
 
 
 def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruction]:
-    """Return the known calls that weren't made by another known call. Calls by a transfer hook
-    don't count.
-    """
     if programs.family(instruction.program):
         yield instruction
         return
@@ -123,11 +113,7 @@ def _outermost(instruction: Instruction, programs: Programs) -> Iterator[Instruc
 
 
 def _concerns(instruction: Instruction, own: Set[str]) -> bool:
-    """Return whether a call concerns the wallet.
-
-    Calls without accounts (markers) concern the whole transaction. Balance recorders don't concern
-    anyone.
-    """
+    """Calls without accounts (markers) concern everyone. Balance recorders don't concern anyone."""
     if CALLS[""].get(instruction.data[:8]) == "record":
         return False
     named = instruction.named
@@ -137,9 +123,6 @@ def _concerns(instruction: Instruction, own: Set[str]) -> bool:
 def _deciding_families(
     receipt: Receipt, acting: list[Instruction], effect: Effect, programs: Programs
 ) -> set[str]:
-    """Return the families that move value, if there are several. An order program may move anyone's
-    value.
-    """
     by_family: dict[str | None, list[Instruction]] = defaultdict(list)
     pools = {
         one.program
@@ -159,21 +142,17 @@ def _deciding_families(
     ):
         moving.remove("lending")
     orders = by_family.get("order", [])
-    # A fill may only take from the order's escrow. A call without any effect doesn't hide others.
+    # A fill may only take from the order's escrow. A call without effect doesn't hide others.
     if orders and (not moving or any(_moves_anything(receipt, one) for one in orders)):
         moving.add("order")
-    # A swap call that didn't move anything doesn't count if another call did.
+    # Ignore swap calls that didn't move anything if another call did.
     return {family or "" for family in moving or by_family.keys() - {"swap"} or by_family}
 
 
 def _is_repaid(
     receipt: Receipt, effect: Effect, lending: list[Instruction], programs: Programs
 ) -> bool:
-    """Return whether these calls only lent, and every lending account was repaid, perhaps with a
-    fee.
-
-    Moved shares or collateral aren't a loan.
-    """
+    """Whether these calls only lent, and were repaid. Shares or collateral aren't a loan."""
     flows = Flows(receipt, effect, lending, programs)
     taken, paid = flows.crossed_calls()
     lent, returned = _by_mint(taken), _by_mint(paid)
@@ -196,9 +175,6 @@ def _by_mint(amounts: Counter[tuple[str, str | None]]) -> Counter[str]:
 
 
 def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
-    """Return whether pool shares or a position NFT are minted into own accounts or burned from
-    them.
-    """
     return any(
         (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
         for o in instruction.operations
@@ -206,10 +182,7 @@ def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
 
 
 def _moves_position(instruction: Instruction) -> bool:
-    """Return whether it changes a position.
-
-    An existing position can change without a mint or burn.
-    """
+    """An existing position can change without a mint or burn."""
     return any(
         one.data[:8] in CALLS[one.program] for one in instruction.tree() if one.program in CALLS
     )
@@ -228,10 +201,7 @@ def _moves_anything(receipt: Receipt, instruction: Instruction) -> bool:
 
 
 def _venue(acting: list[Instruction], programs: Programs) -> str | None:
-    """Return the venue, or None if there is no known program.
-
-    `A > B, C; D` means that A calls the known programs B and C, and D runs next to it.
-    """
+    """`A > B, C; D` means that A calls the known programs B and C, and D runs next to it."""
     parts = []
     for one in acting:
         called = dict.fromkeys(
@@ -286,9 +256,7 @@ def _list_side(receipt: Receipt, effect: Effect, programs: Programs) -> frozense
 def _order_step(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> str:
-    """Return the step of an order, by the instruction's name or, without its data, by who signed
-    and what moved.
-    """
+    """Decide by the instruction's name or, without its data, by who signed and what moved."""
     for one in acting:
         if programs.family(one.program) == "order":
             step = CALLS[""].get(one.data[:8], "")
@@ -324,7 +292,6 @@ def _swap_kind(
     programs: Programs,
     venue: str | None,
 ) -> Kind | None:
-    """Return a trade if the wallet paid into a swap call and received from it, or else None."""
     flows = _read_flows(receipt, effect, acting, programs)
     if flows.whole or not receipt.inner_told:
         flows.choose_all()
@@ -346,7 +313,7 @@ def _swap_kind(
 def _read_flows(
     receipt: Receipt, effect: Effect, acting: list[Instruction], programs: Programs
 ) -> Flows:
-    """Return flows by swap call. With a marker, the whole transaction is one call."""
+    """With a marker, the whole transaction is one call."""
     if any(one.program in programs.markers for one in receipt.instructions):
         everything = Instruction("", (), None, b"", receipt.instructions)
         whole = replace(receipt, instructions=(everything,))
@@ -364,19 +331,13 @@ def _bodies(receipt: Receipt, calls: Set[int]) -> Iterator[Instruction]:
 
 
 def _known_rest(flows: Flows) -> int:
-    """Return the lamports that a known call outside the trade moved without a visible
-    instruction.
-    """
     if flows.unshown_in <= 0 or flows.unshown_foreign():
         return 0
     return flows.unshown_in - flows.unshown_explained()
 
 
 def _trade(flows: Flows, changes: tuple[tuple[str, int, int], ...], x: int) -> Kind | None:
-    """Classify the changes as a priced trade, or return None.
-
-    It first ignores residues, then includes them.
-    """
+    """Classify the changes as a priced trade, first without residues, then with them."""
     up = [mint for mint, change, _ in changes if change > 0]
     down = [mint for mint, change, _ in changes if change < 0]
     residues = _residues(flows, changes)
@@ -411,9 +372,7 @@ def _residues(flows: Flows, changes: tuple[tuple[str, int, int], ...]) -> list[s
 
 
 def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
-    """Return `other` if the receipt only paid lamports for accounts it opened, or the kind of fee
-    income. Return None if the movements decide.
-    """
+    """Return `other` for rent payments, or fee income. None means that it may be a trade."""
     effect = flows.effect
     kept = effect.tokens or effect.rent or any(call.gave for call in flows.calls)
     if not kept and effect.sol + effect.fee + effect.tip < 0:
@@ -425,9 +384,7 @@ def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
 
 
 def _rent_for_others(receipt: Receipt, effect: Effect) -> int:
-    """Return the lamports that the wallet put into accounts created here that aren't its own. They
-    are rent, not part of a price.
-    """
+    """Sum the lamports put into foreign accounts created here: rent, not part of a price."""
     created = {o.target for o in receipt.operations if o.name in ("create", "allocate")}
     created |= {address for address, sides in receipt.tokens.items() if sides[0] is None}
     return sum(_rent_of(receipt, effect, one) for one in created - effect.own if one)
@@ -447,9 +404,7 @@ def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
 
 
 def _paid(receipt: Receipt, effect: Effect, sol: int) -> int:
-    """Return the SOL change that decides the kind, without fee, tip, collected rent and rent for
-    others.
-    """
+    """Return the SOL change without fee, tip, collected rent and rent for others."""
     collected = _collected(receipt, effect.own)
     return sol + effect.fee + effect.tip + collected + _rent_for_others(receipt, effect)
 
@@ -459,7 +414,6 @@ def _collected(receipt: Receipt, accounts: Set[str]) -> int:
 
 
 def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
-    """Return the raw amounts by mint that instructions sent out of own accounts."""
     passed: dict[str, int] = defaultdict(int)
     told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
     mints = {address: side.mint for address, side in told if side}
@@ -494,7 +448,7 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
         o.name in ("transfer", "send") and o.source in effect.own and o.target in effect.own
         for o in receipt.operations
     )
-    # Lamports sent to an existing wrapped SOL account and not synced count as rent.
+    # Unsynced lamports sent to an existing wrapped SOL account count as rent.
     if rent_for_others or (rent and not (within and _keeps_accounts(effect))):
         return Kind("account_open" if rent > 0 or rent_for_others else "account_close")
     if within:
@@ -503,7 +457,6 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
 
 
 def _keeps_accounts(effect: Effect) -> bool:
-    """Return whether all own token accounts were neither opened nor closed."""
     return all(one.lamports_before and one.lamports_after for one in effect.balances if one.mint)
 
 

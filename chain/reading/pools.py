@@ -1,9 +1,8 @@
-"""Read the pool that a wallet bought from or sold to: both of its sides before and after a
-transaction, from the transaction itself. Pure. Amounts are in lamports and raw units.
+"""Read both sides of a trade's pool, before and after, from the transaction itself. Pure.
 
-A pool is read only if its formula reproduces the wallet's own fill from the state before, within
-MAX_ERROR_BPS. That check catches wrong accounts, hidden reserves, concentrated liquidity and venues
-that changed their rules.
+Amounts are in lamports and raw units. A pool is read only if its formula reproduces the wallet's
+own fill from the state before, within MAX_ERROR_BPS. That check catches wrong accounts, hidden
+reserves, concentrated liquidity and venues that changed their rules.
 """
 
 from collections import defaultdict
@@ -22,8 +21,8 @@ MAX_ERROR_BPS = 20
 PUMP = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 PUMPSWAP = "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA"
 LAUNCHLAB = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
-# Fees in basis points of the input to a pool that is priced by its two vaults. CPMM's tier is in an
-# account that transactions don't show, so the tier that reproduces the fill best is used.
+# Basis points of the input to a pool that is priced by its two vaults. Transactions don't show
+# CPMM's tier, so the one that reproduces the fill best is used.
 PRODUCT_FEES = {
     "Raydium v4": (25,),
     "Raydium CPMM": (25, 100, 200, 400),
@@ -32,10 +31,9 @@ PRODUCT_FEES = {
     "SPL Token Swap": (30,),
     "Saros": (30,),
 }
-# The fee for pump.fun events without fee fields.
+# Applies to pump.fun events without fee fields.
 OLD_CURVE_FEE_BPS = 100
-# The first 8 bytes of a self-call that records an event. They are followed by 8 bytes for the
-# event's name.
+# First 8 bytes of a self-call that records an event. The event's name (8 bytes) follows.
 EVENT = bytes.fromhex("e445a52e51cb9a1d")
 
 
@@ -74,17 +72,13 @@ class PoolReading(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Return whether a pool can have such sides and such a fee.
-
-        A lying node can put any values in an event.
-        """
+        """A lying node can put any values in an event."""
         return 0 <= self.fee_bps <= ONE and all(
             min(one) >= 0 and max(one.sol, one.payable) < MAX_LAMPORTS and max(one) < U64
             for one in (self.before, self.after)
         )
 
     def pack(self) -> tuple[str | int, ...]:
-        """Return the reading in the format of an Entry's `pool`."""
         return (*self[:4], int(self.is_curve), *self.before, *self.after)
 
 
@@ -105,21 +99,16 @@ def find_fee(amount: int, bps: int) -> int:
 
 
 class _Hop(NamedTuple):
-    """One call of a pool's program, with its transfers and recorded events."""
-
     program: str
     sends: tuple[tuple[str, str, int], ...]
     events: tuple[bytes, ...]
 
     def find_event(self, *names: bytes) -> bytes:
-        """Return the last event with one of these names, or an empty value."""
         return next((one for one in self.events[::-1] if one[:16] in names), b"")
 
 
 class _Fill(NamedTuple):
-    """A call's effect on a pool. `lamports` and `raw` are exchanged by its formula, without
-    fees.
-    """
+    """`lamports` and `raw` are exchanged by the pool's formula, without fees."""
 
     reading: PoolReading
     is_buy: bool
@@ -129,7 +118,7 @@ class _Fill(NamedTuple):
 
     @property
     def error_bps(self) -> int:
-        """Return the formula's error for the fill, in either direction. One unit is rounding."""
+        """Error of the formula, in either direction. One unit is rounding."""
         sol, raw = self.reading.before[:2]
         if self.is_buy:
             expected, real = self.lamports * raw // max(1, sol + self.lamports), self.raw
@@ -176,13 +165,11 @@ def _join(fills: Sequence[_Fill], wallet: bytes) -> PoolReading | str:
         return "own_token"
     if any(one.error_bps > MAX_ERROR_BPS or not one.reading.is_possible for one in fills):
         return "not_reproduced"
-    # A transaction succeeds or fails as a whole, so a follower trades with the pool as its last
-    # call left it.
+    # A transaction is atomic, so a follower trades with the pool as its last call left it.
     return fills[-1].reading._replace(before=fills[0].reading.before)
 
 
 def _withholds(receipt: Receipt, mint: str) -> bool:
-    """Return whether transfers of this token withheld a part."""
     change = sum(
         sign * side.amount
         for sides in receipt.tokens.values()
@@ -234,9 +221,7 @@ def _make_hop(inside: Sequence[Instruction]) -> Iterator[_Hop]:
 
 
 def _find_key(hop: _Hop) -> str | bytes | None:
-    """Return what identifies the pool: the address of the curve's mint, of the pool, or of both
-    vaults.
-    """
+    """Identify the pool by the curve's mint, its own address, or both vaults."""
     if hop.program in (PUMP, LAUNCHLAB):
         return hop.find_event(TRADE_EVENT)[16:48]
     if hop.program == PUMPSWAP:
@@ -256,7 +241,6 @@ def _find_answer(hop: _Hop) -> tuple[str, str, int]:
 def _read_fills(
     receipt: Receipt, mint: str, hops: Iterable[_Hop], programs: Programs
 ) -> list[_Fill] | str:
-    """Return each call's effect on the pool in order, or the reason why one can't be read."""
     fills, moved = list[_Fill](), defaultdict[str, int](int)
     for hop in hops:
         venue = programs.name(hop.program)
@@ -277,12 +261,12 @@ def _read_fills(
 
 
 # ---- venues --------------------------------------------------------------------------------------
-# The cache holds the wallets and mints of recent trades.
+# Wallets and mints of recent trades.
 _read_address = lru_cache(4096)(b58decode)
 
 
 def _read_curve(hop: _Hop, mint: str, venue: str) -> _Fill | str:
-    """Read a fill from pump.fun's event, which has virtual and real reserves after each trade."""
+    """pump.fun's event has virtual and real reserves after each trade."""
     data = hop.find_event(TRADE_EVENT)[16:]
     if len(data) < 121 or data[:32] != _read_address(mint):
         return "no_event"
@@ -298,11 +282,7 @@ def _read_curve(hop: _Hop, mint: str, venue: str) -> _Fill | str:
 
 
 def _find_curve_fee(data: bytes) -> int:
-    """Return the sum of the protocol's, creator's, cashback's and holders' basis points in a
-    TradeEvent.
-
-    Fields were appended over the years.
-    """
+    """Sum all fees (basis points) in a TradeEvent. Fields were appended over the years."""
     if len(data) < 217:
         return OLD_CURVE_FEE_BPS
     total = read_u64(data, 153) + read_u64(data, 201)
@@ -318,7 +298,7 @@ def _find_curve_fee(data: bytes) -> int:
 
 
 class _Ends(NamedTuple):
-    """The fields appended to a PumpSwap event: cashback and holders' fees, and virtual reserves."""
+    """Fields appended to a PumpSwap event: cashback and holders' fees, and virtual reserves."""
 
     fees: int
     virtual: int
@@ -338,9 +318,8 @@ def _read_ends(data: bytes, is_buy: bool) -> _Ends:
 
 
 def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
-    """Read a fill from PumpSwap's event.
+    """The event has both vaults before the trade, and signed amounts priced in addition to them.
 
-    It has both vaults before the trade, and the signed amounts that are priced in addition to them.
     The vaults alone don't determine the price, because fees may wait in them and boosted pools
     price more.
     """
@@ -364,7 +343,6 @@ def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill 
 
 
 def _is_priced_in_sol(receipt: Receipt, pool: str, mint: str, vault: int) -> bool:
-    """Return whether wrapped SOL is the quote side of the pool in the event."""
     begun = [sides[0] for sides in receipt.tokens.values() if sides[0]]
     held = [one for one in begun if one.owner == pool]
     quotes = [one for one in held if one.mint == WRAPPED_SOL and one.amount == vault]
@@ -372,9 +350,7 @@ def _is_priced_in_sol(receipt: Receipt, pool: str, mint: str, vault: int) -> boo
 
 
 def _read_launchlab(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
-    """Read a fill from LaunchLab's event, which has virtual reserves, and real reserves before and
-    after.
-    """
+    """LaunchLab's event has virtual reserves, and real reserves before and after."""
     data = hop.find_event(TRADE_EVENT)[16:]
     if len(data) < 137:
         return "no_event"
@@ -397,8 +373,6 @@ def _read_launchlab(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill
 
 
 class _Vault(NamedTuple):
-    """A vault before and after one call, and after the whole transaction."""
-
     before: int
     after: int
     end: int
@@ -407,10 +381,7 @@ class _Vault(NamedTuple):
 def _read_product(
     receipt: Receipt, hop: _Hop, mint: str, venue: str, moved: defaultdict[str, int]
 ) -> _Fill | str:
-    """Read a fill from the balances of the pool's two vaults.
-
-    `moved` are earlier calls' effects on vaults in this transaction.
-    """
+    """Read a fill from the balances of the pool's two vaults. `moved`: earlier calls' effects."""
     vaults = _read_vaults(receipt, hop, moved)
     if vaults is None:
         return "vault_not_told"
@@ -433,7 +404,7 @@ def _read_product(
 def _read_vaults(
     receipt: Receipt, hop: _Hop, moved: defaultdict[str, int]
 ) -> Mapping[str, _Vault] | None:
-    """Return {mint: _Vault} for the target of the first send and the source of the answer."""
+    """Return vaults by mint: the target of the first send, and the source of the answer."""
     vaults = {}
     (_, into, paid), (out_of, _, given) = hop.sends[0], _find_answer(hop)
     for account, change in ((into, paid), (out_of, -given)):

@@ -1,8 +1,7 @@
-"""Known programs, which determine a receipt's kind, and accounts that receive tips.
+"""Known programs, which determine a receipt's kind, and accounts that receive tips. Pure.
 
-Pure: `programs.csv` and `tip_accounts.csv` are read once, at import. docs/programs.md explains how
-to add rows. A receipt with a missing program becomes `other` with the `unrecognised_program` flag,
-never a guess.
+The CSV files are read once, at import. docs/programs.md explains how to add rows. A receipt with a
+missing program becomes `other` with the `unrecognised_program` flag, never a guess.
 """
 
 import csv
@@ -28,7 +27,7 @@ class BadTable(ValueError):
 
 
 class AddedRows:
-    """The rows of an operator's file below its header, as stripped cells.
+    """Rows of an operator's file below its header, as stripped cells.
 
     Iterating raises BadTable for a wrong header, a wrong number of cells or an open quote.
     """
@@ -55,7 +54,6 @@ class AddedRows:
             raise self.refuse("columns", f"{wanted}; put a cell that contains a comma in quotes")
 
     def refuse(self, field: str, allowed: str) -> BadTable:
-        """Return the error about a field of the current row."""
         return BadTable(f"DATA_DIR/{self._file}, line {self._reader.line_num}, {field}: {allowed}")
 
 
@@ -78,8 +76,7 @@ class Program(NamedTuple):
 
 @dataclass(frozen=True)
 class Programs:
-    """The table of programs: built in, added by the operator, and markers, which make a whole
-    transaction a trade (EXTRA_SWAP_PROGRAMS).
+    """Built-in programs, the operator's, and markers, which make a whole transaction a trade.
 
     Its repr is the same in every process; it identifies the rules that entries were read with.
     """
@@ -103,13 +100,11 @@ class Programs:
 
 
 def table(extra_swap_programs: Iterable[str] = (), added: str = "") -> Programs:
-    """Return the table. `added`: text of DATA_DIR/programs.csv. Raises BadTable if a row is
-    invalid.
-    """
+    """`added`: text of DATA_DIR/programs.csv. Raises BadTable if a row is invalid."""
     return _make_table(frozenset(extra_swap_programs), added)
 
 
-# A process has one table; only tests use several.
+# A process uses one table, tests several.
 @lru_cache(maxsize=8)
 def _make_table(markers: frozenset[str], added: str) -> Programs:
     built_in = {one.id: one for one in BUILT_IN}
@@ -171,9 +166,6 @@ TIP_ACCOUNTS = frozenset(row["address"] for row in read_table("tip_accounts.csv"
 
 
 def is_nobodys(address: str, programs: Programs | None = None) -> bool:
-    """Return whether this is a program, a sysvar or wrapped SOL. `programs` is this instance's
-    table.
-    """
     return (
         address in NATIVE
         or address in SYSVARS

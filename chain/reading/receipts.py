@@ -1,7 +1,8 @@
 """Parse the JSON of `getTransaction`. Pure. Amounts are in lamports or raw token units.
 
-The stored form is JSON, compressed with a dictionary trained on transactions. Retraining it makes
-stored rows unreadable."""
+Rows are JSON, compressed with a dictionary trained on transactions. Retraining it makes stored rows
+unreadable.
+"""
 
 import functools
 import hashlib
@@ -32,7 +33,7 @@ from chain.addresses import (
 # ---- what native and token programs did ----------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """The effect of a native program's instruction, as far as accounting needs it.
+    """A native program's instruction, as far as accounting needs it.
 
     `name` is one of: transfer, create (a System account sends lamports, or pays them to open
     another account); allocate (an account that was already paid for is opened); withdraw (lamports
@@ -75,8 +76,7 @@ PARSED_LAMPORTS = {
     (STAKE, "withdraw"): ("withdraw", "stakeAccount", "destination"),
     (VOTE, "withdraw"): ("withdraw", "voteAccount", "destination"),
 }
-# Instructions without an amount in the node's parsed form, or with amounts inside a batch that the
-# node doesn't parse.
+# The parsed form has no amount, or amounts inside a batch that the node doesn't parse.
 UNREAD = ("withdrawExcessLamports", "unwrapLamports", "batch")
 UNREAD_KINDS = (38, 45)
 AUTHORITIES = (
@@ -90,14 +90,12 @@ AUTHORITIES = (
 
 
 def read_parsed(program: str, parsed: Any) -> Operation | None:
-    """Read an instruction that the node parsed. Raises KeyError or TypeError if a field is
-    missing.
-    """
+    """Read an instruction that the node parsed. Raises KeyError or TypeError for missing fields."""
     kind, info = parsed.get("type"), parsed.get("info") or {}
     if (program, kind) in PARSED_LAMPORTS:
         name, source, target = PARSED_LAMPORTS[program, kind]
         if name == "create" and not info.get(source):
-            # Opening an account that is already paid for doesn't have a payer.
+            # The opened account is already paid for.
             return None
         return Operation(name, info[source], info[target], amount=_read_amount(info["lamports"]))
     if program == SYSTEM and kind in ("allocate", "allocateWithSeed"):
@@ -126,10 +124,7 @@ def _read_parsed_token(name: str, info: Any) -> Operation:
 
 
 def _read_amount(told: Any) -> int:
-    """Read an amount.
-
-    Raises TypeError unless it is an integer or digits, so that a float is never rounded.
-    """
+    """Raise TypeError unless it is an integer or digits, so that a float is never rounded."""
     if type(told) is int:
         return told
     if isinstance(told, str) and re.fullmatch("[0-9]{1,20}", told):
@@ -138,10 +133,7 @@ def _read_amount(told: Any) -> int:
 
 
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
-    """Read an instruction's bytes.
-
-    The layouts are the instruction enums of the System, Stake, Vote and SPL Token programs.
-    """
+    """Layouts: the instruction enums of the System, Stake, Vote and SPL Token programs."""
     try:
         if program == SYSTEM:
             return _read_system(a, data)
@@ -153,7 +145,6 @@ def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None
             payer, account, wallet, mint, *_ = a
             return Operation("associate", payer, account, wallet, mint=mint)
     except (IndexError, ValueError):
-        # The data is shorter than its layout, so it can't be read.
         pass
     return None
 
@@ -161,7 +152,7 @@ def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None
 def read_batch(
     program: str, a: tuple[str, ...], data: bytes
 ) -> Iterator[tuple[tuple[str, ...], bytes]]:
-    """Return (accounts, data) for each instruction in a Token program's batch (kind 255)."""
+    """Yield (accounts, data) of each instruction in a Token program's batch (kind 255)."""
     if program not in TOKEN_PROGRAMS or data[:1] != b"\xff":
         return
     place, at = 0, 1
@@ -179,15 +170,15 @@ def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
     kind = int.from_bytes(data[:4], "little") if len(data) >= 12 else None
     if kind == 2:
         return Operation("transfer", a[0], a[1], amount=read_u64(data, 4))
-    # Instructions with a seed have the base account in between.
+    # With a seed, the base account is in between.
     if kind == 11:
         return Operation("transfer", a[0], a[2], amount=read_u64(data, 4))
     if kind == 0:
         return Operation("create", a[0], a[1], amount=read_u64(data, 4))
     if kind == 3:
         return Operation("create", a[0], a[1], amount=read_u64(data, 44 + read_u64(data, 36)))
-    # This instruction opens an account that may already have lamports. The new account comes first.
-    # If there is no payer, nothing moves.
+    # It opens an account, listed first, that may already have lamports. Without a payer, nothing
+    # moves.
     if kind == 13:
         return Operation("create", a[1], a[0], amount=read_u64(data, 4))
     if kind == 5:
@@ -209,7 +200,7 @@ def _read_token(a: tuple[str, ...], data: bytes) -> Operation | None:
     if kind == 3:
         source, target, authority, *_ = a
         return Operation("send", source, target, authority, read_u64(data, 1))
-    # Token-2022 has a transfer with an explicit fee: a second byte, then the same amount.
+    # TransferCheckedWithFee (Token-2022): a second byte, then the same amount.
     if kind == 12 or (kind == 26 and data[1] == 1):
         source, mint, target, authority, *_ = a
         amount = read_u64(data, 1 if kind == 12 else 2)
@@ -241,7 +232,7 @@ def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None
         return Operation("approve", source, None, authority, read_u64(data, 1), mint)
     if kind in UNREAD_KINDS:
         return Operation("unread", a[0], a[1])
-    # Authority type 2 is the account's owner.
+    # Authority type 2 is the owner.
     if kind == 6 and data[1] == 2:
         return Operation("assign", a[0], authority=b58encode(data[3:35]) if data[2] else None)
     return None
@@ -255,18 +246,18 @@ SIGNATURE = re.compile(r"[1-9A-HJ-NP-Za-km-z]{64,88}")
 ADDRESS = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
 # About four times the total supply. Sums still fit a signed 64-bit column.
 MAX_LAMPORTS = 2**61
-# The number of decimals is one byte on the chain.
+# One byte on the chain.
 MAX_DECIMALS = 255
-# The year 10000, in seconds.
+# The year 10000.
 LATEST_TIME = 253_402_300_800
-# The length in base58 of 10 KiB, the most that a program may pass to another.
+# Base58 length of 10 KiB, the most that a program may pass to another.
 MAX_DATA = 14_100
 DEEPEST_CALL = 64
 LAMPORT_MOVES = ("transfer", "create", "withdraw")
 
 
 class BadReceipt(ValueError):
-    """The receipt is unusable. The message says why."""
+    pass
 
 
 @dataclass(frozen=True)
@@ -285,19 +276,16 @@ class Instruction:
     nested: bool = True
 
     def tree(self) -> "Iterator[Instruction]":
-        """Return this instruction and everything it calls, outermost first."""
         yield self
         for one in self.inner:
             yield from one.tree()
 
     @property
     def named(self) -> set[str]:
-        """Return all accounts in it or in an inner call."""
         return {account for one in self.tree() for account in one.accounts}
 
     @property
     def operations(self) -> Iterator[Operation]:
-        """Return the native programs' operations in it, in order."""
         return (one.operation for one in self.tree() if one.operation)
 
 
@@ -309,7 +297,7 @@ class TokenBalance:
     decimals: int
 
 
-# A token account before and after. A side is None if it wasn't a token account.
+# Before and after. A side is None if it wasn't a token account.
 Sides = tuple[TokenBalance | None, TokenBalance | None]
 
 
@@ -318,8 +306,8 @@ class Receipt:
     """A finalized transaction.
 
     `keys` are its accounts, in the order of `before` and `after` (lamports). `tokens` are by
-    address. `writable` are the accounts that it may change. `inner_told` is whether the node
-    recorded inner calls. `rents` is {address: lamports} that the runtime collected as rent.
+    address. `inner_told` is whether the node recorded inner calls. `rents` is {address: lamports}
+    that the runtime collected as rent.
     """
 
     signature: str
@@ -339,30 +327,25 @@ class Receipt:
     rents: Mapping[str, int] = field(default_factory=dict)
 
     def lamports(self, address: str) -> tuple[int, int]:
-        """Return (before, after) of any account in the receipt."""
+        """Return (before, after). The account may be missing."""
         return self.balances.get(address, (0, 0))
 
     @cached_property
     def balances(self) -> dict[str, tuple[int, int]]:
-        """Return {address: (lamports before, after)}."""
         rows = zip(self.keys, self.before, self.after, strict=True)
         return {address: (before, after) for address, before, after in rows}
 
     @cached_property
     def programs(self) -> set[str]:
-        """Return all programs that ran, including inner ones."""
         return {one.program for top in self.instructions for one in top.tree()}
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        """Return the native programs' operations, in order."""
         return tuple(one for top in self.instructions for one in top.operations)
 
 
 def parse_receipt(raw: Any, signature: str | None = None) -> Receipt:
-    """Parse a receipt. Raises BadReceipt if it is incomplete, creates lamports, or has another
-    `signature`.
-    """
+    """Raise BadReceipt if it is incomplete, creates lamports, or has another `signature`."""
     try:
         return _parse(raw, signature)
     except BadReceipt:
@@ -408,16 +391,14 @@ def _parse(raw: Any, signature: str | None) -> Receipt:
 
 
 def _check_conservation(lost: int, rent: int, failed: bool) -> None:
-    """Check that lamports are conserved. `lost` are the lamports missing beyond the fee."""
+    """`lost`: the lamports missing beyond the fee."""
     # The runtime lists a failed transaction's rent, but stores only some of the accounts.
     if lost != rent and not (failed and 0 <= lost < rent):
         raise BadReceipt("lamports are not conserved")
 
 
 def _rents(meta: Any, keys: tuple[str, ...]) -> dict[str, int]:
-    """Return the rent that older runtimes collected from low balances. It is listed as negative
-    rewards.
-    """
+    """Return the rent that older runtimes collected. It is listed as negative rewards."""
     rents: dict[str, int] = defaultdict(int)
     for row in meta.get("rewards") or ():
         if row.get("rewardType") == "Rent":
@@ -464,7 +445,7 @@ def _address(value: Any) -> str:
 
 
 def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Return the addresses in the order of the balances (loaded ones last), and the signers."""
+    """Return addresses in the order of the balances (loaded ones last), and the signers."""
     keys = message["accountKeys"]
     if not keys:
         raise BadReceipt("a receipt without an account")
@@ -478,7 +459,6 @@ def _keys(message: Any, meta: Any) -> tuple[tuple[str, ...], frozenset[str]]:
 
 
 def _writable(message: Any, meta: Any, keys: tuple[str, ...]) -> frozenset[str]:
-    """Return the accounts that instructions may change."""
     rows = message["accountKeys"]
     if isinstance(rows[0], dict):
         return frozenset(row["pubkey"] for row in rows if row.get("writable", True))
@@ -516,7 +496,7 @@ def _instructions(message: Any, meta: Any, keys: tuple[str, ...]) -> tuple[Instr
 
 
 def _nest(rows: list[Any], keys: tuple[str, ...]) -> Instruction:
-    """Return a row and its inner rows as a tree. Without stackHeight (before 2022), it is flat."""
+    """Without stackHeight (before 2022), the tree is flat."""
     stack: list[tuple[int, Any, list[Instruction]]] = [(1, rows[0], [])]
     nested = all(row.get("stackHeight") for row in rows[1:])
 
@@ -576,7 +556,7 @@ def _check_operation(operation: Operation | None) -> Operation | None:
 
 # ---- a digest that is equal for all honest nodes -------------------------------------------------
 def digest_receipt(receipt: Receipt) -> str:
-    """Return the SHA-256, in hex, of everything in it that affects a number (docs/check.md)."""
+    """Return the SHA-256 of everything that affects a number, equal for all honest nodes."""
     told = {
         "signature": receipt.signature,
         "slot": receipt.slot,
@@ -597,18 +577,16 @@ def _show_side(side: TokenBalance | None) -> list[str | int | None] | None:
 
 # ---- the stored form -----------------------------------------------------------------------------
 DICTIONARY = Path(__file__).resolve().parent / "zstd.dictionary"
-# This is 10% smaller than level 3, for 30 µs per transaction. Higher levels need many times that
-# for another 2%.
+# 10% smaller than level 3, for 30 µs per transaction. Higher levels gain another 2%, slowly.
 LEVEL = 9
-# The number of characters kept of a signature. They are enough to match it with its row, and save
-# 60 bytes.
+# Characters of a signature, enough to match it with its row. Saves 60 bytes.
 KEPT = 8
-# No transaction is larger. If it is, the row is damaged.
+# Larger rows are damaged.
 MAX_BYTES = 64 * 2**20
 
 
 class Tools(threading.local):
-    """A thread's compressor and decompressor, which threads must not share."""
+    """A compressor and a decompressor, which threads must not share."""
 
     def __init__(self) -> None:
         words = read_dictionary()
@@ -639,7 +617,7 @@ def pack_text(text: str) -> bytes:
 
 
 def unpack_text(body: bytes) -> str:
-    """Decompress a row. Raises ValueError if `body` is damaged."""
+    """Raises ValueError if `body` is damaged."""
     try:
         return _decompress(body).decode()
     except zstandard.ZstdError as error:
@@ -647,7 +625,7 @@ def unpack_text(body: bytes) -> str:
 
 
 def unpack(body: bytes, signature: str) -> Any:
-    """Parse a row. Raises ValueError if `body` is damaged or belongs to another signature."""
+    """Raises ValueError if `body` is damaged or belongs to another signature."""
     try:
         raw = orjson.loads(_decompress(body))
         signatures = raw["transaction"]["signatures"]
@@ -661,12 +639,12 @@ def unpack(body: bytes, signature: str) -> Any:
 
 
 def parse_stored(body: bytes, signature: str) -> Receipt:
-    """Parse a stored receipt. Raises ValueError like `unpack`."""
+    """Raises ValueError like `unpack`."""
     return parse_receipt(unpack(body, signature), signature)
 
 
 def read_stored(body: bytes, signature: str) -> Receipt | None:
-    """Parse a stored receipt. Return None if `body` is damaged."""
+    """Return None if `body` is damaged."""
     try:
         return parse_stored(body, signature)
     except ValueError:

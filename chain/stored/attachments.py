@@ -1,7 +1,4 @@
-"""Read bots' current and past attachments, with their holdings and totals.
-
-Entries are marked if wallets of the same bot exchanged anything (mark_own).
-"""
+"""Read bots' current and past attachments, with their holdings and totals."""
 
 import contextlib
 import math
@@ -21,21 +18,20 @@ from chain.stored.trades import LISTED_TRADE
 from storage import Rows
 
 # ---- exchanges between wallets of one bot --------------------------------------------------------
-# Flags a trade against another wallet of the same bot. It is always set together with UNEXPLAINED,
-# so the trade has no price.
+# A trade against another wallet of the bot. It is also UNEXPLAINED, so it doesn't have a price.
 OWN_WALLETS = "own_wallets"
 OWN_TRANSFER = "own_transfer"
 OWN_FLAGS = frozenset((OWN_WALLETS, OWN_TRANSFER))
 
-# A pair (mint or "" for SOL, whether it increased).
+# (mint or "" for SOL, whether it increased)
 Direction = tuple[str, bool]
 
 
 def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
-    """Return the entry, with a flag if it traded against another wallet of the bot.
+    """Flag an entry that traded against another wallet of the bot.
 
-    `others` are the entries of the bot's other wallets for the same transaction, or None if one
-    is unreadable.
+    `others` are the entries of the bot's other wallets for the same transaction, or None if one is
+    unreadable.
     """
     mine = _list_directions(entry)
     if not any(one is None or _exchange(mine, _list_directions(one)) for one in others):
@@ -45,7 +41,7 @@ def mark_own(entry: Entry, others: Iterable[Entry | None]) -> Entry:
 
 
 def _is_trade(entry: Entry) -> bool:
-    """Return whether it could have a price or verify a post."""
+    """Whether it could have a price or verify a post."""
     return entry.kind in TRADES or entry.kind == "order_fill" or "ambiguous" in entry.flags
 
 
@@ -54,9 +50,6 @@ def _exchange(mine: set[Direction], theirs: set[Direction]) -> bool:
 
 
 def _list_directions(entry: Entry) -> set[Direction]:
-    """Return the amounts that increased and decreased in a trade at its venue. Fees and tips don't
-    count.
-    """
     if entry.kind == "failed":
         return set()
     is_trade = _is_trade(entry)
@@ -66,31 +59,26 @@ def _list_directions(entry: Entry) -> set[Direction]:
     if abs(sol) >= DUST:
         found.add(("", sol > 0))
     if entry.kind == "round_trip" and entry.mint:
-        # It was bought and sold back, so it both increased and decreased.
+        # Bought and sold back.
         found |= {(entry.mint, True), (entry.mint, False)}
     return found
 
 
 # ---- transactions that wallets of one bot share --------------------------------------------------
 class Sibling(NamedTuple):
-    """Another wallet of the bot, and the period (ms) in which the bot had both. The period's end is
-    None if it still has both.
-    """
+    """Another wallet of the bot, and the period (ms) when the bot had both, perhaps open."""
 
     wallet: int
     begins_ms: int
     ends_ms: int | None
 
     def is_held_at(self, seconds: int | None) -> bool:
-        """Return whether the bot had both wallets at this block time.
-
-        If the time isn't known yet, it is assumed that it did.
-        """
+        """Return True if the block time isn't known yet."""
         end_ms = math.inf if self.ends_ms is None else self.ends_ms
         return seconds is None or self.begins_ms <= seconds * 1000 < end_ms
 
 
-# The exceptions that Entry.load raises.
+# Raised by Entry.load.
 UNREADABLE = (ValueError, TypeError, LookupError)
 Shared = Mapping[str, Sequence[tuple[int, Entry | None]]]
 
@@ -118,14 +106,12 @@ def read_siblings(rows: Rows, wallet_id: int) -> tuple[Sibling, ...]:
 
 
 def read_shared(rows: Rows, wallet_id: int, siblings: Collection[Sibling]) -> Shared:
-    """Return the siblings' entries for the wallet's transactions."""
     if not siblings:
         return {}
     return _by_signature(rows(OF_WALLET.format(wallets=_list(siblings), wallet=wallet_id)))
 
 
 def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]:
-    """Mark a wallet's entries based on its siblings' stored entries."""
     if not siblings:
         return list(new)
     found: list[tuple[Any, ...]] = []
@@ -136,7 +122,7 @@ def mark_new(new: Sequence[Entry], siblings: Collection[Sibling]) -> list[Entry]
 
 
 def has_other_marks(wallet_id: int, signatures: Iterable[str]) -> bool:
-    """Return whether one of these trades is stored with other marks than its entry has now."""
+    """Whether one of these trades is stored with other marks than its entry has now."""
     siblings = read_siblings(storage.read_rows, wallet_id)
     for part in storage.in_parts(signatures):
         sql = f"{BOOKED} ({storage.mark(part)})"
@@ -178,18 +164,18 @@ def _list(siblings: Collection[Sibling]) -> str:
 
 
 # ---- attachments ---------------------------------------------------------------------------------
-# The IDs of the wallets that are attached now, each once.
+# IDs of the wallets that are attached now, each once.
 HELD = "(SELECT wallet_id FROM attachment WHERE detached_at IS NULL)"
-# The number of attached wallets. This reads only the index of open rows.
+# Reads only the index of open rows.
 COUNT_HELD = "(SELECT COUNT(*) FROM attachment WHERE detached_at IS NULL)"
-# Whether wallet `w` is attached. For queries over a few wallets.
+# For queries over a few wallets.
 IS_HELD = """EXISTS (
 SELECT 1 FROM attachment a WHERE a.wallet_id = w.id AND a.detached_at IS NULL)"""
-# The primary attachment of bot `b`, which is its first open one.
+# The primary attachment of bot `b`: its first open one.
 LEAD = """(
 SELECT l.id FROM attachment l WHERE l.bot_id = b.id AND l.detached_at IS NULL
 ORDER BY l.attached_at, l.id LIMIT 1)"""
-# Like LEAD, but for a retired bot it uses the attachments that ended when it retired.
+# Like LEAD, but a retired bot keeps the attachments that ended when it retired.
 LAST_LEAD = """(
 SELECT l.id FROM attachment l
 WHERE l.bot_id = b.id AND (l.detached_at IS NULL OR l.detached_at = b.retired_at)
@@ -202,15 +188,13 @@ UPDATE attachment SET {", ".join(f"{name} = ?" for name in Holdings._fields)} WH
 
 
 def read_spans(rows: Rows, wallet_id: int) -> tuple[Span, ...]:
-    """Return a wallet's attachments in order of start, then of creation."""
+    """In order of start, then of creation."""
     spans = (Span(*row) for row in rows(SPANS.format(wallet=wallet_id)))
     return tuple(sorted(spans, key=lambda span: (span.begins_ms, span.number)))
 
 
 def replace_holdings(wallet_id: int, right: dict[int, Holdings]) -> bool:
-    """Update the attachments' holdings in the caller's transaction. Return whether anything
-    changed.
-    """
+    """Update holdings in the caller's transaction. Return whether anything changed."""
     if not right:
         return False
     stored = {
@@ -243,8 +227,7 @@ class Past(NamedTuple):
 
 
 def find_past(holders: Sequence[Holder], bot: int | str) -> Past | None:
-    """Return the earlier owner of a wallet's trades, or None if all trades belong to this bot, its
-    last holder.
+    """Return the earlier owner of a wallet's trades, or None if they all belong to its last holder.
 
     A bot that only claims a wallet after another bot had it gets the trades since its first claim.
     Earlier trades belong to the bot that last proved the wallet, or to its first holder if no bot
@@ -277,15 +260,13 @@ class Source(NamedTuple):
     which: str
 
 
-# The first covers all history of currently attached wallets, the second only what happened while
-# they were attached.
+# All history of currently attached wallets, and what happened while wallets were attached.
 OF_RESULTS = Source(str(ALL_HISTORY), "a.detached_at IS NULL")
 OF_RECORD = Source("a.id", "a.forward_realized IS NOT NULL")
 
 
 def write_last(name: str, view: str, money: str = f"'{SOL}'", until: int | None = None) -> str:
-    """Return the SQL condition that joins attachment `a` with its last row in `running_total`, as
-    `name`.
+    """Return the SQL condition that joins attachment `a` with its last `running_total`, as `name`.
 
     `view` and `money` are SQL. `until` is the hour before which the row must be.
     """
@@ -306,9 +287,7 @@ WHERE {{which}} AND a.bot_id IN ({{bots}})"""
 
 
 class Total(NamedTuple):
-    """An attachment's sums in a currency. `drawdown` is None if it doesn't have one in that
-    currency.
-    """
+    """An attachment's sums in a currency. Some have no `drawdown`."""
 
     bot: int
     money: str

@@ -1,4 +1,4 @@
-"""What is derived from a wallet's ledger: rows of totals, and its summary for readers."""
+"""Derive a wallet's rows of totals, and its summary for readers, from its ledger."""
 
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from storage.rows import read_stored
 
 # ---- risk of positions ---------------------------------------------------------------------------
 class StoredRisk(NamedTuple):
-    """The best and worst result of a position, and the median holding time (seconds)."""
+    """Best and worst result of a position, and median holding time in seconds."""
 
     best: int | None = None
     worst: int | None = None
@@ -44,12 +44,11 @@ def dump_positions(positions: Positions) -> dict[str, Any]:
 
 
 def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
-    """Combine the stored columns of several wallets. Return None if they are damaged."""
+    """Combine the columns of several wallets. Return None if they are damaged."""
     if not parts:
         return StoredRisk()
     if len(parts) == 1:
-        # In the usual case of one wallet, the median is stored, so thousands of positions needn't
-        # be counted.
+        # The usual case: the median is stored, so thousands of positions needn't be counted.
         (part,) = parts
         return StoredRisk(part["best"], part["worst"], part["median_holding"])
     holdings: dict[int, int] = {}
@@ -67,7 +66,7 @@ def load_risk(parts: Sequence[Mapping[str, Any]]) -> StoredRisk | None:
 # ---- derived tables ------------------------------------------------------------------------------
 RowKey = tuple[Any, ...]
 Values = tuple[Any, ...]
-# The values by key. None means that a stored row must be deleted.
+# None deletes a stored row.
 Changes = dict[RowKey, Values | None]
 
 
@@ -84,12 +83,10 @@ class Derived(NamedTuple):
 
     @property
     def select(self) -> str:
-        """Return the SQL that selects the rows of `{wallet}`."""
         names = ", ".join((*self.key, *self.columns))
         return f"SELECT {names} FROM {self.name} WHERE wallet_id = {{wallet}}"
 
     def read(self, rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[RowKey, Values]]:
-        """Split rows from `select` into keys and values."""
         width = len(self.key)
         for row in rows:
             yield tuple(row[:width]), tuple(row[width:])
@@ -107,8 +104,6 @@ DERIVED = (TOTALS, RISK, TOKENS)
 
 
 class Pending:
-    """The ledger changes that aren't written yet, by table."""
-
     def __init__(self) -> None:
         self.rows: dict[Derived, Changes] = {one: {} for one in DERIVED}
         self._last: dict[Key, Sums] = {}
@@ -125,7 +120,6 @@ class Pending:
                 totals[(*key, ledger.hour)] = (*sums, *fall)
 
     def take(self, ledger: Ledger) -> dict[Derived, Changes]:
-        """Return all unwritten rows and mark them as written."""
         taken, self.rows = self.rows, {one: {} for one in DERIVED}
         for key, account in ledger.accounts.items():
             if account.positions.is_changed:
@@ -194,10 +188,7 @@ def show_results(ledger: Ledger) -> dict[str, Any]:
 
 
 def show_rates(t: Sums) -> dict[str, Any]:
-    """Return the return on cost, the win rate and its counts.
-
-    The rates are decimal text, or None if there are no sales.
-    """
+    """The rates are decimal text, or None if there are no sales."""
     return {
         "returnPct": show_fixed(t.return_points, 2),
         "winRate": show_fixed(t.win_points, 4),
@@ -248,9 +239,7 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
 
 
 def show_stablecoins(ledger: Ledger) -> dict[str, Any]:
-    """Return {mint: results as for SOL}, with `Raw` instead of `Lamports` and only positions with a
-    known cost.
-    """
+    """Return {mint: results as for SOL}, in `Raw`, with only positions of known cost."""
     return {money: _show_quote(ledger, money) for money in sorted(ledger.inventories) if money}
 
 
@@ -274,10 +263,9 @@ def show_average(ledger: Ledger, money: str = SOL) -> dict[str, Any]:
 
 
 def show_time(seconds: int | None) -> str | None:
-    """Format Unix seconds as RFC 3339."""
     if seconds is None:
         return None
-    # isoformat would take twice as long, and documents contain thousands of times.
+    # isoformat takes twice as long, and documents contain thousands of times.
     moment = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
     return orjson.dumps(moment, option=orjson.OPT_UTC_Z)[1:-1].decode()
 
@@ -295,10 +283,7 @@ UNREADABLE: dict[str, Any] = {
 
 
 def read_coverage(text: str | None) -> dict[str, Any]:
-    """Parse a coverage. Return NOT_POLLED if it is missing, or UNREADABLE if it is damaged.
-
-    A damaged coverage must not stop anything, because it is derived.
-    """
+    """Return NOT_POLLED if the text is missing, UNREADABLE if it is damaged."""
     if text is None:
         return NOT_POLLED
     told: dict[str, Any] | None = read_stored(text, COVERAGE)
@@ -306,10 +291,7 @@ def read_coverage(text: str | None) -> dict[str, Any]:
 
 
 def list_damaged(coverage: str | None, parts: Iterable[str | None]) -> list[str]:
-    """Return the names of a wallet's derived columns that can't be read.
-
-    `parts` have the names in WALLET_PARTS.
-    """
+    """Return the names (as in WALLET_PARTS) of derived columns that can't be read."""
     pairs = zip(WALLET_PARTS.items(), parts, strict=True)
     damaged = [
         name

@@ -29,12 +29,12 @@ from models import Bot
 from storage import Rows
 
 # ---- warning signs -------------------------------------------------------------------------------
-# The best token result in each wallet, found by an index.
+# Best token result in each wallet, found by an index.
 BEST = """
 SELECT a.bot_id, (SELECT MAX(t.realized) FROM token_total t WHERE t.wallet_id = a.wallet_id
                   AND t.money = '{money}' AND t.view = {view})
 FROM attachment a WHERE {which} AND a.bot_id IN ({bots})"""
-# The best result of a token over several wallets.
+# Best result of a token over several wallets.
 TOGETHER = """
 SELECT bot_id, CAST(MAX(realized) AS BIGINT) FROM (
     SELECT a.bot_id, SUM(t.realized) AS realized FROM attachment a JOIN token_total t
@@ -46,7 +46,6 @@ GROUP BY bot_id"""
 def find_signs(
     rows: Rows, source: Source, bots: Collection[int], money: str = SOL
 ) -> dict[int, list[str]]:
-    """Return the warning signs about all of a bot's results, by bot."""
     found = read_totals(rows, source, bots, [money])
     totals = {bot: found.get((bot, money), NOTHING) for bot in bots}
     gained = [bot for bot, sums in totals.items() if sums.realized > 0]
@@ -71,36 +70,32 @@ def _write(sql: str, source: Source, bots: Collection[int], money: str) -> str:
 
 
 # ---- standings -----------------------------------------------------------------------------------
-# The two records: since wallets were connected, or all known history of currently connected
-# wallets.
+# Since wallets were connected, or all known history of currently connected wallets.
 FORWARD, ALL = "forward", "all"
-# The windows in seconds. 0 means all time. Windows start on the hour.
+# In seconds. 0 means all time. Windows start on the hour.
 WINDOWS = {"24h": 86_400, "7d": 604_800, "30d": 2_592_000, "90d": 7_776_000, "all": 0}
 # With fewer sales, a realized result is luck.
 MIN_SELLS = 3
-# The minimum cost basis for ranking a return: 1 SOL, or 100 of a stablecoin.
+# Minimum cost basis for ranking a return: 1 SOL, or 100 of a stablecoin.
 MIN_SOL, MIN_STABLECOIN = 1, 100
-# The value of an unknown return or win rate, which is below all others.
+# Ranks an unknown return or win rate below all others.
 UNKNOWN = -(2**31)
-# The ranking criteria: results and win rates; returns; volume and trades.
+# Ranking criteria: results and win rates; returns; volume and trades.
 RESULT, RETURN, COUNT = "result", "return", "count"
-# The parts of a list, in order. UNSEEN means that nothing was observed.
+# Parts of a list, in order. UNSEEN means that nothing was observed.
 PROVEN_RANKED, CLAIMED_RANKED, PROVEN, PROVEN_UNSEEN, CLAIMED, CLAIMED_UNSEEN = range(6)
 UNATTACHED, UNATTACHED_UNSEEN = 6, 7
 ARE_PROVEN = {PROVEN_RANKED, PROVEN, PROVEN_UNSEEN}
 ARE_UNSEEN = {PROVEN_UNSEEN, CLAIMED_UNSEEN, UNATTACHED_UNSEEN}
-# The tier of bots that aren't in a list, because they are retired and had no activity in the
-# window.
+# For retired bots without activity in the window, which aren't listed.
 HIDDEN = 8
-# The `ends` (Unix seconds) of a standing that doesn't expire.
+# `ends` (Unix seconds) of a standing that doesn't expire.
 NEVER = 2**40
-# The number of bots recomputed per transaction, because other writers wait for it.
+# Bots per transaction, because other writers wait for it.
 MAX_AT_ONCE = 200
 
 
 class Board(NamedTuple):
-    """A list of bots. `record`: forward | all. `money`: SOL or a stablecoin's mint."""
-
     record: str
     money: str
     seconds: int
@@ -116,7 +111,7 @@ def list_boards() -> list[Board]:
 
 
 class Ranked(NamedTuple):
-    """The inputs that determine a bot's tiers. `sums` is None if nothing was observed."""
+    """What determines a bot's tiers. `sums` is None if nothing was observed."""
 
     sums: Sums | None
     has_wallet: bool
@@ -141,7 +136,7 @@ def make_standing(bot: int, board: Board, ends: int, one: Ranked) -> StandingRow
 
 
 def find_min_cost(money: str) -> int:
-    """Return the minimum cost basis for ranking a return in this currency, in raw units."""
+    """Return the minimum cost basis for ranking a return, in raw units."""
     units: int = 10 ** CURRENCIES[money].decimals
     return (MIN_STABLECOIN if money else MIN_SOL) * units
 
@@ -179,7 +174,7 @@ def find_reason(
 
 
 def find_tier(reason: str | None, is_seen: bool, is_proven: bool) -> int:
-    """Return the part of the list. `is_seen` is whether anything was observed."""
+    """Return the part of the list. `is_seen`: whether anything was observed."""
     if reason == "no_wallet":
         return UNATTACHED if is_seen else UNATTACHED_UNSEEN
     if reason is None:
@@ -241,12 +236,10 @@ FROM attachment a JOIN bot b ON b.id = a.bot_id WHERE a.bot_id IN ({bots}) AND {
 
 
 class _Reader:
-    """Reads attachments' running totals for a board, by id."""
-
     def __init__(self, rows: Rows, board: Board, now: int, bots: Iterable[int]) -> None:
         self.board, self._rows, self._source = board, rows, SOURCES[board.record]
         self._bots = ", ".join(map(str, bots))
-        # The first hour of the window. 0 means all time.
+        # First hour of the window. 0 means all time.
         self.since = (now - board.seconds) // HOUR_SECONDS if board.seconds else 0
         self.last = self.read()
         is_cut = self.since and self.last
@@ -254,14 +247,12 @@ class _Reader:
         self.firsts = self._read_firsts() if is_cut else {}
 
     def read(self, until: int | None = None, which: str = "") -> dict[int, Sums]:
-        """Read the last sums of each attachment. With `until`, read those before that hour."""
         money = f"'{self.board.money}'"
         last = write_last("t", self._source.view, money, until)
         sql = SUMS.format(last=last, bots=self._bots, which=which or self._source.which)
         return {number: Sums._make(sums) for number, *sums in self._rows(sql)}
 
     def _read_firsts(self) -> dict[int, int]:
-        """Read each attachment's first hour in the window, if it has one."""
         sql = FIRST.format(
             **self.board._asdict(), **self._source._asdict(), since=self.since, bots=self._bots
         )
@@ -285,11 +276,7 @@ class _Reader:
 
 
 def work_out(rows: Rows, board: Board, now: int, bots: Collection[int]) -> list[StandingRow]:
-    """Compute standings.
-
-    For a stablecoin board, only bots that traded in that stablecoin are included. `now`: Unix
-    seconds.
-    """
+    """Only bots that traded in a stablecoin are on its boards. `now`: Unix seconds."""
     standings = []
     for part in storage.in_parts(sorted(bots)):
         reader = _Reader(rows, board, now, part)
@@ -329,7 +316,6 @@ def _work_out_one(reader: _Reader, bot: int, holdings: Sequence[Holding]) -> Sta
 
 
 def _list_given_up(reader: _Reader, counted: Iterable[Holding]) -> Iterable[int]:
-    """List the hours in the window in which wallets were disconnected with unsold holdings."""
     for one in counted:
         last = reader.last.get(one.id or 0, NOTHING)
         is_over = one.detached_at is not None and one.detached_hour >= reader.since
@@ -342,14 +328,12 @@ def _are_proven(present: Sequence[Holding]) -> bool:
 
 
 def _is_claimed(reader: _Reader, holdings: Sequence[Holding]) -> bool:
-    """Return whether the bot ever traded with a wallet that it never proved."""
     proven = {one.wallet for one in holdings if one.ownership == "proven"}
     traded = {one.wallet for one in holdings if reader.last.get(one.id or 0, NOTHING).trades}
     return bool(traded - proven)
 
 
 def forget_standings(bots: Iterable[int]) -> None:
-    """Invalidate standings in the caller's transaction."""
     Bot.update(standing_at=None).where(Bot.id.in_(list(bots))).execute()
 
 
@@ -359,7 +343,6 @@ AND id IN (SELECT bot_id FROM attachment WHERE wallet_id = ?)"""
 
 
 def forget_standings_of(wallet_id: int) -> None:
-    """Invalidate the standings of bots that have or had this wallet."""
     storage.database.execute_sql(FORGET, (wallet_id,))
 
 
@@ -384,7 +367,7 @@ ENDED_ANYWHERE = """SELECT bot_id, record, money, seconds FROM standing_total WH
 
 
 def refresh_standings(now_ms: int) -> int:
-    """Recompute and store invalidated standings. Return the number of bots."""
+    """Recompute invalidated standings. Return the number of bots."""
     count = 0
     while done := _refresh_some(now_ms):
         count += done
@@ -392,10 +375,7 @@ def refresh_standings(now_ms: int) -> int:
 
 
 def _refresh_some(now_ms: int) -> int:
-    """Recompute some standings.
-
-    Candidates are read before the transaction, because most passes don't find any.
-    """
+    """Read candidates before the transaction, because most passes don't find any."""
     now = now_ms // 1000
     limit = f"LIMIT {MAX_AT_ONCE}"
     forgotten = [bot for (bot,) in storage.read_rows(f"{FORGOTTEN} {limit}")]

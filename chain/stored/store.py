@@ -62,21 +62,19 @@ FollowUp = Callable[[Wallet, set[str], int], None]
 
 @dataclass
 class PendingLedger:
-    """A ledger and its unwritten changes."""
-
     ledger: Ledger
     siblings: tuple[Sibling, ...] = ()
-    # The trade row by signature, or None for a stored row that no longer exists.
+    # By signature. None is a stored row that no longer exists.
     rows: dict[str, Row | None] = field(default_factory=dict)
     derived: Pending = field(default_factory=Pending)
-    # Signatures shared with siblings, whose marks may predate the current entries.
+    # Shared with siblings, whose marks may predate the current entries.
     unchecked: set[str] = field(default_factory=set)
     first_time: int | None = None
     last_time: int | None = None
     place: tuple[int | None, int] = (None, 0)
 
     def book(self, entry: Entry) -> tuple[int, Mapping[Key, Booked]]:
-        """Book an entry. Return its place in the slot and the ledger's result."""
+        """Return the entry's place in the slot and the ledger's result."""
         slot, count = self.place
         self.place = (entry.slot, count + 1 if slot == entry.slot else 0)
         if entry.block_time is not None:
@@ -94,8 +92,6 @@ class PendingLedger:
 
 
 class BookedEntry(NamedTuple):
-    """An entry, its place in the slot, and the ledger's result."""
-
     entry: Entry
     place: int
     made: Mapping[Key, Booked]
@@ -105,13 +101,8 @@ class BookedEntry(NamedTuple):
 
 
 class LedgerStore:
-    """The ledgers of all wallets, with only their unwritten rows."""
-
     def __init__(self, follow_up: FollowUp | None = None) -> None:
-        """Create an empty store.
-
-        `follow_up(wallet, changed signatures, now)` runs in each publication's transaction.
-        """
+        """`follow_up(wallet, changed signatures, now)` runs in each publication's transaction."""
         self._pending: dict[int, PendingLedger] = {}
         self._follow_up = follow_up
 
@@ -119,10 +110,7 @@ class LedgerStore:
         self._pending.pop(wallet_id, None)
 
     def apply(self, wallet: Wallet, new: Sequence[Entry] = ()) -> Ledger:
-        """Return the Ledger after these new entries.
-
-        The ledger is rebuilt if one of them isn't newer than all earlier ones.
-        """
+        """Return the ledger after these new entries. It is rebuilt unless they are all newer."""
         pending, spans = self._pending.get(wallet.id), read_spans(storage.read_rows, wallet.id)
         siblings = read_siblings(storage.read_rows, wallet.id)
         if (
@@ -145,11 +133,10 @@ class LedgerStore:
         return pending.ledger
 
     def find(self, wallet_id: int) -> Ledger:
-        """Return a wallet's Ledger after the latest entries applied."""
         return self._pending[wallet_id].ledger
 
     def last_time(self, wallet_id: int) -> int | None:
-        """Return the block time of the newest receipt in a wallet's ledger, or None."""
+        """Return the block time of the ledger's newest receipt."""
         pending = self._pending.get(wallet_id)
         return None if pending is None else pending.last_time
 
@@ -170,8 +157,7 @@ class LedgerStore:
                 pending.rows, pending.unchecked = {}, set()
                 self._rebuild_marked(wallet, pending, booked, now)
         except BaseException:
-            # The write failed, so only a rebuild finds which rows are missing, including siblings'
-            # rows.
+            # Only a rebuild finds which rows are missing, including siblings' rows.
             for number in (wallet.id, *(one.wallet for one in pending.siblings)):
                 self.forget(number)
             raise
@@ -179,7 +165,6 @@ class LedgerStore:
     def _rebuild_marked(
         self, wallet: Wallet, pending: PendingLedger, booked: Iterable[str], now: int
     ) -> None:
-        """Rebuild the bot's wallets whose trades these transactions mark differently."""
         kin = {wallet.id, *(one.wallet for one in pending.siblings)} if pending.siblings else ()
         for number in sorted(kin):
             if has_other_marks(number, booked):
@@ -218,15 +203,14 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     pending.derived.settle(wallet.id, pending.ledger)
 
 
-# Plain SQL for speed: this runs on every ledger rebuild and every poll. `{wallet}` is its id, or a
-# placeholder.
+# Plain SQL for speed: it runs on every rebuild and poll. `{wallet}` is an ID or a placeholder.
 UNTOUCHED = """
 SELECT address, held_mint, held_amount, held_decimals FROM address
 WHERE wallet_id = {wallet} AND held_amount IS NOT NULL"""
 
 
 def read_untouched(rows: Rows, wallet_id: int) -> dict[str, Opening]:
-    """Return {address: Opening} for accounts with a balance that no known receipt involves."""
+    """Return Openings of accounts with a balance that no known receipt involves, by address."""
     return {
         address: Opening.untouched(address, mint, int(amount), decimals)
         for address, mint, amount, decimals in rows(UNTOUCHED.format(wallet=wallet_id))
@@ -249,7 +233,7 @@ def list_entries(wallet_id: int) -> Iterator[Entry]:
 
 
 def name_rules(programs: object, currencies: Iterable[Currency]) -> str:
-    """Return a name for the rules by which entries are read. If it changes, entries are reread.
+    """Name the rules for reading entries. If the name changes, entries are reread.
 
     `currencies` are the operator's.
     """
@@ -294,7 +278,6 @@ def _replace_summary(wallet: Wallet, pending: PendingLedger, progress: Progress 
 
 
 def show_summary(ledger: Ledger) -> Row:
-    """Return the wallet columns that are derived from its ledger only."""
     told = show_reconciliation(ledger)
     return {
         "results": to_json(show_results(ledger)),
@@ -310,12 +293,10 @@ def show_summary(ledger: Ledger) -> Row:
 
 @functools.cache
 def list_summary() -> tuple[str, ...]:
-    """Return the column names of show_summary."""
     return tuple(show_summary(Ledger(True, Spans(()), BalanceChain({}))))
 
 
 def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) -> dict[str, Any]:
-    """Return a Bot's coverage object."""
     ledger = pending.ledger
     state, gaps, note = decide_state(ledger.chain, progress)
     observed_to = max(
@@ -333,7 +314,6 @@ def show_coverage(wallet: Wallet, pending: PendingLedger, progress: Progress) ->
 
 
 def show_extent(pending: PendingLedger) -> dict[str, Any]:
-    """Return the coverage members that are derived from the ledger only."""
     chain = pending.ledger.chain
     return {
         "receipts": chain.count,

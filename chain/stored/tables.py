@@ -1,6 +1,4 @@
-"""Tables derived from trades (the tokens they moved, and running totals), and the JSON columns of
-wallets and trades.
-"""
+"""Tables derived from trades, and the JSON columns of wallets and trades."""
 
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -84,8 +82,8 @@ WALLET_PARTS = {
     "by_stablecoin": Part(dict[str, STABLECOIN_RESULTS]),
     "stablecoin_imbalance": Part(dict[str, int]),
 }
-# The first is [mint, raw units, decimals] of each token that a trade moved. The second is [trade,
-# raw units, cost] of each lot that a sale used.
+# [mint, raw units, decimals] of each token that a trade moved; [trade, raw units, cost] of each lot
+# that a sale used.
 CHANGES = Part(list[tuple[str, Whole, int]])
 LOTS = Part(list[tuple[str | None, int | str, int | str | None]])
 NAMES = Part(list[str])
@@ -103,19 +101,14 @@ NUMBER_OF_MINT = "(SELECT id FROM mint WHERE address = {})"
 
 
 class Mint(Base):
-    """The id of a token that a trade moved. `address` is its mint's address. Rows are never
-    deleted.
-    """
+    """A token that a trade moved. Rows are never deleted."""
 
     id = AutoField()
     address = TextField(unique=True)
 
 
 class TradeMint(Base):
-    """A token that a trade moved, for filters by mint and a token's activity.
-
-    `side` is buy or sell, or null if it wasn't a trade.
-    """
+    """A token that a trade moved. `side` is buy or sell, or null if it wasn't a trade."""
 
     id = AutoField()
     trade = ForeignKeyField(Trade, backref="mints", on_delete="CASCADE")
@@ -140,9 +133,8 @@ class RunningTotal(Base):
 
     `money` is a stablecoin's mint, or empty for SOL. `view` is an attachment's id, or 0 for all
     history. `hour` is counted from 1970. It is the hour of the latest block time so far, so it
-    never decreases.
-    `high`: the peak of `realized` by hour so far (at least 0); `drawdown`: the largest drop from a
-    peak.
+    never decreases. `high`: the peak of `realized` by hour so far (at least 0); `drawdown`: the
+    largest drop from a peak.
     """
 
     wallet = ForeignKeyField(Wallet, index=False)
@@ -178,10 +170,7 @@ class RiskTotal(Base):
 
 
 class TokenTotal(Base):
-    """A wallet's profit from sales of a token. Derived.
-
-    `money` and `view` are as in RunningTotal.
-    """
+    """A wallet's profit from sales of a token. Derived. `money` and `view` as in RunningTotal."""
 
     wallet = ForeignKeyField(Wallet, index=False)
     money = TextField()
@@ -197,9 +186,9 @@ class TokenTotal(Base):
 
 
 class DelayTotal(Base):
-    """How long after its trades a bot posted: the number of trades, of those posted within a
-    minute, and the median in seconds. Derived (accounts.verification).
+    """How long after its trades a bot posted. Derived (accounts.verification).
 
+    It counts trades, and those posted within a minute. The median is in seconds.
     `delays` is JSON [[seconds, trades]...], rounded to two significant digits.
     """
 
@@ -211,8 +200,6 @@ class DelayTotal(Base):
 
 
 class StandingRow(NamedTuple):
-    """A row of `standing_total`, with the bot's id as `bot`."""
-
     bot: int
     record: str
     money: str

@@ -1,6 +1,4 @@
-"""Trade rows: derived from booked entries, compared by digest, and written if they differ. And
-whether a trade verifies a post (docs/verified.md).
-"""
+"""Store trades that differ from their digest, and verify posts (docs/verified.md)."""
 
 import hashlib
 from collections import defaultdict
@@ -21,14 +19,12 @@ from chain.stored.tables import Mint, TradeMint
 from models import Trade
 from storage import in_parts, store_trade_arrivals
 
-# The kinds that buy, sell or both.
 SIDED = frozenset(("buy", "sell", "swap"))
-# A row of the trade table, by column.
 Row = dict[str, Any]
 
 DIGESTED = sorted(Trade._meta.fields.keys() - {"id", "uid", "wallet", "digest"})
-# SQL for a trade `t` and its listed signature `s`. Trades don't have an index on signatures, which
-# are long. Find them with this, or by trade_uid.
+# SQL for a trade `t` and its listed signature `s`. Signatures are too long for an index on trades,
+# so find trades with this, or by trade_uid.
 LISTED_TRADE = """sighting s JOIN trade t
 ON t.wallet_id = s.wallet_id AND t.slot = s.slot AND t.signature = s.signature"""
 # Plain SQL for speed: it runs with each publication.
@@ -37,8 +33,6 @@ FOUND = "SELECT signature, id, digest FROM trade WHERE uid IN"
 
 
 class StoredTrade(NamedTuple):
-    """A row that FOUND returns."""
-
     signature: str
     id: int
     digest: str
@@ -55,10 +49,7 @@ def make_trade_row(wallet: Any, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
-    """Return a trade's columns.
-
-    `address` is the wallet's, `place` is the place in the slot, and `made` is the ledger's result.
-    """
+    """`place` is the place in the slot, `made` the ledger's result."""
     booked = made[WHOLE]
     entry = booked.entry
     currency, priced = find_currency(made)
@@ -96,9 +87,7 @@ def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
 
 
 def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
-    """Return (currency, result in this currency). The currency is the stablecoin it was paid in, or
-    SOL.
-    """
+    """Return (currency, its result): the stablecoin it was paid in, or SOL."""
     for (money, view), booked in made.items():
         if money != SOL and view == ALL_HISTORY and booked.side.kind in AGAINST:
             return money, booked
@@ -106,9 +95,7 @@ def find_currency(made: Mapping[Key, Booked]) -> tuple[str, Booked]:
 
 
 def find_traded_mint(entry: Entry, currency: str) -> str | None:
-    """Return the mint that was traded. If the token was sold for a stablecoin, that is the token,
-    not the stablecoin.
-    """
+    """Return the mint that was traded. If it was paid in a stablecoin, that is the token."""
     if currency == SOL or entry.mint != currency:
         return entry.mint
     sold = (m for m, change, _ in entry.venue_tokens if change < 0 and m not in entry.residues)
@@ -128,10 +115,7 @@ def show_lot(address: str, origin: str | None, amount: int, cost: int | None) ->
 
 
 def digest_columns(columns: Row) -> str:
-    """Return the digest of the values of DIGESTED.
-
-    If a disk fault turned text into bytes, the digest changes, too.
-    """
+    """Digest the values of DIGESTED, including their types, which disk faults may change."""
     text = orjson.dumps(columns, default=repr, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(text).hexdigest()[:24]
 
@@ -163,7 +147,6 @@ def replace_trades(wallet_id: int, rows: dict[str, Row | None]) -> set[str]:
 
 
 def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTrade]:
-    """Return a wallet's stored trades by signature."""
     ((address,),) = storage.database.execute_sql(ADDRESS, (wallet_id,)).fetchall()
     found: dict[str, StoredTrade] = {}
     for part in in_parts(trade_uid(address, signature) for signature in signatures):
@@ -172,7 +155,6 @@ def find_trades(wallet_id: int, signatures: Iterable[str]) -> dict[str, StoredTr
 
 
 def _read_trades(uids: Sequence[str]) -> dict[str, StoredTrade]:
-    """Return trades by public id. There must not be more than one statement can bind."""
     rows = storage.database.execute_sql(f"{FOUND} ({storage.mark(uids)})", uids).fetchall()
     return {row.signature: row for row in map(StoredTrade._make, rows)}
 
@@ -182,19 +164,16 @@ DIGESTS = "SELECT signature, digest FROM trade WHERE wallet_id = ?"
 
 
 def read_digests(wallet_id: int) -> dict[str, str]:
-    """Return {signature: digest} of a wallet's stored trades."""
     return dict(storage.read_rows(DIGESTS, (wallet_id,)))
 
 
 def _delete_mints(trades: Sequence[int]) -> None:
-    """Delete the tokens that trades (by id) moved."""
     if trades:
         sql = f"DELETE FROM trade_mint WHERE trade_id IN ({storage.mark(trades)})"
         storage.database.execute_sql(sql, trades)
 
 
 def _write_mints(wallet_id: int, numbered: list[tuple[int, Row]]) -> None:
-    """Write the tokens of [(id, row), ...]."""
     moved = [(number, *one) for number, row in numbered for one in list_moved(row)]
     numbers = number_mints({mint for _, mint, *_ in moved})
     rows: list[Row] = [
@@ -230,8 +209,7 @@ def _read_numbers(addresses: Iterable[str]) -> dict[str, int]:
 
 
 def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
-    """Return [(mint, side or None, slot, place), ...] of a trade row: its changes, those outside
-    its venue, and last its own mint.
+    """Return [(mint, side or None, slot, place), ...]: changes, those outside the venue, own mint.
 
     Only tokens that passed through the venue of a trade with an explained value count as bought or
     sold. Residues, tokens that a round trip sold back, and stablecoin payments don't.
@@ -243,7 +221,7 @@ def list_moved(row: Row) -> list[tuple[str, str | None, int, int]]:
         sides.setdefault(own, None)
     if row["kind"] in SIDED and UNEXPLAINED not in orjson.loads(row["flags"]):
         for mint, change, _ in list_venue_changes(whole, beside):
-            # Another token that increases is a residue, so it has no price.
+            # Another token that increases is a residue, so it doesn't have a price.
             side = "sell" if change < 0 else "buy" if mint == own else None
             sides[mint] = side if mint != row["currency"] else None
     return [(mint, side, slot, place) for mint, side in sides.items()]
@@ -274,9 +252,7 @@ def mark_differing_trades(wallet_id: int) -> int:
 
 
 def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, int]:
-    """Insert or update trades, and return {signature: id}. Trades that aren't in `known` get
-    arrivals.
-    """
+    """Insert or update trades, and return {signature: id}. Those not in `known` get arrivals."""
     written = storage.write_rows(Trade, rows, ("uid",), ("signature", "id"))
     ids: dict[str, int] = dict(written)
     fresh = [row["signature"] for row in rows if row["signature"] not in known]
@@ -285,9 +261,9 @@ def write_trades(rows: Sequence[Row], known: Collection[str] = ()) -> dict[str, 
 
 
 # ---- whether a trade proves a post ---------------------------------------------------------------
-# The (status, reason) of a transaction by a wallet that wasn't the bot's at the time.
+# (status, reason) of a transaction by a wallet that wasn't the bot's at the time.
 OTHER_WALLET = ("mismatch", "other_wallet")
-# The (status, reason, ...) of a post, judged by one of the trades it may cite.
+# (status, reason, ...) of a post, judged by one of the trades it may cite.
 Judgment = TypeVar("Judgment", bound=tuple[Any, ...])
 VERIFIED_KINDS = frozenset(("buy", "sell", "swap", "round_trip", "order_fill"))
 
@@ -320,8 +296,7 @@ def judge(
 
 
 def choose(judged: Sequence[Judgment]) -> Judgment | None:
-    """Return the judgment that decides about a post: the first one that verifies it, or else the
-    first one.
+    """Return the first judgment that verifies a post, or else the first one.
 
     There may be several, because several of a bot's wallets may take part in one transaction.
     """
