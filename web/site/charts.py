@@ -1,4 +1,4 @@
-"""Convert amounts and times to coordinates of charts, which the templates draw as SVG. Pure.
+"""Convert amounts and times to chart coordinates, which the templates draw as SVG. Pure.
 
 Coordinates are percentages of the drawing, so that it can stretch without distorting its text.
 """
@@ -13,7 +13,7 @@ from chain.amounts import sol
 from web.site.figures import write_exact, write_tokens
 
 SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
-# A label's height, as a share of the race's height.
+# As a share of the race's height.
 LABEL_HEIGHT = 8.0
 MAX_RACE_ROWS = 8
 Point = TypeVar("Point")
@@ -21,7 +21,7 @@ Point = TypeVar("Point")
 TOP, BOTTOM = 5.0, 88.0
 MAX_LEVELS, MAX_PRICE_LEVELS, MAX_DATES = 4, 6, 5
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
-# The possible seconds between dates on an axis.
+# Possible seconds between dates on an axis.
 DATE_STEPS = (
     *(MINUTE_SECONDS * minutes for minutes in (1, 2, 5, 10, 15, 30)),
     *(HOUR_SECONDS * hours for hours in (1, 2, 3, 6, 12)),
@@ -37,8 +37,10 @@ CHARACTER_WIDTH, DATE_GAP, DATE_EXCESS = 2.6, 3.0, 2.0
 class Tick(NamedTuple):
     """A date below a curve, or an amount next to it.
 
-    `at` is its position. `anchor`: start | middle | end. `hour` is the Unix second of a time of
-    day, which a script formats in the reader's time zone.
+    `anchor`: start
+    middle
+    end. `hour` is the Unix second of a time of day, which a script formats in the reader's time
+    zone.
     """
 
     at: float
@@ -84,7 +86,6 @@ def list_levels(
     write: Callable[[int], str] = write_gain,
     most: int = MAX_LEVELS,
 ) -> list[Tick]:
-    """List round amounts on the scale, including the base."""
     size = _find_size(scale.top - scale.bottom, most)
     first, last = -(-(scale.bottom - base) // size), (scale.top - base) // size
     return [
@@ -93,9 +94,7 @@ def list_levels(
 
 
 def _find_size(height: int, most: int) -> int:
-    """Return the smallest step of 1, 2, 5, 10... that divides a height into at most this many
-    parts.
-    """
+    """Return the smallest step of 1, 2, 5, 10... that divides a height into up to `most` parts."""
     power = 1
     while 10 * power * most < height:
         power *= 10
@@ -131,9 +130,7 @@ def _draw_date(axis: Axis, at: int, pattern: str) -> Tick:
 
 
 def _keep_apart(ticks: Sequence[Tick]) -> list[Tick]:
-    """Drop ticks that are too close to the previous one, and drop the time from a tick with both
-    date and time.
-    """
+    """Drop ticks that are too close to the previous one, and the time of a tick that has both."""
     kept: list[Tick] = []
     for one in ticks:
         if kept and not _are_apart(kept[-1], one):
@@ -164,7 +161,7 @@ def _write_time(at: int, pattern: str) -> str:
 
 
 class Step(NamedTuple):
-    """An amount from one Unix second to another. `value` is in lamports."""
+    """An amount (`value`: lamports) from one Unix second to another."""
 
     begins: int
     ends: int
@@ -174,7 +171,8 @@ class Step(NamedTuple):
 class Run(NamedTuple):
     """A part of a curve on one side of zero, as the `d` attributes of paths.
 
-    Its area and its line start and end at zero, except at the curve's end. `side`: up | down |
+    `side`: up
+    down
     flat, or held, which is neither good nor bad.
     """
 
@@ -189,8 +187,14 @@ class Band(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A trade on a curve. `kind`: buy | gain | loss | unknown (a sale with unknown cost, or a paid
-    price) | part (a partial sale) | sold.
+    """A trade on a curve.
+
+    `kind`: buy
+    gain
+    loss
+    unknown (a sale with unknown cost, or a paid price)
+    part (a partial sale)
+    sold.
     """
 
     x: float
@@ -199,10 +203,12 @@ class Mark(NamedTuple):
 
 
 class TimedTrade(NamedTuple):
-    """A trade.
+    """A trade. `at` is in Unix seconds.
 
-    `at` is in Unix seconds. `side` is a kind of Mark or, on a timeline, buy | sell | got | gave (in
-    a swap for another token).
+    `side` is a kind of Mark or, on a timeline, buy
+    sell
+    got
+    gave (in a swap for another token).
     """
 
     at: int
@@ -211,10 +217,10 @@ class TimedTrade(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A curve over time.
+    """A curve from `begins` to `ends` (Unix seconds).
 
-    `begins` and `ends` are in Unix seconds. `zero` is the height of its start, or of zero PnL.
-    `total` are the lamports at its end. `connected` is when the wallet was connected to its bot.
+    `zero` is the height of its start, or of zero PnL. `total`: the lamports at its end.
+    `connected`: when the wallet was connected to its bot.
     """
 
     runs: list[Run]
@@ -230,17 +236,14 @@ class Curve(NamedTuple):
 
 
 def thin_out(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """Return every nth point, and the last one, so that about `most` are left."""
+    """Return every nth point and the last one, so that about `most` are left."""
     chosen = points[:: -(-len(points) // most)]
     return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
 
 
 # ---- curves --------------------------------------------------------------------------------------
 def make_steps(times: Sequence[int], values: Sequence[int]) -> list[Step]:
-    """Return steps for samples at these Unix seconds, in order.
-
-    Each value applies from the previous time to its own.
-    """
+    """Return steps for samples in order. Each value applies from the previous time to its own."""
     return [
         Step(begins, ends, value)
         for (begins, ends), value in zip(itertools.pairwise(times), values[1:], strict=True)
@@ -255,11 +258,10 @@ def draw_curve(
     connected_at: int | None = None,
     write_level: Callable[[int], str] = write_gain,
 ) -> Curve | None:
-    """Draw steps, which must be in order. Return None if there aren't any.
+    """Draw steps, which must be in order. None without steps.
 
-    `base` are the lamports that separate gain from loss. `gaps` are the Unix seconds from and to.
-    `trades` are marked on the curve. `connected_at` is in Unix seconds. `write_level` formats the
-    amounts on the axis.
+    `base`: the lamports that separate gain from loss. `gaps` and `connected_at` are in Unix
+    seconds. `write_level` formats the amounts on the axis.
     """
     if not steps:
         return None
@@ -301,7 +303,6 @@ def draw_steps(steps: Sequence[Step], axis: Axis, scale: Scale) -> str:
 
 
 def find_side(amount: int) -> str:
-    """Return the side of zero that an amount is on: up | down | flat."""
     return "up" if amount > 0 else "down" if amount < 0 else "flat"
 
 
@@ -329,8 +330,9 @@ def scale_price(price: Decimal) -> int:
 
 
 def draw_path(quotes: Sequence[PricePoint], paid: Sequence[tuple[str, PricePoint]]) -> Curve | None:
-    """Draw quotes, given in order and each valid until the next, with fills by kind of mark; None
-    for fewer than two quotes.
+    """Draw quotes in order, each valid until the next, and fills by kind of mark.
+
+    None for fewer than two quotes.
     """
     if len(quotes) < 2:
         return None
@@ -361,10 +363,7 @@ def _write_price(scaled: int) -> str:
 
 # ---- sparklines ----------------------------------------------------------------------------------
 class Spark(NamedTuple):
-    """A small curve with its own size.
-
-    `zero` is the height of its start. `change` is the total change, and `side` its direction.
-    """
+    """A small curve. `zero` is the height of its start, `side` the direction of `change`."""
 
     runs: tuple[Run, ...]
     zero: float
@@ -373,9 +372,7 @@ class Spark(NamedTuple):
 
 
 def draw_spark(values: Sequence[int]) -> Spark | None:
-    """Draw equally spaced samples as changes since the first one. Return None for fewer than
-    two.
-    """
+    """Draw equally spaced samples as changes since the first. None for fewer than two."""
     if len(values) < 2:
         return None
     base = values[0]
@@ -388,7 +385,7 @@ def draw_spark(values: Sequence[int]) -> Spark | None:
 
 # ---- the race ------------------------------------------------------------------------------------
 class Runner(NamedTuple):
-    """A bot in the race. `values` is its realized PnL in raw units at each sampled time."""
+    """A bot in the race. `values`: its realized PnL in raw units at each sampled time."""
 
     name: str
     values: Sequence[int]
@@ -396,8 +393,10 @@ class Runner(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A bot's line in the race. `place`: from 1; `changes`: raw units since the start of the race,
-    at each sampled time; `label_y`: the height of its label.
+    """A bot's line in the race.
+
+    `place`: from 1; `changes`: raw units since the start of the race, at each sampled time;
+    `label_y`: the height of its label.
     """
 
     place: int
@@ -409,8 +408,9 @@ class Lane(NamedTuple):
 
 
 class Race(NamedTuple):
-    """Realized PnL of several bots in a window, best first. `times`: sampled Unix seconds;
-    `listed`: which of them the table shows, by index.
+    """Realized PnL of several bots in a window, best first.
+
+    `times`: sampled Unix seconds; `listed`: indexes of the bots in the table.
     """
 
     lanes: list[Lane]
@@ -426,7 +426,7 @@ def draw_race(
     runners: Sequence[Runner],
     write_level: Callable[[int], str] = write_gain,
 ) -> Race | None:
-    """Draw bots at the Unix seconds of their samples. Return None if there aren't any."""
+    """Draw bots at the Unix seconds of their samples. None without bots."""
     if not runners or len(times) < 2:
         return None
     changes = [[value - one.values[0] for value in one.values] for one in runners]
@@ -474,10 +474,9 @@ class Timeline(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A trade on a token's timeline.
+    """A trade on a token's timeline: above the middle if the wallet received the token, else below.
 
-    It is above the middle if the wallet received the token, and below it if the token left. Its
-    height depends on the SOL.
+    Its height depends on the SOL.
     """
 
     x: float
@@ -487,7 +486,7 @@ class Bar(NamedTuple):
 
 
 def draw_timeline(trades: Sequence[TimedTrade]) -> Timeline | None:
-    """Draw a token's trades, given in any order. Return None if there aren't any."""
+    """Draw a token's trades, given in any order. None without trades."""
     if not trades:
         return None
     axis = Axis(min(trade.at for trade in trades), max(trade.at for trade in trades))

@@ -52,10 +52,7 @@ POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 @blueprint.get("/bots/<uid>/manage")
 @managing
 def show_manage(bot: Bot) -> ResponseReturnValue:
-    """Show the tab where the owner manages a bot.
-
-    The parameter `signature` prefills the post form.
-    """
+    """Show the tab where the owner manages a bot. `signature` prefills the post form."""
     asked = {name: request.args[name] for name in ("signature",) if name in request.args}
     return render_manage(bot, asked)
 
@@ -102,10 +99,7 @@ def _list_stored(bot: Bot) -> Texts:
 
 
 def return_to_manage(bot: Bot, message: str, kind: str = "message") -> ResponseReturnValue:
-    """Show the tab again with a message.
-
-    `kind` is error if something wasn't done.
-    """
+    """Show the tab again with a message. `kind` is error if something wasn't done."""
     flash(message, kind)
     return redirect(url_for("studio.show_manage", uid=bot.uid))
 
@@ -188,9 +182,7 @@ TESTED = "We’re sending a test. Reload this page to see the result."
 
 
 def list_hooks(owner: Owner) -> list[Json]:
-    """List an owner's hooks, with possible tokens in `url` masked. `bots`: IDs, empty for all of
-    the owner's.
-    """
+    """List an owner's hooks, with possible tokens in `url` masked. `bots`: IDs, empty for all."""
     return [
         {
             "uid": hook.uid,
@@ -214,7 +206,6 @@ def add_hook(owner: Owner, bot: Bot) -> hooks.NewHook:
 
 
 def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
-    """Render the page that shows a new webhook's secret once."""
     return render_template(
         "secret.html",
         key=secret,
@@ -229,7 +220,7 @@ def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
 @blueprint.post("/bots/<uid>/hooks")
 @managing
 def create_hook(bot: Bot) -> ResponseReturnValue:
-    """Create a hook for one bot. If it is a webhook, its secret is shown once."""
+    """Create a hook for one bot. A webhook's secret is shown once."""
     try:
         made = add_hook(bot.owner, bot)
     except Problem as problem:
@@ -264,7 +255,7 @@ def remove_hook(uid: str) -> ResponseReturnValue:
 
 
 def find_own_hook(uid: str) -> Hook:
-    """Return the hook with this ID. Raises Problem `not_found` for another owner's hook."""
+    """Raises Problem `not_found` for another owner's hook."""
     hook = hooks.find_hook(uid)
     if hook.owner_id != require_owner().id:
         raise Problem("not_found", "there is no such notification in your account")
@@ -387,9 +378,7 @@ def show_proof(bot: Bot) -> ResponseReturnValue:
 def render_proof(
     bot: Bot, challenge: Challenge | None, error: str | None = None, status: int = 200
 ) -> ResponseReturnValue:
-    """Render the page that asks for a signature. Without a valid challenge, render the Manage bot
-    tab.
-    """
+    """Render the page that asks for a signature, or the tab without a valid challenge."""
     if challenge is None:
         return return_to_manage(
             bot,

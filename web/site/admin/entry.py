@@ -1,9 +1,8 @@
-"""Control access to the operator's pages: only the browser that used a link from `app.py admin
-login` is admitted.
+"""Control access to the operator's pages: only a browser that used a link from `app.py admin login`
+is admitted.
 
 Headers set by a proxy don't matter. The session has its own cookie, so owner and operator sessions
-are separate, and neither ends the other. Forms are checked like owners' forms
-(web.server.sessions).
+don't end each other. Forms are checked like owners' forms (web.server.sessions).
 """
 
 from typing import Any
@@ -47,7 +46,6 @@ def keep_private(response: Response) -> Response:
 
 
 def find_session() -> AdminSession:
-    """Return the operator's session of the current request, which was already admitted."""
     found: AdminSession = g.admin_session
     return found
 
@@ -109,5 +107,4 @@ def limit_cookie(config: Config) -> Any:
 
 
 def is_https(config: Config) -> bool:
-    """Return whether browsers connect over HTTPS."""
     return config.base_url.startswith("https:")
