@@ -167,8 +167,7 @@ WHERE {which} AND a.bot_id IN ({bots}) ORDER BY a.bot_id, a.id, t.hour"""
 def find_drawdowns(
     source: Source, bot_ids: Sequence[int], since: int | None = None, money: str = SOL
 ) -> dict[int, int]:
-    """Return {bot ID: max drawdown in raw units}, over all time or from an hour on (counted from
-    1970).
+    """Return {bot ID: max drawdown in raw units}, over all time or since an hour (from 1970).
 
     The results of a bot's wallets in the same hour are added first. Bots without results are
     omitted.
@@ -274,8 +273,7 @@ class Risk(TypedDict):
     daysActive: Annotated[int, described("UTC days with a trade")]
 
 
-# The wallets' rows of chain.stored.tables.RiskTotal. Its columns are null without sales.
-# `realized_in_all` is null without derived data.
+# Wallets' RiskTotal rows. Columns are null without sales; `realized_in_all`, without derived data.
 DERIVED = {OF_RECORD: "a.forward_realized", OF_RESULTS: "w.forward_realized"}
 RISKS = f"""
 SELECT a.bot_id, {{derived}} AS realized_in_all, r.best, r.worst, r.median_holding, r.holdings
@@ -294,9 +292,7 @@ class BotRisk(NamedTuple):
 
 
 def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | None]:
-    """Return {bot ID: its risk}. The risk is None if it is damaged. Bots without derived data are
-    left out.
-    """
+    """Return {bot ID: its risk}. It is None if damaged. Bots without derived data are left out."""
     sql = RISKS.format(**source._asdict(), derived=DERIVED[source], bots=write_marks(bot_ids))
     rows: dict[int, list[Any]] = {}
     for row in read(sql, bot_ids):
@@ -392,7 +388,6 @@ def _show_window(bot_id: int, name: str, since: int, last: Mapping[str, Sums]) -
 # ---- by token ------------------------------------------------------------------------------------
 # A page shows this many of the best and of the worst tokens.
 MAX_TOKENS = 5
-# The number of tokens in the full list.
 MAX_LISTED = 20
 
 
@@ -426,11 +421,7 @@ ABOVE_ALL = (2**62, "")
 
 
 def show_ends(bot_id: int) -> Json | None:
-    """Return a bot's token count, how many of the tokens were profitable, and its best and worst
-    tokens.
-
-    Returns None if nothing was derived.
-    """
+    """Count a bot's tokens and the profitable ones, and return the best and worst, or None."""
     spans = read(SPANS, [bot_id])
     if not spans:
         return None
@@ -504,9 +495,10 @@ WHERE b.uid IN ({{bots}}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
 def sample_realized(
     source: Source, money: str, bots: Sequence[str], times: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Return {bot: its realized PnL at the full hour before each of these Unix seconds}.
+    """Return {bot: its realized PnL (raw units) at the full hour before each of these Unix
+    seconds}.
 
-    The values are in order, in raw units of the currency. `bots` are public IDs.
+    `bots` are public IDs.
     """
     found: dict[str, list[int]] = {}
     if not bots or not times:
@@ -534,7 +526,9 @@ def find_times(address: str, first_slot: int, last_slot: int) -> tuple[int | Non
     return before, select_value(TIME_AFTER, (address, last_slot))
 
 
-# A wallet's purchases and sales. `at` is in Unix seconds. `status`: matched | partial | unmatched |
+# `at` is in Unix seconds. `status`: matched
+# partial
+# unmatched
 # not_applicable. `result` and `cost` are in lamports. Only the newest transactions are read,
 # because a wallet may have a million.
 SALES = """
@@ -551,9 +545,7 @@ MAX_READ = 1_000
 
 
 def list_sales(bot: str) -> list[Any]:
-    """List purchases and sales among the newest MAX_READ transactions of each of a bot's current
-    wallets, newest first.
-    """
+    """List buys and sells in each current wallet's last MAX_READ transactions, newest first."""
     wallets = select(int, HELD, (bot,))
     found = [read(SALES, (number, MAX_READ)) for number in wallets]
     # Each list is already in order within a second.

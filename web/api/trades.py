@@ -48,7 +48,7 @@ from web.api.shapes import (
 from web.api.wallets import Coverage, CoverageState, show_coverage
 
 # ---- displayed amounts: for some tokens a multiple of the raw units ------------------------------
-# Scales by mint, for tokens whose displayed amounts aren't raw units.
+# By mint, for tokens whose displayed amounts aren't raw units.
 Scales = Mapping[str, Scale]
 
 
@@ -63,7 +63,7 @@ def read_scales() -> Scales:
 def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | None:
     """Return the multiplier from raw units to displayed amounts, or None if it can't be read.
 
-    `at` is in Unix seconds, or None for the latest known multiplier.
+    `at`: Unix seconds, or None for the latest multiplier.
     """
     scale = scales.get(mint)
     return ONE if scale is None else scale.find(sys.maxsize if at is None else at)
@@ -80,8 +80,7 @@ def read_multiplier(text: str | None) -> Fraction | None:
     return None if text is None else Fraction(text)
 
 
-# The kinds that have a currency, and the kinds that may have one because a market can fill an
-# order.
+# Kinds that have a currency, and kinds that may have one because a market can fill an order.
 PAID_KINDS = ("buy", "sell", "round_trip")
 PAYABLE_KINDS = (*PAID_KINDS, "order_fill")
 PAID_ELSEWHERE = "paid_elsewhere"
@@ -397,7 +396,6 @@ def list_moved(row: Any) -> list[Change]:
 
 
 def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
-    """Return the TokenTrade: the amount of this mint that the trade bought or sold."""
     change = next(one for one in list_moved(row) if one.mint == mint)
     amount, money = abs(change.raw), find_money(row.kind, row.currency)
     multiplier = find_multiplier(scales, mint, row.block_time)
@@ -416,9 +414,9 @@ def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
 
 
 # ---- searching -----------------------------------------------------------------------------------
-# The number of trades of a wallet, a token or the instance to examine for one page.
+# Maximum number of a wallet's, a token's or the instance's trades to examine for one page.
 MAX_LOOK_BACK = 2_000
-# The number of arrivals to search at a time.
+# Arrivals to search at a time.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
 EVERY_TRADE = "trade"
@@ -476,9 +474,9 @@ class Arrived(NamedTuple):
 
 
 def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
-    """Find a page of trades after this arrival.
+    """Find a page of trades after this arrival, among the next MAX_LOOK_BACK.
 
-    Searches examine MAX_LOOK_BACK of them. `wanted` has at most one mint.
+    `wanted` has at most one mint.
     """
     (mint,) = _list_mints(wanted)
     rows: list[Any] = []
@@ -527,7 +525,6 @@ def _list_mints(wanted: Wanted) -> Sequence[str | None]:
 
 # ---- routes --------------------------------------------------------------------------------------
 def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
-    """Read the requested selection of trades. Return it with the scope of its cursors."""
     bot, wallet, mint = read_bot(args), read_address(args, "wallet"), read_address(args, "mint")
     kinds, currency = read_kinds(args), read_currency(args)
     spans = queries.find_wallets(wallet, bot) if wallet or bot else None
