@@ -52,7 +52,7 @@ class Recording:
     snapshots: Iterable[Snapshot]
     # Oldest first. Before them, the recorded costs apply.
     costs: tuple[CostsFrom, ...] = ()
-    # By venue. If None, closes count at all venues that the model supports.
+    # The model's errors by venue. If None, closes count at all venues that the model supports.
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:

@@ -66,7 +66,7 @@ PUMP_STEPS = (
     Step(39_300, 65),
     Step(98_240, 30),
 )
-# By the provider's ID.
+# Venues by the provider's ID.
 VENUES = {
     "pumpfun": Venue("curve", (Step(0, 125),)),
     "pumpswap": Venue("product", PUMP_STEPS, has_virtual=True),

@@ -89,7 +89,7 @@ class Ticket:
 @dataclass
 class Journal:
     entries: list[DiaryLine] = field(default_factory=list)
-    # By number, in their latest state.
+    # Orders by number, in their latest state.
     orders: dict[int, Order] = field(default_factory=dict)
     fills: list[JournalFill] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)

@@ -283,7 +283,7 @@ class Entry:
         return find_tier(self.reason, self.totals is not None, self.ownership == "proven")
 
 
-# By tier. Bots without a rank are one group, whether observed or not.
+# Groups by tier. Bots without a rank are one group, whether observed or not.
 GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
 
 

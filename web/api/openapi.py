@@ -54,7 +54,7 @@ HEADERS = {
 KEYED = [{"key": list[str]()}]
 # A shape with at most this many members is inlined if only one member uses it.
 SMALL = 8
-# By tag: its description, and its routes by the word after /api/v1 or another prefix.
+# Each tag's description, and its routes by the word after /api/v1 or another prefix.
 TAGS = {
     "Influencers": ("Bots and the observed activity of their wallets.", "bots"),
     "Posts": ("Reading and publishing posts.", "feed", "posts", "stream"),
@@ -94,7 +94,7 @@ def choice(words: Collection[str], *default: str) -> Json:
     return {**schema, "default": default[0]} if default else schema
 
 
-# In the order in which the document lists them.
+# In the document's order.
 PARAMETERS: dict[str, tuple[Json, str]] = {
     "trades": (FLAG, "0 leaves out latestTrades"),
     "feed": (FLAG, "0 leaves out feed"),

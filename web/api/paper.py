@@ -468,7 +468,7 @@ NEW_PHASE = asdict(rules.Phase())
 # Closes that the brain examines, and rows in each list of a detail.
 MAX_CLOSES, LATEST = 200, 20
 LAST = 2**62
-# Of a sparkline.
+# The days and points of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
 COVERAGE_NOTE = "Closes and days are evidence of volume. Coverage is not proof of profitability."
 

@@ -23,7 +23,7 @@ LABELS = {
     "none": "Not verified",
     "simulated": "Simulated",
 }
-# By label.
+# Post states by label.
 STATUSES = {
     **{label: (label,) for label in ("verified", "mismatch", "pending")},
     "none": ("none", "not_found"),

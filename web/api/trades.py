@@ -48,7 +48,7 @@ from web.api.shapes import (
 from web.api.wallets import Coverage, CoverageState, show_coverage
 
 # ---- displayed amounts: for some tokens a multiple of the raw units ------------------------------
-# By mint, for tokens whose displayed amounts aren't raw units.
+# Scales by mint, for tokens whose displayed amounts aren't raw units.
 Scales = Mapping[str, Scale]
 
 

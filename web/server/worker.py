@@ -76,7 +76,7 @@ class Worker(ThreadWorker):
         self.queue = Queue(self.cfg.threads, is_proxied)
         self.most_of_address = inf if is_proxied else MAX_OF_ADDRESS
         self.of_address = Counter[str]()
-        # In the order in which they started to wait for their clients.
+        # The longest-waiting connections come first.
         self.waiting: dict[Connection, None] = {}
         self.next_sweep = 0.0
         super().init_process()

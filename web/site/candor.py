@@ -25,7 +25,7 @@ SHAPES_AT = {
     status: [shape.format(x=place * STEP + 1) for place in range(MAX_CLAIMS)]
     for status, shape in SHAPES.items()
 }
-# By status. The first one is always included.
+# Clauses by status. The first one is always included.
 CLAUSES = {
     "mismatch": ("contradicts one", "contradict one"),
     "pending": ("is waiting for the chain", "are waiting for the chain"),

@@ -17,7 +17,7 @@ from web.api.serialize import Json
 from web.site import facts, figures, words
 from web.site.money import venue_changes, venue_sol
 
-# By kind. `{tokens}` is an amount with its token. `{sol}` and `{paid}` have no sign.
+# Sentences by kind. `{tokens}` is an amount with its token. `{sol}` and `{paid}` have no sign.
 DEEDS = {
     "buy": "bought {tokens} for {paid}",
     "sell": "sold {tokens} for {paid}",
@@ -40,7 +40,7 @@ DEEDS = {
     "failed": "failed",
     "other": "did something other than trade",
 }
-# For unknown amounts.
+# Sentences for unknown amounts.
 PLAIN_DEEDS = {
     "buy": "bought",
     "sell": "sold",
@@ -63,7 +63,7 @@ class Fact(NamedTuple):
     """What a transaction did. Fields are empty if they don't apply.
 
     `told` is the sentence. `result` and `change` are a sale's result in SOL or a stablecoin, and as
-    a percentage. `note` are the limits of the result. `share` is how much of the value came from
+    a percentage. `note`: the result's limits. `share` is how much of the value came from
     the venue, unless all of it did. `at` is when it happened, and `when` is text about that time.
     """
 

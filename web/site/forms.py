@@ -34,7 +34,7 @@ SAMPLES = (
 )
 # An address has up to 44 letters. A secret key has 64 or more.
 MAX_MISTYPED_ADDRESS = 50
-# Kept when a form with a stale token is shown again. Fields that may contain a pasted secret
+# Fields to show again if the form's token was stale. Fields that may contain a pasted secret
 # (wallet, prove, signature, code) are left out.
 STALE_FIELDS = (
     "name",

@@ -7,7 +7,7 @@ from flask import Response, request, session, url_for
 
 from web.api.paging import Kind, Scope, read_position
 
-# Kept in the link to older entries.
+# Parameters in the link to older entries.
 KEPT_PARAMETERS = (
     *("label", "source", "bot", "token", "mint", "posts", "trades", "tab"),
     *("q", "owner", "post", "kind"),

@@ -85,7 +85,7 @@ def find_badges(bot_id: int) -> list[dict[str, Any]]:
 
 
 def find_joinable(bot_id: int) -> list[Json]:
-    """List the seasons in which a bot takes part (`isIn`) or which it may join."""
+    """List the seasons that a bot takes part in (`isIn`) or may join."""
     return [
         {**describe(row), "isIn": seasons.is_entrant(row, bot_id, g.now)}
         for row in seasons.list_open()

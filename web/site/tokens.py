@@ -27,7 +27,7 @@ blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE, MAX_PAGE = 20, 10, 200, 40, 9_999
 # The sides of swaps on the timeline.
 SWAPPED = {"buy": "got", "sell": "gave"}
-# Of 24 prices in a day. With two, two hours of data would look like a whole day.
+# Minimum of the day's 24 prices. With two, two hours of data would look like a whole day.
 MIN_PRICES = 4
 
 
@@ -117,7 +117,7 @@ SPARK_POINTS, SPARK_MS = 24, 24 * HOUR_MS
 CHANGE_TOLERANCE_MS, SPARK_TOLERANCE_MS = 4 * MINUTE_MS, HOUR_MS
 SORTS = ("age", "price", "change5m", "change1h", "liquidity", "volume", "checks")
 FILTERS = ("all", "no_failures", "all_pass", "priced")
-# In the order in which a reader wants to see them.
+# In the order that readers want to see.
 STATUSES = ("fail", "warn", "unknown", "pass")
 # Checks that only report a number when they pass.
 FACTS = ("supply", "decimals")

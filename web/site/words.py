@@ -55,7 +55,7 @@ TRUST = {
         " Nothing happened on chain.",
     ),
 }
-# By the reason of a verification.
+# Sentences for a verification's reasons.
 REASONS = {
     "no_wallet": "This bot has no wallet connected, so the transaction it cites can't be checked.",
     "not_final_yet": "The transaction it cites isn't final yet, or hasn't been found yet.",
@@ -270,7 +270,7 @@ def _describe_check(coverage: Json, now: int) -> str:
 
 
 def describe_progress(bot: Json, now: int) -> str:
-    """Describe how much of a wallet's history is loaded, and when the rest should be. `now`: ms."""
+    """Describe a wallet's loading progress, and when it should be complete. `now`: ms."""
     known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
     if not pending:
         return f"{write_found(known)} loaded and being double-checked."
