@@ -30,7 +30,6 @@ def encode_answer(shown: JsonObject) -> str:
 
 
 def count_fitting(shown: JsonObject) -> int:
-    """Return how many rows of a page fit into a response."""
     room = MAX_ANSWER_BYTES - len(encode_answer({**shown, "data": []}).encode())
     for count, row in enumerate(shown["data"]):
         room -= len(orjson.dumps(row)) + 1
@@ -70,7 +69,6 @@ def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
 
 
 def trim_trade(trade: JsonObject) -> JsonObject:
-    """Return only the members of a trade that matter for an agent's decisions."""
     kept = omit(
         trade,
         *("explorerUrl", "slot", "transactionIndex", "blockTime"),

@@ -31,7 +31,6 @@ class RemoteClient(Client):
         params: Mapping[str, Any] | None,
         body: Mapping[str, Any] | None,
     ) -> Answer:
-        """Send a request. Raises ToolError if there is no response."""
         try:
             answer = self.session.request(
                 method,

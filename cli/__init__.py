@@ -70,7 +70,6 @@ def add_reason(command: Parser) -> None:
 
 
 def add_group(commands: Commands, name: str, help: str) -> Commands:
-    """Add a command with actions (`app.py NAME ACTION`), and return its actions."""
     group = commands.add_parser(name, help=help)
     return group.add_subparsers(dest="action", required=True, metavar="ACTION")
 

@@ -96,7 +96,6 @@ def make_auditor(config: Config, args: Namespace, kept: Any) -> "Auditor":
 
 
 def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str | None]":
-    """Audit one bot or all bots. Return the reports, and why the audit stopped early."""
     from evidence.claims import Nonsense
     from evidence.view import NodeTrouble
 

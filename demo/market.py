@@ -154,7 +154,6 @@ class Market:
         ]
 
     def show_pairs(self, mints: Iterable[str], at: float) -> list[JsonObject]:
-        """Respond to tokens/v1 with a pair for each of these tokens that is already traded."""
         return [
             self._show_pair(mint, self.tokens[mint], at)
             for mint in mints

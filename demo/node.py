@@ -103,7 +103,6 @@ class Node:
                 self.by_address.setdefault(key, []).append(number)
 
     def answer(self, method: object, params: Sequence[Any], at: float) -> object:
-        """Return a call's result at a second of the demo. Raises BadCall."""
         found = METHODS.get(method) if isinstance(method, str) else None
         if found is None:
             raise BadCall(-32601, "Method not found")
@@ -180,7 +179,6 @@ class Node:
     def get_accounts(
         self, seen: int, at: float, addresses: Sequence[str], options: JsonObject | None = None
     ) -> JsonObject:
-        """Respond to getMultipleAccounts. A missing account is null."""
         return self._in_context(
             at, [_cut(self._find_account(address, seen), options or {}) for address in addresses]
         )

@@ -52,7 +52,6 @@ def address_of(server: ThreadingHTTPServer) -> str:
 
 
 def find_answer(market: Market, path: str, at: float) -> object:
-    """Return a price service's response, or None for an unknown path."""
     if path == "/token-profiles/latest/v1":
         return market.show_list("profiles", at)
     if path == "/token-boosts/latest/v1":
@@ -275,7 +274,6 @@ def send_posts(
     keys: Sequence[str],
     start: int,
 ) -> None:
-    """Send each post at its time, like bots do, until the server ends."""
     for post in planned:
         while server.poll() is None and (wait := start + post.at - time.time()) > 0:
             time.sleep(min(wait, 0.5))

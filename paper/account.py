@@ -177,7 +177,6 @@ ENTRY_WINDOW_MS = 3_600_000
 
 
 def cluster(closes: Iterable[Close]) -> list[list[Close]]:
-    """Group closes of one token whose positions were opened within an hour of the first."""
     clusters: list[list[Close]] = []
     newest: dict[str, list[Close]] = {}
     for close in sorted(closes, key=lambda one: (one.opened_at, one.mint)):

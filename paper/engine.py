@@ -617,7 +617,6 @@ def raise_flaw(
 
 
 def doubt(trader: Player, mint: str, mark: str) -> None:
-    """Exclude an open position's close from comparisons."""
     position = trader.account.positions[mint]
     if mark not in position.marks:
         put_position(trader, replace(position, marks=tuple(sorted({*position.marks, mark}))))
@@ -803,7 +802,6 @@ def list_views(moment: Round) -> list[View]:
 def refuse_uncached(
     trader: Player, strategy: Copy, market: Market, last: Snapshot, at: int
 ) -> None:
-    """Note that the bot bought a token without a price. `last`: this round's snapshots."""
     for mint, flows in market.flows.items():
         seen = [one for one in flows if one.first_snapshot <= last.id]
         if mint not in market.windows and strategy.is_fresh(seen, at):
@@ -1068,7 +1066,6 @@ def play(
 def check_snapshots(
     market: Market, snapshots: Sequence[Snapshot], now: int, faults: Faults
 ) -> dict[str, CheckedSnapshot]:
-    """Push snapshots into the market. Return those of its tokens, by mint."""
     seen: dict[str, CheckedSnapshot] = {}
     for one in snapshots:
         with faults.isolate():

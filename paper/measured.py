@@ -178,7 +178,6 @@ def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueEr
 
 
 def choose(own: Sequence[VenueError]) -> list[VenueError]:
-    """Return the error that counts for each venue: its own if that has MIN_RECEIPTS."""
     enough = {one.venue: one for one in own if one.receipts >= MIN_RECEIPTS}
     recorded = {one.venue: one for one in RECORDED}
     fewer = {one.venue: one for one in own}
@@ -210,7 +209,6 @@ NTH_RENT = f"SELECT t.rent {PAID} AND t.rent > 0 ORDER BY t.rent LIMIT 1 OFFSET 
 
 
 def measure_swaps(now: int) -> int:
-    """Measure the model on the swaps of the last hours, and store the errors. Return how many."""
     values = ((now - LATE_MS) // 1000, *VENUE_IDS, MAX_SWAPS)
     swaps = [(StoredTrade._make(trade), fee) for *trade, fee in storage.read_rows(SWAPS, values)]
     rows = [found for row, fee in swaps if (found := _measure(row, fee or 0))]

@@ -104,7 +104,6 @@ class OwnFile:
         self.fail("its process wrote something other than responses")
 
     def fail(self, why: str) -> NoReturn:
-        """Stop the process, keep the reason, and raise OwnFault."""
         self.stop()
         self._failed = f"its strategy file {self.path.name} failed ({_clean(why)})"
         raise OwnFault(self._failed)

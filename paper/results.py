@@ -47,7 +47,6 @@ class Ratio(NamedTuple):
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return figures for eligible closes. `start`: their accounts' starting lamports."""
     eligible = [close for close in closes if close.excluded is None]
     return {
         **describe_rates(eligible),
@@ -219,7 +218,6 @@ def _show(ratio: Ratio | None, times: float, digits: int) -> list[float] | None:
 
 
 def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:
-    """Return the mean return and win rate at one, two and three times the costs."""
     spent = [close for close in eligible if close.spent]
     found = []
     for times in COST_FACTORS:
@@ -404,7 +402,6 @@ class Group(NamedTuple):
 
 
 def group_closes(closes: Sequence[Close], by: str) -> list[Group]:
-    """Sum closes by their `mint` or `reason`. The largest loss or gain comes first."""
     found: dict[str, Group] = {}
     for close in closes:
         key = getattr(close, by)

@@ -238,7 +238,6 @@ def _encode(name: str, value: Any) -> Any:
 
 
 def read(kind: Callable[..., Kind], row: Mapping[str, Any], **more: Any) -> Kind:
-    """Return the value whose fields, except `more`, are columns of a row."""
     names = (one.name for one in fields(cast(Any, kind)) if one.name not in more)
     found = {name: READERS[name](row[name]) if name in READERS else row[name] for name in names}
     return kind(**found, **more)

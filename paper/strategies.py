@@ -378,7 +378,6 @@ ALL_FAMILIES: dict[str, type[Strategy]] = {**FAMILIES, COPY: Copy}
 
 
 def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
-    """Return the decision about one token, or None to do nothing."""
     if position:
         return strategy.leave(view, position)
     found = strategy.enter(view)

@@ -137,7 +137,6 @@ def _end(sentence: str) -> str:
 
 
 def _tell_result(picker: Picker, facts: Facts) -> list[str]:
-    """State a result in the currency. Add the percentage if both have the same sign."""
     sign = _find_sign(facts)
     if sign is None:
         return []

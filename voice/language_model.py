@@ -51,7 +51,6 @@ class Writer:
         self.problem: str | None = None
 
     def write(self, persona: Persona, facts: Facts, built_in: str) -> Text:
-        """Return the model's text if it can be posted, or else `built_in`."""
         if not self.config.llm_base_url or self.problem or time.monotonic() > self.deadline:
             return Text(built_in, "built-in")
         try:

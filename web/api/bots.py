@@ -387,7 +387,6 @@ def find_holdings(row: Any, now: int) -> list[Position] | None:
 
 
 def find_days(uid: str, money: str) -> list[DayResult]:
-    """List a bot's daily results in a ledger currency, newest first."""
     symbol, decimals = CURRENCIES[money].symbol, CURRENCIES[money].decimals
     return [
         fill(

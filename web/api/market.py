@@ -148,7 +148,6 @@ def list_entries(
 
 
 def find_entry(now_ms: int, mint: str) -> MarketEntry | None:
-    """Return the entry of a mint, tracked or not, or None if the scout never saw it."""
     row = read_one(ENTRY + "WHERE t.mint = ?", (mint,))
     return row and show_entry(row, find_current(now_ms))
 

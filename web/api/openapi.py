@@ -261,7 +261,6 @@ class ShapeSchemas(GenerateJsonSchema):
 
 
 def build_schemas(demonstration: bool) -> Json:
-    """Build {name: schema} for all bodies and responses."""
     answers = {operation.answer for operation in OPERATIONS if operation.answer}
     others = {one.rows for one in OPERATIONS if one.rows} | {
         one.body for one in OPERATIONS if isinstance(one.body, type)
@@ -340,7 +339,6 @@ def find_references(value: Any) -> Counter[str]:
 
 
 def inline_small(schemas: Json, answered: Counter[str]) -> Json:
-    """Inline small schemas that only one other schema uses."""
     references = find_references(schemas)
     small = {
         SCHEMAS + name: schema
@@ -395,7 +393,6 @@ def show_parameter(parameter: Json) -> Json:
 
 
 def show_responses(operation: Operation) -> Json:
-    """Return the Responses Object: success, and a default for refusals."""
     answer = show_answer(operation)
     responses = {"201": answer, "200": answer} if operation.method == "post" else {"200": answer}
     if operation.answer is Health:

@@ -27,7 +27,6 @@ ADDRESS = {"type": "string", "pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"}
 
 
 def read_address(args: Args, name: str) -> str | None:
-    """Return the base58 address from the query, or None if the parameter is missing."""
     text = args.get(name)
     if text is not None and not is_base58(text, 32):
         raise refuse(name, "must be base58 of 32 bytes")
@@ -131,7 +130,6 @@ def write_cursor(scope: Scope, position: Position, secret: str | None = None) ->
 def read_cursor(
     args: Args, scope: Scope, kind: Callable[..., Kind], name: str = "cursor"
 ) -> Kind | None:
-    """Return the position (NamedTuple `kind`) in the query's cursor, or None without one."""
     text = args.get(name)
     return None if text is None else read_position(scope, text, kind)
 

@@ -489,7 +489,6 @@ class Placed(NamedTuple):
 
 # ---- traders -------------------------------------------------------------------------------------
 def list_traders() -> list[Trader]:
-    """Return every active trader, oldest first."""
     totals = _read_totals(None)
     values: dict[int, int] = defaultdict(int)
     for position in read_positions(None):
@@ -505,7 +504,6 @@ def list_rows(condition: str, *values: Any) -> list[Any]:
 
 
 def find_trader(uid: str, now: int) -> Json | None:
-    """Return a Trader with its diary, positions, closes, posts and brain, newest first, or None."""
     row = find_row(uid)
     if row is None:
         return None
@@ -844,7 +842,6 @@ def show_venue(venue: str, error: measured.VenueError | None) -> Any:
 
 
 def show_costs() -> NetworkCosts:
-    """Return the costs from this instance's own receipts, or else the recorded ones."""
     row = measured.find_costs()
     costs = row or RECORDED_COSTS
     return {
@@ -874,7 +871,6 @@ WHERE p.trader_id = ? AND p.number = ? AND d.kind = 'pause' ORDER BY d.id"""
 
 
 def show_random_entry(row: Any, closes: list[Close]) -> Json | None:
-    """Return the combined results of a trader's twins, whose closes are `closes`."""
     accounts = read(TWIN_ACCOUNTS, (row.id, row.period))
     if not accounts:
         return None

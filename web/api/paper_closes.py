@@ -300,7 +300,6 @@ def show_snapshot_id(number: int) -> str:
 
 
 def read_close(ident: str, row: Any) -> Close:
-    """Return a Close for rules and lessons."""
     reviewed = row.state in SUSPECT
     return account.read_close(ident, row, row.marks or (), reviewed=reviewed)
 
@@ -363,7 +362,6 @@ class CloseStory:
 
 
 def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
-    """Return what a close's page shows, or None if the trader or close is unknown."""
     trader = read_one(HOLDER, (trader_uid,))
     number = trader and find_number(trader, close_id)
     if number is None:
@@ -504,7 +502,6 @@ class AccountHistory(NamedTuple):
         ]
 
     def list_shares(self, until: int) -> list[SharePoint]:
-        """List the share of the equity in positions, up to `until` (ms)."""
         shares = [
             SharePoint(min(one.at + MARK_MS, until), 10_000 * one.held // one.equity)
             for one in self.marks

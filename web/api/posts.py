@@ -219,7 +219,6 @@ OBSERVER_TROUBLE = "SELECT 1 FROM job WHERE name = 'observer' AND last_error IS 
 
 
 def find_reason(row: Any) -> str | None:
-    """Return why a post isn't judged yet, or why it can't be."""
     if row.status == "none":
         return "no_wallet" if row.signature else "no_signature"
     if row.status != "pending":
@@ -467,7 +466,6 @@ def make_message(value: dict[str, Any], uid: str, key_uid: str) -> Json:
 
 
 def read_message() -> dict[str, Any]:
-    """Return the message from a JSON body, or from a form's `payload_json` or `content`."""
     if request.mimetype == "application/json":
         return parse_json(request.get_data())
     if request.mimetype not in FORMS:

@@ -244,7 +244,6 @@ ALL_POSTS = PostFilter()
 
 
 def list_posts(limit: int, before: int | None = None, wanted: PostFilter = ALL_POSTS) -> list[Any]:
-    """Return posts, newest first, below the ID `before`."""
     lists = [_list_ids(limit, before, part) for part in _split(wanted)]
     found = find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
     return sorted(found.values(), key=attrgetter("id"), reverse=True)
@@ -267,7 +266,6 @@ def _split(wanted: PostFilter) -> list[PostFilter]:
 
 
 def _list_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
-    """Return the numbers of posts, using one index."""
     filters = [("p.id < ?", before) if before else None, *_post_filters(wanted)]
     sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
     return select(int, sql, [*values, limit])
@@ -288,7 +286,6 @@ def find_bot_ids(name: str) -> list[str]:
 
 
 def find_mints(ticker: str) -> list[str]:
-    """Return the mints of tokens with this ticker. Anyone can choose one, so it isn't unique."""
     return select(str, MINTS_CALLED, (ticker.lower(), MAX_CALLED))
 
 
@@ -373,7 +370,6 @@ def _list_trades(
 def find_trade_position(
     count: int, before: TradePosition | None, span: Any, mint: str | None
 ) -> TradePosition | None:
-    """Return the position of the `count`th trade below `before`, or None if there are fewer."""
     table = "trade_mint m" if mint else "trade t"
     sql, values = _select(
         f"SELECT {', '.join(_position_columns(mint))} FROM {table}",
@@ -447,7 +443,6 @@ def list_activity(mint: str, limit: int, before: TradePosition | None = None) ->
 
 
 def count_sides(mint: str) -> dict[str, int]:
-    """Return {"buy": number of wallets that bought the token, "sell": number that sold it}."""
     return {side: select_value(TRADERS_OF_MINT, (mint, side) * 2) for side in ("buy", "sell")}
 
 
@@ -461,12 +456,10 @@ def find_head() -> Any:
 
 
 def find_newest_ids() -> Any:
-    """Return the public IDs of the newest rows, for examples."""
     return read_one(NEWEST)
 
 
 def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
-    """Return the keys that aren't revoked or expired and whose owner isn't banned. `now`: ms."""
     return set(
         select(
             int,
@@ -559,7 +552,6 @@ def is_owner(owner_id: int, bot: str) -> bool:
 
 
 def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Return {bot ID: addresses of earlier wallets, in order}."""
     held: dict[int, list[str]] = {}
     sql = f"{FORMER_WALLETS}({write_marks(bot_ids)}) ORDER BY a.attached_at, w.id"
     for row in read(sql, bot_ids):

@@ -137,7 +137,6 @@ class Told(NamedTuple):
 
 
 def find_results(source: Source, bots: Sequence[int]) -> dict[int, Told]:
-    """Return {bot ID: its totals} for bots with wallets in this view."""
     found: defaultdict[int, Told] = defaultdict(lambda: Told({}, {}))
     several = Counter[tuple[int, str]]()
     for bot, money, sums, drawdown in list_totals(read_rows, source, bots, CURRENCIES):
@@ -330,7 +329,6 @@ def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
 
 # ---- JSON ----------------------------------------------------------------------------------------
 def find_risk(source: Source, bot_id: int) -> Risk | None:
-    """Return a bot's Risk, or None if it is damaged or nothing was derived."""
     told = find_risks(source, [bot_id]).get(bot_id)
     if told is None:
         return None
@@ -353,7 +351,6 @@ def find_risk_reason(bot: Mapping[str, Any]) -> str | None:
 
 # ---- for pages -----------------------------------------------------------------------------------
 def list_windows(bot_id: int, now: int) -> list[Json]:
-    """List a bot's results in each window since it connected its wallets. `now`: ms."""
     hour, last = now // HOUR_MS, _read_record(bot_id)
     return [
         _show_window(bot_id, name, hour - seconds // HOUR_SECONDS, last)
@@ -432,7 +429,6 @@ def show_ends(bot_id: int) -> Json | None:
 
 
 def write_totals(spans: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return the SQL for the combined results of these spans by token, and its values."""
     sql = OF_ONE if len(spans) == 1 else OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
     return sql, [number for span in spans for number in span]
 
@@ -592,7 +588,6 @@ WHERE b.uid = ? AND {OF_RESULTS.which} ORDER BY a.id, t.hour
 
 
 def list_daily_totals(bot: str, money: str) -> list[DayTotals]:
-    """List the days on which a bot's current wallets traded in a currency, in order."""
     # The last hour of each day.
     ends = {
         (row.attachment, row.hour // 24): row for row in select(HourRow, HOURS_OF_BOT, (money, bot))

@@ -199,7 +199,6 @@ def show_hit(
     at: int | None = None,
     text: str | None = None,
 ) -> SearchHit:
-    """Return a SearchHit. `path`: its page's. `at`: ms."""
     return {
         "kind": kind,
         "id": uid,

@@ -153,5 +153,4 @@ DAMAGED = "damaged"
 
 
 def show_part(value: Any) -> tuple[Any, str | None]:
-    """Return a part of a row, or None and the reason if it is missing."""
     return (None, DAMAGED) if isinstance(value, Damaged) else (value, None)

@@ -68,7 +68,6 @@ def stream_events() -> Response:
 
 
 def open_stream(after: int | None, room: int, caller: ApiCaller | None = None) -> Response | None:
-    """Respond with a stream, or return None if there is no room for one more."""
     hub: StreamHub = find_app().stream_hub
     newest = queries.find_last_id("arrival")
     subscriber = hub.subscribe(gate.find_network(), newest, room, caller)
@@ -361,7 +360,6 @@ class StreamHub:
 
 
 def _list_surplus(opened: list[Subscriber], name: str, made: Subscriber) -> list[Subscriber]:
-    """Return the oldest streams of the same owner or address that must end for this one."""
     same = [one for one in opened if getattr(one, name) == getattr(made, name)]
     return same[: max(0, len(same) - MAX_STREAMS_EACH + 1)]
 

@@ -70,7 +70,6 @@ def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | Non
 
 
 def write_multiplier(multiplier: Fraction | None) -> str | None:
-    """Return the multiplier as an exact decimal number, or None if it can't be read."""
     if multiplier is None:
         return None
     return "1" if multiplier == 1 else f"{Decimal(multiplier.numerator) / multiplier.denominator:f}"
@@ -340,7 +339,6 @@ def _show_outside(row: Any, symbols: Mapping[str, str], scales: Scales) -> Outsi
 
 
 def read_outside(shown: Json) -> Json:
-    """Return the changes in a Trade or TokenTrade that aren't part of the trade."""
     return shown["outsideVenue"] or {"solLamports": "0", "tokenChanges": []}
 
 
@@ -350,7 +348,6 @@ def show_changes(
     symbols: Mapping[str, str],
     scales: Scales,
 ) -> list[TokenChange]:
-    """Return a trade's TokenChanges, as its tokens were displayed at the time."""
     return [
         show_change(change, symbols, find_multiplier(scales, change[0], row.block_time))
         for change in changes
@@ -504,7 +501,6 @@ def is_wanted(wanted: Wanted, row: Any) -> bool:
 
 
 def expand_kinds(words: Sequence[str]) -> frozenset[str]:
-    """Replace EVERY_TRADE with the kinds that it stands for."""
     kinds = {kind for word in words for kind in (TRADES if word == EVERY_TRADE else (word,))}
     return frozenset(kinds)
 

@@ -126,7 +126,6 @@ class Connection:
         return True
 
     def end_answer(self) -> None:
-        """Let the application release what it opened for the response."""
         parts, self.parts = self.parts, ()
         if close := getattr(parts, "close", None):
             close()

@@ -70,7 +70,6 @@ def wants_json() -> bool:
 
 
 def answer(problem: Problem) -> Response:
-    """Return a Problem as JSON or as a page, depending on the route."""
     status, title = CODES[problem.code]
     shown = {
         **describe(find_app().settings.base_url, status, title, problem.detail, problem.code),
@@ -139,7 +138,6 @@ def answer_busy(error: Exception) -> Response:
 
 
 def answer_unexpected(error: Exception) -> Response:
-    """Return 500 for a bug, and log the error with the request ID."""
     log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.context.request_id}})
     return answer(
         Problem(

@@ -60,12 +60,10 @@ def settings() -> Config:
 
 # ---- limits of addresses: flask-limiter, counting where the allowance does -----------------------
 def find_network() -> str:
-    """Return the network for which the current request is counted."""
     return ratelimit.network_of(request.remote_addr or "")
 
 
 def limited(window: ratelimit.Window, whose: str) -> Problem:
-    """Return Problem 429 for a window that is used up."""
     most = f"{window.most} {PERIODS.get(window.name, 'a minute')}"
     return Problem(
         "rate_limited",
@@ -405,7 +403,6 @@ def check_posting(owner_id: int) -> None:
 
 
 def finish(config: Config, response: Response) -> Response:
-    """Add our headers to a response, and log the request."""
     context = find_context()
     # Pass pairs, because Werkzeug inspects each value of a dict.
     response.headers.extend(list(list_headers(config, context).items()))

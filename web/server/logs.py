@@ -54,7 +54,6 @@ class PlainLines(JsonLines):
     """Writes `14:03:09 warning: message name=value ...`, then an exception's trace."""
 
     def jsonify_log_record(self, log_data: LogData) -> str:
-        """Write the fields as text. The library calls this to write JSON."""
         at, level, _, message, trace = (
             log_data.pop(name, "") for name in ("at", "level", "logger", "message", "trace")
         )

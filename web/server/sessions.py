@@ -45,7 +45,6 @@ class Cookies(SecureCookieSessionInterface):
     """
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession:
-        """Read the request's cookie. Without a valid one, the session is empty."""
         if "Cookie" not in request.headers:
             return self.session_class()
         value = request.cookies.get(self.get_cookie_name(app), "")
@@ -59,7 +58,6 @@ class Cookies(SecureCookieSessionInterface):
             return self.session_class()
 
     def get_expiration_time(self, app: Flask, session: SessionMixin) -> datetime.datetime | None:
-        """Return when the browser may delete the cookie."""
         return NEVER if session.permanent else None
 
     def save_session(self, app: Flask, session: SessionMixin, response: Response) -> None:
@@ -137,7 +135,6 @@ def find_session() -> Session | None:
 
 
 def require_session() -> Session:
-    """Raises Problem if the browser isn't signed in."""
     found = find_session()
     if found is None:
         raise Problem("not_creator", "this browser is not signed in")

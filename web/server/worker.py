@@ -174,7 +174,6 @@ class Worker(ThreadWorker):
             self.refuse(conn, error)
 
     def refuse(self, conn: Connection, error: Exception) -> None:
-        """Respond without the application, and close the connection."""
         conn.unread += write_refusal(error, self.wsgi.settings.base_url)
         self.go_on(conn, self.linger)
 
@@ -216,7 +215,6 @@ class Worker(ThreadWorker):
         threading.Thread(target=self.answer, args=(conn, self.go_on), daemon=True).start()
 
     def go_on(self, conn: Connection, next_step: Step) -> None:
-        """Do the next step once the client has read everything."""
         self.stop_waiting(conn)
         if conn.unread and next_step != self.close:
             step = functools.partial(self.send, next_step=next_step)

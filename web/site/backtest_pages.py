@@ -33,7 +33,6 @@ REPORT = make_shape(make_object(kind=str, equity=list[Any], closes=list[Any], ca
 
 @blueprint.get("/backtests")
 def show_backtests() -> ResponseReturnValue:
-    """Show the backtest form and the owner's latest backtests. Visitors see an explanation."""
     if sessions.find_owner() is None:
         return render_template("backtests.html", owner=None)
     return render_form({})
@@ -113,7 +112,6 @@ def draw(report: dict[str, Any]) -> Curve | None:
 
 
 def name_candidate(shown: dict[str, int], report: Any) -> str:
-    """Name a set of settings by those in which the candidates differ."""
     others = [one["settings"] for one in report["candidates"]]
     differing = [name for name in shown if len({one[name] for one in others}) > 1]
     return ", ".join(f"{name} {shown[name]}" for name in differing) or "As asked"

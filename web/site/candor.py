@@ -76,7 +76,6 @@ def find_strip(bot: str) -> Strip:
 
 
 def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
-    """Return {bot uid: strip}, using one query."""
     rows = read(f"{CLAIMS}({write_marks(bots)})", bots)
     found = {row.bot: row.statuses or "" for row in rows}
     return {bot: draw_strip(found.get(bot, "").split()) for bot in bots}

@@ -56,7 +56,6 @@ class Axis(NamedTuple):
     ends: int
 
     def find_x(self, at: int) -> float:
-        """Return a time's position, limited to the edges."""
         x = 100 * (at - self.begins) / ((self.ends - self.begins) or 1)
         return round(min(100.0, max(0.0, x)), 2)
 
@@ -150,7 +149,6 @@ def _are_apart(left: Tick, right: Tick) -> bool:
 
 
 def _find_edges(tick: Tick) -> tuple[float, float]:
-    """Return a date's edges on a narrow screen, as percentages of the width."""
     width = len(tick.label) * CHARACTER_WIDTH
     left = tick.at - {"start": 0.0, "middle": width / 2, "end": width}[tick.anchor]
     return left, left + width
@@ -295,7 +293,6 @@ def draw_runs(steps: Sequence[Step], base: int, axis: Axis, scale: Scale) -> lis
 
 
 def draw_steps(steps: Sequence[Step], axis: Axis, scale: Scale) -> str:
-    """Draw steps as a part of a path's `d` attribute."""
     return "".join(
         f"V{scale.find_y(value):g}H{axis.find_x(list(same)[-1].ends):g}"
         for value, same in itertools.groupby(steps, lambda step: step.value)
@@ -426,7 +423,6 @@ def draw_race(
     runners: Sequence[Runner],
     write_level: Callable[[int], str] = write_gain,
 ) -> Race | None:
-    """Draw bots at the Unix seconds of their samples. None without bots."""
     if not runners or len(times) < 2:
         return None
     changes = [[value - one.values[0] for value in one.values] for one in runners]
@@ -486,7 +482,6 @@ class Bar(NamedTuple):
 
 
 def draw_timeline(trades: Sequence[TimedTrade]) -> Timeline | None:
-    """Draw a token's trades, given in any order. None without trades."""
     if not trades:
         return None
     axis = Axis(min(trade.at for trade in trades), max(trade.at for trade in trades))

@@ -85,7 +85,6 @@ def render_connect(
 
 
 def list_own_bots(owned: Sequence[Bot]) -> list[Json]:
-    """List an owner's bots as the API shows them, with their `state` and `isToProve`."""
     is_down = bool(owned) and health.check_instance(g.now)["walletObserver"]["state"] == "failing"
     return [
         {**one, "state": find_state(one, is_down), "isToProve": is_to_prove(one["wallet"])}
@@ -162,7 +161,6 @@ def _create(
 
 
 def read_draft() -> str | None:
-    """Return the draft ID in the form, or None if it is missing or malformed."""
     draft = request.form.get("draft", "")
     return f"bot_{draft}" if re.fullmatch(r"[0-9a-f]{24}", draft) else None
 
@@ -275,7 +273,6 @@ def show_claim() -> ResponseReturnValue:
 
 @blueprint.post("/claim")
 def claim_bot() -> ResponseReturnValue:
-    """Show the link's bot. Once confirmed, make this browser's owner the bot's owner."""
     code, owner = request.form.get("code", "").strip()[:MAX_CODE], sessions.find_owner()
     found = registration.find_claim(code, g.now)
     if found is None:

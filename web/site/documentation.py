@@ -118,7 +118,6 @@ def show_docs() -> ResponseReturnValue:
 
 @blueprint.get("/docs/requests/<name>")
 def show_request(name: str) -> ResponseReturnValue:
-    """Show one request with its examples. `name` is the operationId."""
     operation = next((one for one in list_operations() if one.name == name), None)
     if operation is None:
         raise Problem("not_found", "there is no such request")
@@ -225,7 +224,6 @@ def map_groups() -> dict[str, str]:
 
 
 def read_shape(schema: Json) -> Shape:
-    """Convert a schema to a shape. If it extends others, include only its own members."""
     *extended, own = schema.get("allOf", (schema,))
     names = " and ".join(map(_name_of, extended))
     text = schema.get("description", "")

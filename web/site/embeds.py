@@ -55,7 +55,6 @@ def _frame(name: str, **values: Any) -> ResponseReturnValue:
 # ---- the badge -----------------------------------------------------------------------------------
 @blueprint.get("/bots/<uid>/badge.svg")
 def show_badge(uid: str) -> ResponseReturnValue:
-    """Serve a badge for a README, with the bot's PnL and how many of its claims match."""
     svg = draw_badge(find_profile(uid), candor.find_strip(uid))
     response = Response(svg, content_type="image/svg+xml")
     response.headers["Cache-Control"] = BADGE_CACHING

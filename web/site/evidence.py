@@ -53,7 +53,6 @@ def show_evidence(uid: str) -> ResponseReturnValue:
 
 
 def render(bot: int, wallet_id: int | None) -> bytes:
-    """Render the document, with the log's leaf that last contained a digest of the wallet."""
     made = document.make_document(bot, wallet_id, find_programs(), g.now // HOUR_MS)
     # A long history needs seconds of CPU time.
     pages = len(made["receiptPages"]) + len(made["postPages"])

@@ -95,7 +95,6 @@ class Format(NamedTuple):
 
 
 def list_lines(trade: Json) -> list[Line]:
-    """List what a trade moved through its venue. Empty for other transactions."""
     if trade["kind"] not in TRADES and not is_paid(trade["kind"], trade["realized"]["status"]):
         return []
     fee = int(trade["feeLamports"]) + int(trade["tipLamports"])
@@ -208,7 +207,6 @@ def show_lots(uid: str) -> ResponseReturnValue:
 def respond(
     uid: str, name: str, columns: Sequence[str], make_rows: Callable[[Json], Iterable[Cells]]
 ) -> Response:
-    """Respond with a table. Raises Problem `not_found` for an unknown bot."""
     if queries.find_bot(uid) is None:
         raise Problem("not_found", "there is no such bot")
     pages = list_trade_pages(find_wanted(uid, read_filter()))

@@ -100,7 +100,6 @@ def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None
 
 
 def find_text(post: Json) -> Fact | None:
-    """Return what a post's transaction did, as text, or None until it is observed."""
     fact = fact_of(post)
     return fact and Fact(*map(_strip, fact))
 
@@ -237,7 +236,6 @@ def _tell_share(receipt: Json) -> str:
 
 # ---- notifications for people --------------------------------------------------------------------
 def list_notices(base_url: str, after: int, limit: int) -> list[Event]:
-    """Return the events after this arrival, in order, each with its fact."""
     events = stream.list_events(base_url, after, limit)
     return [event._replace(fact=write_line(event.kind, event.shown)) for event in events]
 

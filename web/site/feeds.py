@@ -69,7 +69,6 @@ def show_atom_of_bot(uid: str) -> ResponseReturnValue:
 
 
 def find_feed() -> Json:
-    """Return the posts that match `label`, `source` and `mint`, or all posts."""
     given = {name: request.args[name] for name in FILTERS if request.args.get(name)}
     for name, allowed in (("label", timeline.LABELS), ("source", timeline.SOURCES)):
         if given.get(name, "") not in allowed:
@@ -93,7 +92,6 @@ def find_feed() -> Json:
 
 
 def find_feed_of_bot(uid: str) -> Json:
-    """Return a bot's feed, starting at the page in the query."""
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
@@ -128,7 +126,6 @@ def find_page(
 
 
 def cut_to_size(posts: Sequence[Json]) -> Sequence[Json]:
-    """Return as many of the newest posts as fit into MAX_BYTES in either format."""
     total = 0
     for count, post in enumerate(posts):
         total += measure(post)
@@ -224,7 +221,6 @@ def find_change(post: Json) -> str:
 
 
 def write_content(post: Json) -> str:
-    """Return a post's words with its reason, as plain text."""
     reason = f"\n\nReason: {post['reason']}" if post["reason"] else ""
     return f"{post['body'] or TAKEN_DOWN}{reason}"
 

@@ -68,7 +68,6 @@ def write_sol(number: Number, sign: bool = False) -> str:
 
 
 def write_lamports(lamports: str | int, sign: bool = False) -> str:
-    """Write lamports as SOL, like write_sol."""
     return write_units(lamports, "SOL", SOL_DECIMALS, sign)
 
 
@@ -216,7 +215,6 @@ def units(
     unit: bool = True,
     places: int | None = None,
 ) -> Markup | str:
-    """Mark up raw units of a currency: SOL or a stablecoin."""
     number = None if raw is None else amounts.exact(int(raw), decimals)
     return _mark_up(number, symbol, sign, unit, places)
 
@@ -243,7 +241,6 @@ def usd(number: Number | None) -> Markup | str:
 
 
 def price(number: Number | None) -> Markup | str:
-    """Mark up a price in SOL, without its unit."""
     return UNKNOWN if number is None else _wrap(number, write_price(number), write_exact(number))
 
 

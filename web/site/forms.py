@@ -69,7 +69,6 @@ def read_texts(*names: str, form: Mapping[str, str] | None = None) -> Texts:
 
 
 def read_voice(form: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the typed voice in the format that influencers.check_voice expects."""
     voice: dict[str, Any] = {
         name: text for name, text in read_texts("tone", "emoji", form=form).items() if text.strip()
     }
@@ -112,7 +111,6 @@ def _may_be_secret(text: str) -> bool:
 
 
 def write_samples(voice: dict[str, Any]) -> list[str]:
-    """Return this voice's text for each of SAMPLES, or nothing if the voice is invalid."""
     try:
         persona = orjson.loads(influencers.check_voice(voice))
     except Problem:

@@ -32,7 +32,6 @@ def show_llms() -> ResponseReturnValue:
 
 
 def find_bot(uid: str | None) -> Any:
-    """Return a bot's row, or None without an ID. Raises Problem `not_found` for an unknown ID."""
     row = queries.find_bot(uid) if uid else None
     if uid and row is None:
         raise Problem("not_found", "there is no such bot")

@@ -32,7 +32,6 @@ def find_own_key(uid: str) -> Key:
 
 
 def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
-    """Render the page that shows a key once."""
     scope = KEY_NAMES[made.key.scope]
     return render_template(
         "secret.html",
@@ -47,7 +46,6 @@ def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
 
 
 def find_last_signature(uid: str) -> str:
-    """Return the signature of a bot's last trade, or "" if it hasn't traded."""
     wanted = Wanted(queries.find_wallets(bot=uid), None, expand_kinds(["trade"]))
     rows = find_trades(wanted, 1, None).rows
     return rows[0].signature if rows else ""

@@ -29,7 +29,6 @@ def show_log() -> ResponseReturnValue:
 
 
 def find_key() -> str | None:
-    """Return the current log's verifier key, or None if the log is empty."""
     one = log.find_log()
     return str(find_app().log_signer.verifier(one.origin)) if one else None
 

@@ -220,7 +220,6 @@ def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
 @blueprint.post("/bots/<uid>/hooks")
 @managing
 def create_hook(bot: Bot) -> ResponseReturnValue:
-    """Create a hook for one bot. A webhook's secret is shown once."""
     try:
         made = add_hook(bot.owner, bot)
     except Problem as problem:
@@ -378,7 +377,6 @@ def show_proof(bot: Bot) -> ResponseReturnValue:
 def render_proof(
     bot: Bot, challenge: Challenge | None, error: str | None = None, status: int = 200
 ) -> ResponseReturnValue:
-    """Render the page that asks for a signature, or the tab without a valid challenge."""
     if challenge is None:
         return return_to_manage(
             bot,
@@ -421,7 +419,6 @@ def _attach_proven(bot: Bot, challenge: Challenge) -> None:
 
 
 def find_challenge(bot: Bot) -> Challenge | None:
-    """Return this browser's challenge if it is for this bot and still valid."""
     stored = sessions.require_session().challenge
     read = read_stored(stored, CHALLENGE)
     challenge = Challenge(**read) if read else None

@@ -19,12 +19,10 @@ SIGNS = {
 
 
 def list_traded(results: Json | None) -> list[Json]:
-    """List the results in each traded currency, SOL first."""
     return results["byCurrency"] if results else []
 
 
 def find_results(results: Json | None, currency: str) -> Json | None:
-    """Return the results in a currency, or None if it wasn't traded."""
     return next((one for one in list_traded(results) if one["currency"] == currency), None)
 
 

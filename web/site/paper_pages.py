@@ -78,7 +78,6 @@ def sort_traders(
 
 
 def find_figure(trader: Json, name: str) -> Decimal | None:
-    """Return a figure of a trader's performance, or None if it is unknown or withheld."""
     shown = trader["performance"]
     if shown["headlineSuppressed"] or shown[name] is None:
         return None
@@ -160,7 +159,6 @@ def _find_held_seconds(close: Json) -> int:
 
 
 def draw_story(story: CloseStory, quotes: Sequence[Any]) -> charts.Curve | None:
-    """Draw a close's price path with its fills. None if too little is recorded."""
     closed_at = int(datetime.fromisoformat(story.close["closedAt"]).timestamp())
     paid = [
         (name_fill(one.row, closed_at), charts.PricePoint(one.row.at // 1000, one.paid))

@@ -89,7 +89,6 @@ def find_gaps(address: str, gaps: Sequence[Json]) -> list[tuple[int, int]]:
 
 
 def find_marks(bot: str) -> list[charts.TimedTrade]:
-    """Return the newest purchases and sales as marks for a curve."""
     rows = [row for row in list_sales(bot) if row.at is not None]
     return [
         charts.TimedTrade(row.at or 0, name_mark(row), row.result or 0) for row in rows[:MAX_MARKS]
@@ -108,7 +107,6 @@ def list_day_results(bot: str, money: str) -> list[DayTotals]:
 
 # ---- results by day ------------------------------------------------------------------------------
 def list_days_of(bot: Json) -> dict[str, tuple[list[DayTotals], int]]:
-    """Return {currency: (its days with trades, its decimals)}."""
     return {
         one["currency"]: (list_day_results(bot["id"], find_money(one)), one["decimals"])
         for one in list_traded(bot["results"])
@@ -128,7 +126,6 @@ class Sampled(NamedTuple):
 
 
 def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, charts.Spark]:
-    """Return {bot: sparkline of its realized PnL in the board's window}."""
     drawn = {
         bot: charts.draw_spark(values) for bot, values in sample_board(board, rows).values.items()
     }
@@ -136,7 +133,6 @@ def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, cha
 
 
 def draw_race(board: leaderboard.Board, rows: Sequence[Json]) -> charts.Race | None:
-    """Draw the realized PnL of a board's first ranked rows over its window, or None."""
     runners = [row for row in rows if row["ranked"]][:MAX_RUNNERS]
     times, values = sample_board(board, runners, RACE_POINTS)
     lanes = [
@@ -296,7 +292,6 @@ def draw_equity(
 
 
 def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None:
-    """Draw the drawdown at each point. None for fewer than two."""
     if len(points) < 2:
         return None
     peaks = itertools.accumulate((one.lamports for one in points), max)

@@ -69,7 +69,6 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
 
 
 def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
-    """Return HTML for a token's purchases, sales and swaps. Rows also have `tokenChanges`."""
     symbols, macros = find_symbols(row for row in rows if money.is_exchange(row)), _macros()
     return [macros.activity({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
 

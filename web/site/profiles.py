@@ -78,7 +78,6 @@ class TradeFilter(NamedTuple):
 
 
 def read_filter() -> TradeFilter:
-    """Return the query's filter for a bot's trades. Raises Problem for an unknown kind."""
     token = request.args.get("token", "").strip()
     if len(token) > MAX_FILTER or holds_secret(token):
         token = ""
@@ -200,7 +199,6 @@ def list_posts_of(uid: str) -> ListPage[Json]:
 
 
 def list_trades_of(uid: str, asked: TradeFilter, wanted: Wanted) -> tuple[Found, str | None]:
-    """List a page of a bot's trades, newest first, and the cursor of older ones."""
     scope = ("trades of", uid, *asked) if any(asked) else ("trades of", uid)
     found = find_trades(wanted, PAGE_SIZE, read_cursor("trades", scope, TradePosition))
     return found, found.position and paging.write_cursor(scope, found.position)

@@ -169,7 +169,6 @@ def _dash(pen: ImageDraw.ImageDraw, height: int, end: int) -> None:
 
 
 def _stamp(image: Image.Image, content: Content) -> None:
-    """Draw the label as a stamp, slightly tilted."""
     color, (width, height) = COLORS[content.trust], STAMP_SIZE
     stamp = Image.new("RGBA", STAMP_SIZE, (0, 0, 0, 0))
     pen = ImageDraw.Draw(stamp)

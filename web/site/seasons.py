@@ -53,7 +53,6 @@ def list_seasons() -> ResponseReturnValue:
 
 @blueprint.get("/seasons/<uid>")
 def show_one_season(uid: str) -> ResponseReturnValue:
-    """Show a season with its standings, which are live, provisional or final."""
     row, scope = seasons.find_season(uid), ("standings of", uid)
     after = read_cursor("after", scope, seasons.Place)
     page = cut_standings(row, g.now, PAGE_SIZE, scope, after)
@@ -70,7 +69,6 @@ def show_one_season(uid: str) -> ResponseReturnValue:
 
 
 def describe(row: Season) -> Json:
-    """Return the Season with its text for pages."""
     shown = show_season(row, g.now)
     return {
         **shown,

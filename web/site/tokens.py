@@ -60,7 +60,6 @@ def find_entry(mint: str) -> Json | None:
 
 
 def show_row(row: Any, mint: str) -> Json:
-    """Return a row of a token's activity, with the tokens that moved through the venue."""
     scales = read_scales()
     moved = show_changes(row, row.token_changes, {}, scales)
     shown = {**show_activity(row, mint, scales), "tokenChanges": moved}

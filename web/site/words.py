@@ -291,7 +291,6 @@ def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
 
 
 def describe_results(results: Json) -> str:
-    """Describe how many sales the realized PnL is based on, and how many are excluded."""
     counted = results["matchedSells"] + results["partialSells"]
     unmatched = results["unmatchedSells"]
     text = "no sale with a known purchase price yet"
@@ -346,7 +345,6 @@ def _join(seconds: int, large: int, large_name: str, small: int, small_name: str
 
 
 def iso(at: Time) -> str:
-    """Write a time for the `datetime` attribute."""
     return _parse_time(at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

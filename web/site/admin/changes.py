@@ -173,7 +173,6 @@ def change_owner_ban(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/wallets/<address>/ban", methods=["GET", "POST"])
 def change_wallet_ban(address: str) -> ResponseReturnValue:
-    """Ban a wallet, connected or not, or lift its ban, once confirmed."""
     address = check_wallet(address)
     return change_ban(
         "wallet",

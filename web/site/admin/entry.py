@@ -29,7 +29,6 @@ WRONG_CODE = "This code is unknown, already used, or more than ten minutes old."
 
 @blueprint.before_request
 def require_operator() -> ResponseReturnValue | None:
-    """Admit the operator's browser. Show other visitors how to sign in."""
     if request.endpoint in OPEN_ENDPOINTS:
         return None
     token = request.cookies.get(name_cookie(settings()))
@@ -63,7 +62,6 @@ def render_login(code: str = "", error: str | None = None, status: int = 200) ->
 
 @blueprint.post("/login")
 def log_in() -> ResponseReturnValue:
-    """Use a code, which makes this browser the operator's."""
     made = admin.use_login(request.form.get("code", "")[:MAX_CODE], g.now)
     if made is None:
         gate.note_failure()
