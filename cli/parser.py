@@ -43,8 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit code.
 
     0 means success, 1 a refusal with a sentence on stderr, and 2 wrong usage. 141 means that the
-    reader of its output is gone (`
-    head -1`), as in shells after SIGPIPE.
+    reader of its output is gone (`| head -1`), as in shells after SIGPIPE.
     """
     try:
         try:

@@ -53,9 +53,7 @@ class Token:
     turnover: float
     # In seconds of the demo.
     created_at: int
-    # Where the scout discovers it: profiles
-    # boosts
-    # pools.
+    # Where the scout discovers it: profiles | boosts | pools.
     listed_in: str
 
 

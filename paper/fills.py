@@ -32,10 +32,7 @@ class Step(NamedTuple):
 
 
 class Venue(NamedTuple):
-    """How a venue's pools pay. `kind`: curve
-    product
-    uncalibrated. Fees are by rising market cap.
-    """
+    """How a venue's pools pay, by rising market cap. `kind`: curve | product | uncalibrated."""
 
     kind: str
     steps: tuple[Step, ...]

@@ -38,11 +38,7 @@ SKEW_MS = 60_000
 
 
 class Check(NamedTuple):
-    """A structural check of a mint. `status`: pass
-    warn
-    fail
-    unknown.
-    """
+    """A structural check of a mint. `status`: pass | warn | fail | unknown."""
 
     key: str
     status: str

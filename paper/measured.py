@@ -74,8 +74,8 @@ class CostsFrom(NamedTuple):
 
 
 class VenueError(NamedTuple):
-    """The model's error at a venue. `source`: own
-    recorded. `since`: UTC ms of the first receipt.
+    """The model's error at a venue. `source`: own | recorded. `since`: UTC ms of the
+    first receipt.
     """
 
     venue: str

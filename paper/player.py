@@ -30,14 +30,7 @@ RefusalKey = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class DiaryLine:
-    """A line of the diary. `kind`: decision
-    fill
-    refusal
-    pause
-    lesson
-    review
-    phase.
-    """
+    """A line of the diary. `kind`: decision | fill | refusal | pause | lesson | review | phase."""
 
     kind: str
     at: int

@@ -71,10 +71,7 @@ class Phase:
 class Pause:
     """The temporary effect of an adaptive rule. In `observe` mode, it is only recorded (`applied`).
 
-    `effect`: pause_family
-    pause_mint
-    half_size
-    long_cooldown.
+    `effect`: pause_family | pause_mint | half_size | long_cooldown.
     """
 
     id: str

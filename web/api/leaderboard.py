@@ -274,8 +274,7 @@ class Entry:
     totals: Sums | None
     # Why it isn't ranked.
     reason: Any
-    # claimed
-    # proven, or None without a wallet.
+    # claimed | proven, or None without a wallet.
     ownership: Any
 
     @property

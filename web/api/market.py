@@ -218,11 +218,10 @@ def _show_checks(stored: str | None, checked_at: str | None) -> list[Any]:
 def show_market_health(now_ms: int) -> dict[str, Any]:
     """Return the scout's health as {"discovery": part, "safety": part}.
 
-    Each part is {state: ok
-    failing
-    waiting, lastSuccessAt, ageSeconds, lastAttemptAt, lastError, droppedRows}. `waiting` means not
-    requested yet. Ages count from the last success. Discovery also has `feeds`, with the same
-    members by request and provider, and `budgets`, {provider: ProviderBudget}.
+    Each part is {state: ok | failing | waiting, lastSuccessAt, ageSeconds, lastAttemptAt,
+    lastError, droppedRows}. `waiting` means not requested yet. Ages count from the last success.
+    Discovery also has `feeds`, with the same members by request and provider, and `budgets`,
+    {provider: ProviderBudget}.
     """
     details = read_details(select_value(SCOUT))
     discovery = details.get("discovery", {})

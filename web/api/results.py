@@ -522,11 +522,8 @@ def find_times(address: str, first_slot: int, last_slot: int) -> tuple[int | Non
     return before, select_value(TIME_AFTER, (address, last_slot))
 
 
-# `at` is in Unix seconds. `status`: matched
-# partial
-# unmatched
-# not_applicable. `result` and `cost` are in lamports. Only the newest transactions are read,
-# because a wallet may have a million.
+# `at` is in Unix seconds. `status`: matched | partial | unmatched | not_applicable. `result` and
+# `cost` are in lamports. Only the newest transactions are read: a wallet may have a million.
 SALES = """
 SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
     SELECT t.block_time, t.kind, t.realized, t.result, t.cost FROM trade t

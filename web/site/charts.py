@@ -37,10 +37,8 @@ CHARACTER_WIDTH, DATE_GAP, DATE_EXCESS = 2.6, 3.0, 2.0
 class Tick(NamedTuple):
     """A date below a curve, or an amount next to it.
 
-    `anchor`: start
-    middle
-    end. `hour` is the Unix second of a time of day, which a script formats in the reader's time
-    zone.
+    `anchor`: start | middle | end. `hour` is the Unix second of a time of day, which a script
+    formats in the reader's time zone.
     """
 
     at: float
@@ -169,9 +167,7 @@ class Step(NamedTuple):
 class Run(NamedTuple):
     """A part of a curve on one side of zero, as the `d` attributes of paths.
 
-    `side`: up
-    down
-    flat, or held, which is neither good nor bad.
+    `side`: up | down | flat, or held, which is neither good nor bad.
     """
 
     side: str
@@ -187,12 +183,8 @@ class Band(NamedTuple):
 class Mark(NamedTuple):
     """A trade on a curve.
 
-    `kind`: buy
-    gain
-    loss
-    unknown (a sale with unknown cost, or a paid price)
-    part (a partial sale)
-    sold.
+    `kind`: buy | gain | loss | unknown (a sale with unknown cost, or a paid price) | part (a
+    partial sale) | sold.
     """
 
     x: float
@@ -203,10 +195,8 @@ class Mark(NamedTuple):
 class TimedTrade(NamedTuple):
     """A trade. `at` is in Unix seconds.
 
-    `side` is a kind of Mark or, on a timeline, buy
-    sell
-    got
-    gave (in a swap for another token).
+    `side` is a kind of Mark or, on a timeline, buy | sell | got | gave (in a swap for another
+    token).
     """
 
     at: int
