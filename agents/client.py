@@ -48,10 +48,7 @@ class Client:
     def list_page(
         self, path: str, trim: Callable[[JsonObject], JsonObject], limit: int, **query: object
     ) -> str:
-        """Return a page with shortened rows, as the text of a tool's response.
-
-        A page that is too large is requested again with fewer rows, so that its cursor skips none.
-        """
+        """Return a page with shortened rows. If it is too large, request fewer rows."""
         for _ in range(MAX_PAGE_TRIES):
             page = self.get(path, limit=limit, **query)
             shown = trim_page(page, trim)

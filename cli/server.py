@@ -100,10 +100,7 @@ def run_server(config: Config, args: Namespace) -> None:
 
 
 def refuse_unusable_port(config: Config) -> None:
-    """Raise an error if HOST and PORT can't be listened on.
-
-    gunicorn would retry five times and not mention the settings.
-    """
+    """Raise an error if HOST and PORT are unusable. gunicorn would retry five times."""
     # If the parent passed in a listening socket, the port isn't another program's.
     if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
         return
@@ -141,10 +138,7 @@ def refuse_demonstration(config: Config) -> None:
 
 
 def run_observe(config: Config, args: Namespace) -> int:
-    """Run one pass of the observer, then print each wallet's coverage.
-
-    Progress is printed on the terminal or, with --json, on stderr.
-    """
+    """Run one pass of the observer, then print each wallet's coverage."""
     import jobs
     import observer
 

@@ -135,10 +135,7 @@ class Listed(NamedTuple):
 
 
 class Market:
-    """The responses of DexScreener and GeckoTerminal.
-
-    `mints`: {symbol: address}. `start`: the Unix second when the demo starts.
-    """
+    """DexScreener's and GeckoTerminal's responses. `start`: the demo's first Unix second."""
 
     def __init__(self, mints: Mapping[str, str], start: int) -> None:
         self.start = start

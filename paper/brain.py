@@ -96,10 +96,7 @@ LINES = {
 
 
 def quote_symbol(symbol: str) -> str:
-    """Return a token's name for use in a sentence.
-
-    Its creator chose it, so it is quoted unless it is a plain word: it must not look like a fact.
-    """
+    """Quote a token's name unless it is a plain word, so that it can't look like a fact."""
     is_plain = TICKER.fullmatch(symbol) and symbol.upper() != "SOL"
     return symbol if is_plain else f"“{re.sub('[“”]', '', symbol)}”"
 
@@ -199,10 +196,7 @@ def _group(closes: Sequence[Close], now: int) -> dict[str, list[Close]]:
 
 
 def find_chance(own: Sequence[Close], random: Sequence[Close]) -> float | None:
-    """Return the probability that the mean returns differ this much by chance.
-
-    None if either side has too few days or clusters.
-    """
+    """Return how likely it is that the mean returns differ this much by chance, or None."""
     ours, theirs = (find_ratio(cluster(side), find_return) for side in (own, random))
     return results.find_chance(ours, theirs) if ours and theirs else None
 

@@ -371,10 +371,7 @@ NOTHING = Outcome(None, None)
 
 
 def list_trades(wallets: list[int]) -> Iterator[tuple[int, CopiedTrade]]:
-    """Yield (number, trade) for purchases and sales for SOL, oldest first.
-
-    If a wallet created a token or funded its pool, that is the reason in place of the pool.
-    """
+    """Yield (number, trade) for purchases and sales for SOL, oldest first."""
     own = {mint: "own_pool" for mint in _list_funded(wallets)}
     for row in heapq.merge(*map(_read_rows, wallets)):
         entry = row.read_entry()

@@ -136,11 +136,7 @@ class Market:
         return CheckedSnapshot(snapshot, flaw)
 
     def _extend(self, snapshot: Snapshot) -> None:
-        """Add a snapshot to its token's window.
-
-        It replaces the last one if less than an interval has passed: windows count intervals, and
-        held tokens are polled more often.
-        """
+        """Add a snapshot to its window, or replace the last one within the same interval."""
         kept = self.windows.get(snapshot.mint, ())
         if len(kept) > 1 and (kept[-1].at - kept[-2].at) * 4 < self.interval_ms * 3:
             kept = kept[:-1]
@@ -604,10 +600,7 @@ def raise_flaw(
     about: str,
     subject: int | str,
 ) -> None:
-    """Open one review of implausible snapshots, until the price is plausible again.
-
-    If no operator reviews the account, exclude the position instead.
-    """
+    """Open one review until the price is plausible again, or exclude the position."""
     if flaw not in REVIEWED_FLAWS:
         return
     if trader.reviewable:
@@ -623,10 +616,7 @@ def doubt(trader: Player, mint: str, mark: str) -> None:
 
 
 def handle_missing_price(trader: Player, position: Position, moment: Round) -> None:
-    """Doubt a position after three intervals without a usable price. After a day, close it at zero.
-
-    Silences don't count.
-    """
+    """Doubt a position after three intervals without a price. After a day, close it at zero."""
     market, at = moment.market, moment.at
     if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
         return
@@ -772,10 +762,7 @@ def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit
 
 
 def enter(traders: Sequence[Player], moment: Round) -> None:
-    """Evaluate each distinct strategy once, then place each trader's entries.
-
-    Each trader has its own order of tokens, so that traders compete for pools fairly.
-    """
+    """Place entries. Each trader has its own order of tokens, so that they compete fairly."""
     market, faults, at = moment.market, moment.faults, moment.at
     views = list_views(moment)
     by_strategy: dict[Strategy, list[Signal]] = {}

@@ -646,10 +646,7 @@ def write_off(
 def close_at_nothing(
     order: Order, snapshot: Snapshot, mark: int, costs: NetworkCosts = RECORDED_COSTS
 ) -> Fill:
-    """Return the fill that closes a position after a day without a price.
-
-    `snapshot` is the mark's, with the time of the close.
-    """
+    """Return the fill that closes a position after a day without a price."""
     sold = _sold(order.amount, 0, mark, order.decimals, 0)
     done = _attempt(order, snapshot, NEVER_TRADED, 0, costs, **sold._asdict(), rent=-RENT)
     return replace(done, turn=0, marks=())

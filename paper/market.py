@@ -201,10 +201,7 @@ def _divide(cents: int | None, price_sol: str | None) -> int | None:
 
 
 def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
-    """Parse decimal text as a whole number of 1/scale, rounded down.
-
-    None unless it is a finite number from 0 to `maximum`.
-    """
+    """Parse decimal text as whole 1/scale, rounded down. None outside 0 to `maximum`."""
     try:
         # None raises TypeError.
         number = Decimal(text)  # type: ignore[arg-type]

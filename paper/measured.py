@@ -57,9 +57,7 @@ class RealSwap(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A swap's difference from the model in basis points, by its own reserves and by the preceding
-    snapshot. None: unknown.
-    """
+    """A swap's errors in basis points, by its own reserves and the preceding snapshot, or None."""
 
     bps: int | None
     drift_bps: int | None
@@ -74,9 +72,7 @@ class CostsFrom(NamedTuple):
 
 
 class VenueError(NamedTuple):
-    """The model's error at a venue. `source`: own | recorded. `since`: UTC ms of the
-    first receipt.
-    """
+    """The error at a venue. `source`: own | recorded. `since`: UTC ms of the first receipt."""
 
     venue: str
     receipts: int
@@ -129,10 +125,7 @@ def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:
 
 
 def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | None) -> int:
-    """Return the model's result for lamports or raw units, from the reserves before the swap.
-
-    Returns 0 if the fee depends on an unknown market cap (lamports).
-    """
+    """Return the model's result from the reserves before the swap, or 0 if the fee is unknown."""
     if market_cap is None and len(find_venue(swap.venue).steps) > 1:
         return 0
     price = price_of(pool.before.sol, max(1, pool.before.raw), swap.decimals)
@@ -257,10 +250,7 @@ def list_errors(now: int) -> list[VenueError]:
 
 
 def refresh_costs(now: int) -> NetworkCosts:
-    """Return the network costs at `now` (ms), recomputed once a day from thirty days of swaps.
-
-    If there are too few, the recorded costs are returned.
-    """
+    """Return the network costs at `now` (ms), recomputed once a day from thirty days of swaps."""
     last = find_costs()
     if last is None or last.at // DAY_MS < now // DAY_MS:
         costs = _measure_costs(now)

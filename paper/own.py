@@ -230,10 +230,7 @@ class OwnFiles:
             file.stop()
 
     def read_strategy(self, family: str, given: Mapping[str, Any]) -> Strategy:
-        """Return a family's strategy, or a file's for `own:NAME`.
-
-        Raises BadSetting for an unknown setting, and OwnFault if the file fails.
-        """
+        """Return a family's strategy, or a file's (`own:NAME`). Raises BadSetting and OwnFault."""
         found = NAME.fullmatch(family)
         if not found:
             return parse_settings(family, given)

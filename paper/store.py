@@ -484,10 +484,7 @@ def load_traders(
     skipped: Collection[int] = frozenset(),
     read_strategy: Callable[[str, Mapping[str, Any]], Strategy] = parse_settings,
 ) -> list[Player]:
-    """Load active traders and their twins, with their open accounts and memory.
-
-    Traders in `skipped` are left out. So are unreadable ones, and they get a fault.
-    """
+    """Load active traders and twins, except `skipped` and unreadable ones, which get a fault."""
     positions = _group(PaperPosition, PaperPosition.closed_at.is_null())
     orders = _group(PaperOrder, PaperOrder.state == "open")
     reviews = read_rows(REVIEWS)
@@ -618,10 +615,7 @@ MAX_INTEGER = 2**63 - 1
 
 
 class Outdated(Exception):
-    """A trader was changed elsewhere during the tick.
-
-    Nothing was stored. The next tick runs the same snapshots again.
-    """
+    """A trader was changed elsewhere, so nothing was stored. The next tick runs the same again."""
 
 
 def list_changes(trader: Player) -> dict[Any, list[Columns]]:
@@ -839,10 +833,7 @@ def find_differences(period: Any, handle: str) -> list[str]:
 def fill_again(
     done: Fill, order: Order, snapshot: Snapshot | None, account: Account, mark: int
 ) -> Fill | None:
-    """Return the model's fill of an order, on the stored snapshot and flow of the pool.
-
-    None without a snapshot. `mark` is the last price of its position.
-    """
+    """Return the model's fill on the stored snapshot and flow of the pool."""
     costs, held = done.costs or RECORDED_COSTS, account.positions.get(order.mint)
     if order.reason == "price_gone":
         gone = Snapshot(done.snapshot, done.mint, done.at, mark)
@@ -860,10 +851,7 @@ def fill_again(
 
 
 def compare(again: Mapping[int, Position], stored: Mapping[int, Position]) -> list[str]:
-    """Return the names of the sums that differ between positions with the same number.
-
-    A missing position differs in every sum that isn't None.
-    """
+    """Return the sums that differ between positions with the same number."""
     return [
         f"position {number}: another {name}"
         for number in sorted({*again, *stored})

@@ -387,10 +387,7 @@ def decide(view: View, position: Position | None, strategy: Strategy, now: int) 
 
 
 def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
-    """Create a strategy from its family and its settings by public name.
-
-    Raises BadSetting, which names the field and the allowed values.
-    """
+    """Create a strategy from settings by public name. Raises BadSetting."""
     if family not in ALL_FAMILIES:
         raise BadSetting("family", f"must be one of: {', '.join(ALL_FAMILIES)}")
     known = {public_name(one.name): one for one in fields(ALL_FAMILIES[family])}
@@ -459,10 +456,7 @@ class Volume(NamedTuple):
 
 
 def compare_volume(past: Sequence[Snapshot], last: Snapshot) -> Volume | None:
-    """Return the volume of five minutes, or else of an hour, with that of earlier snapshots.
-
-    None if neither is known for both. Windows of different lengths are never compared.
-    """
+    """Return the volume of five minutes, or else of an hour, with that of earlier snapshots."""
     for length in ("volume5m", "volume1h"):
         now, *before = (getattr(one, length) for one in (last, *past))
         known = [one for one in before if one is not None]

@@ -46,10 +46,7 @@ class Trader(Base):
 
 
 class Period(Base):
-    """A numbered account of a trader, or of one of its random-entry twins.
-
-    A reset closes the period and opens the next one. A closed period stays readable.
-    """
+    """A numbered account of a trader or of a twin. A reset closes it and opens the next one."""
 
     id = AutoField()
     trader = ForeignKeyField(Trader, backref="periods", index=False)

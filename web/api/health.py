@@ -338,11 +338,7 @@ def _is_unwell(job: JobHealth) -> bool:
 
 
 def _show_backlog(now: int) -> dict[str, Any]:
-    """Show the observed wallets and the backlog.
-
-    The backlog is the time of the least recent poll (null if a wallet was never polled), and
-    transactions that couldn't be processed.
-    """
+    """Show observed wallets, the least recent poll, and transactions that couldn't be processed."""
     lagging = read(LAGGING, (IS_PROGRAM, MAX_WALLETS))
     return {
         "wallets": select_value(COUNT_OBSERVED, (IS_PROGRAM,)),

@@ -109,10 +109,7 @@ ORDER BY {{column}} DESC, bot_id LIMIT ?
 def list_standings(
     board: stored_standings.Board, order: Order, now: int, limit: int
 ) -> list[list[StandingRow]]:
-    """List the best `limit` bots of each tier (chain.stored.standings). `now`: Unix seconds.
-
-    Stored standings are used, except those that must be recomputed.
-    """
+    """List each tier's best `limit` bots (chain.stored.standings). `now`: Unix seconds."""
     forgotten = list_forgotten(read_rows, board, now)
     tiers: list[list[StandingRow]] = [[] for _ in range(HIDDEN)]
     sql = LISTED.format(tier=order.tier, column=order.column)
@@ -142,10 +139,7 @@ ORDER BY forward_realized LIMIT 1 OFFSET ?
 
 
 def show_connected() -> Json:
-    """Count connected wallets, and find the median realized PnL of all of them while connected.
-
-    For an even number of wallets, the median is the lower of the middle two.
-    """
+    """Count connected wallets, and find their (lower) median realized PnL while connected."""
     row = read_one(CONNECTED)
     median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None
     return {
@@ -287,11 +281,7 @@ GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
 
 
 def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
-    """List at most `limit` ranked entries, then as many unranked ones, each with proven wallets
-    first.
-
-    `now`: ms.
-    """
+    """List `limit` ranked entries, then as many unranked ones, proven first. `now`: ms."""
     asked = stored_standings.Board(board.record, board.money, WINDOWS[board.window])
     tiers = list_standings(asked, ORDERS[board.sort], now // 1000, limit)
     rows = find_competitors([one.bot for tier in tiers for one in tier])

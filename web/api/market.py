@@ -153,11 +153,7 @@ def find_entry(now_ms: int, mint: str) -> MarketEntry | None:
 
 
 def find_symbols(mints: Collection[str]) -> dict[str, str]:
-    """Return {mint: symbol} as chain.symbols shows it, for mints that have one. It is untrusted
-    text.
-
-    A well-known mint has its symbol even if the market never saw it.
-    """
+    """Return {mint: symbol} as chain.symbols shows it. Symbols are untrusted text."""
     if not mints:
         return {}
     asked = list(mints)

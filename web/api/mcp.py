@@ -47,9 +47,7 @@ _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("caller")
 
 @blueprint.before_request
 def check_agent() -> None:
-    """Admit an agent with a working key, or any if agents may register. Reject other
-    sites' pages.
-    """
+    """Admit an agent with a key, or any if agents may register. Reject other sites' pages."""
     if not is_own_origin(request.headers.get("Origin")):
         raise Problem("foreign_origin", "pages on other sites can't call this")
     if "Authorization" in request.headers or gate.settings().self_registration == "off":

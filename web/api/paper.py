@@ -667,10 +667,7 @@ def _read_settings(family: str, given: Json) -> Json:
 
 
 def list_sums(now: int) -> dict[str, list[int]]:
-    """Return {trader: running sums of its account's latest closes}. `now`: ms.
-
-    The sums are in lamports, begin at 0, and cover SUMMED_DAYS days.
-    """
+    """Return {trader: running lamport sums of its account's latest closes}. `now`: ms."""
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0])
     for row in read(RECENT_CLOSES, (now - SUMMED_DAYS * rules.DAY_MS,)):
         sums[row.trader].append(sums[row.trader][-1] + row.net)
@@ -743,10 +740,7 @@ def compare_families(now: int) -> Json:
 
 
 def find_win_rates(now: int) -> dict[str, float]:
-    """Return {ID: lower bound of the win rate's 95% interval, from 0 to 1}. `now`: ms.
-
-    Only traders with enough eligible closes in 30 days are included.
-    """
+    """Return {ID: lower bound (0 to 1) of the win rate's 95% interval} over 30 days. `now`: ms."""
     return _find_compared(now).win_rates
 
 

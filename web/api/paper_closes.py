@@ -348,10 +348,7 @@ class QuotedFill:
 
 @dataclass(frozen=True)
 class CloseStory:
-    """A close with everything that its page shows.
-
-    `trader` is a row of HOLDER. `path`: rows of PATH, in order.
-    """
+    """A close's page. `trader` is a row of HOLDER, `path` rows of PATH in order."""
 
     trader: Any
     close: PaperClose

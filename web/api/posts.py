@@ -184,10 +184,7 @@ def show_posts(rows: Iterable[Any]) -> list[Post]:
 
 
 def show_post(row: Any, base_url: str, scales: Scales) -> Post:
-    """Return the Post. A hidden post keeps its record but not its words.
-
-    `base_url` has no trailing slash.
-    """
+    """Return the Post. A hidden post keeps its record but not its words."""
     hidden = row.hidden_at is not None
     if is_damaged(row):
         # Show it as before the trade was observed, because there is no receipt to show.

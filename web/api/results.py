@@ -491,11 +491,7 @@ WHERE b.uid IN ({{bots}}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
 def sample_realized(
     source: Source, money: str, bots: Sequence[str], times: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Return {bot: its realized PnL (raw units) at the full hour before each of these Unix
-    seconds}.
-
-    `bots` are public IDs.
-    """
+    """Return {bot ID: realized PnL (raw units) at the full hour before each Unix second}."""
     found: dict[str, list[int]] = {}
     if not bots or not times:
         return found

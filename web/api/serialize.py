@@ -42,10 +42,7 @@ def show_share(percent: int | None) -> str | None:
 
 
 def show_percentage(result: int | None, cost: int | None) -> str | None:
-    """Return a result as a percentage of its cost, with up to two decimals: -4.13, or None.
-
-    Both have the same unit. Halves are rounded away from zero.
-    """
+    """Return a result as a percentage of its cost (-4.13), halves away from zero, or None."""
     if result is None or not cost:
         return None
     hundredths = (abs(result) * 20_000 + cost) // (2 * cost)

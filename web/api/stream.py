@@ -264,10 +264,7 @@ class StreamHub:
             yield b"retry: %d\n\n" % (1000 * PAGE_RETRY_SECONDS)
 
     def _wait(self, subscriber: Subscriber, after: int) -> list[Event] | None:
-        """Return the events after this arrival as soon as there are any, or [] after a timeout.
-
-        None if the events are no longer buffered.
-        """
+        """Wait for events after this arrival. [] after a timeout, None if they left the buffer."""
         with self._news:
             if after < self._floor:
                 return None

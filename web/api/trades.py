@@ -292,10 +292,7 @@ def show_trade(row: Any, symbols: Mapping[str, str], state: CoverageState, scale
 
 
 def find_money(kind: str, currency: str | None, status: str | None = None) -> Currency | None:
-    """Return a trade's currency, or None if nothing was paid.
-
-    `currency` is as stored. `status` is the status of its result.
-    """
+    """Return a trade's currency, or None if nothing was paid. `currency`: as stored."""
     return CURRENCIES.get(currency or "") if is_paid(kind, status) else None
 
 
@@ -471,10 +468,7 @@ class Arrived(NamedTuple):
 
 
 def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
-    """Find a page of trades after this arrival, among the next MAX_LOOK_BACK.
-
-    `wanted` has at most one mint.
-    """
+    """Find a page of trades after this arrival, among the next MAX_LOOK_BACK."""
     (mint,) = _list_mints(wanted)
     rows: list[Any] = []
     size, looked = BATCH if wanted.kinds else limit, 0

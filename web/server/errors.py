@@ -120,10 +120,7 @@ def answer_database(error: PeeweeException) -> Response:
 
 
 def answer_busy(error: Exception) -> Response:
-    """Return `busy`, and log one short line.
-
-    web.server.logs doesn't repeat it, because on a full disk every byte counts.
-    """
+    """Return `busy`, and log one short line, because on a full disk every byte counts."""
     word = trouble.name_trouble(error, find_app().settings.data_dir)
     find_app().busy_answers[word] += 1
     shown = {"problem": trouble.TROUBLES[word], "error": type(error).__name__}

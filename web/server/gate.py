@@ -356,10 +356,7 @@ def read_key(digest: str) -> ApiCaller | None:
 def find_key(
     text: str, now: int, read: Callable[[str], ApiCaller | None] = read_key
 ) -> ApiCaller | None:
-    """Return a valid key's owner, or None. Malformed text costs no query.
-
-    `read` is read_key, or a cache of it.
-    """
+    """Return a valid key's owner, or None. `read` is read_key or a cache of it."""
     if not is_well_formed(text):
         return None
     digest = hash_secret(text)

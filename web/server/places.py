@@ -16,10 +16,7 @@ class Places:
         self._lock, self._held = threading.Lock(), dict[object, str]()
 
     def take(self, network: str) -> Callable[[], None]:
-        """Take a slot for an address. Return a function that releases it, even if called twice.
-
-        Raises Problem `busy` if no slot is free.
-        """
+        """Take a slot, and return a function that releases it. Raises Problem `busy`."""
         place = object()
         with self._lock:
             taken = Counter(self._held.values())

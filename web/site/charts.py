@@ -317,10 +317,7 @@ def scale_price(price: Decimal) -> int:
 
 
 def draw_path(quotes: Sequence[PricePoint], paid: Sequence[tuple[str, PricePoint]]) -> Curve | None:
-    """Draw quotes in order, each valid until the next, and fills by kind of mark.
-
-    None for fewer than two quotes.
-    """
+    """Draw quotes in order, with fills by kind of mark. None for fewer than two quotes."""
     if len(quotes) < 2:
         return None
     prices = [scale_price(one.price) for one in quotes]
@@ -460,10 +457,7 @@ class Timeline(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A trade on a token's timeline: above the middle if the wallet received the token, else below.
-
-    Its height depends on the SOL.
-    """
+    """A trade on a token's timeline. It is above the middle if the wallet received the token."""
 
     x: float
     y: float

@@ -73,10 +73,7 @@ def find_programs() -> Programs:
 
 
 def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> ResponseReturnValue:
-    """Serve the page in the query, by its digest if one is given.
-
-    `keeps`: caches may keep such a page forever.
-    """
+    """Serve the page in the query. `keeps`: caches may keep a page named by its digest forever."""
     page = read(read_whole(request.args, name, 1, MAX_PAGE))
     wanted = request.args.get("digest")
     if wanted not in (None, page.digest):

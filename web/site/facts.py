@@ -80,10 +80,7 @@ NAME = Markup("<bdi>{}</bdi>")
 
 
 def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None:
-    """Return what a post's transaction did, as markup, or None until it is observed.
-
-    `symbols`: {mint: symbol}, in addition to the post's own symbol.
-    """
+    """Return what a post's transaction did, as markup, or None until it is observed."""
     receipt = post["receipt"]
     if receipt is None:
         return None
@@ -178,10 +175,7 @@ def _tell(post: Json, receipt: Json, symbols: Mapping[str, str]) -> Any:
 
 
 def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
-    """Return the name of the token in a post, or of the token that moved.
-
-    It isn't from the post's words. If this instance doesn't know the name, it is the address.
-    """
+    """Return the token's name, or else its address. It is never from the post's words."""
     claimed = _find_name(post["mint"], None, symbols)
     moved = _find_name(receipt["mint"], receipt["symbol"], symbols)
     return words.short(post["mint"]) if claimed == moved else claimed

@@ -112,10 +112,7 @@ def find_page(
     scope: Scope,
     kind: Callable[..., Kind],
 ) -> timeline.Page:
-    """Return the page at the query's cursor, with as many posts as fit into MAX_BYTES.
-
-    `kind` is the NamedTuple of this feed's cursors.
-    """
+    """Return as many posts at the query's cursor as fit into MAX_BYTES."""
     text = request.args.get("before")
     before = None
     if text is not None:

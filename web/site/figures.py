@@ -139,10 +139,7 @@ def _write_told(match: re.Match[str]) -> str:
 
 
 def find_places(numbers: Iterable[Number | None]) -> int:
-    """Return the decimal places for a column.
-
-    Its largest number has four significant digits, and there are at least two places.
-    """
+    """Return a column's decimal places: two or more, with four digits for the largest number."""
     largest = max(
         (abs(Decimal(str(one))) for one in numbers if one is not None), default=Decimal(0)
     )

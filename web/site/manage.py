@@ -64,10 +64,7 @@ def render_manage(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the tab.
-
-    `typed` and `errors` belong to the rejected form. The other forms show stored values.
-    """
+    """Render the tab. `typed` and `errors` belong to the rejected form."""
     voice = influencers.read_voice(bot.voice)
     page = render_template(
         "manage.html",

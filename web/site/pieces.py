@@ -117,10 +117,7 @@ def _find_sold(trade: Json) -> tuple[int, Fraction | None]:
 
 # ---- names of tokens -----------------------------------------------------------------------------
 def find_symbols(shown: Iterable[Json]) -> dict[str, str]:
-    """Return {mint: symbol} for all tokens in these posts, trades or positions.
-
-    Tokens that only imitate a stablecoin's symbol are left out.
-    """
+    """Return {mint: symbol} for all tokens, except those that imitate a stablecoin's symbol."""
     mints = {mint for one in shown for mint in _mints_of(one)}
     symbols = market.find_symbols(sorted(mints))
     names = {mint: words.name_token(mint, symbols.get(mint)) for mint in mints}

@@ -71,10 +71,7 @@ def draw_timeline(rows: Sequence[Any]) -> charts.Timeline | None:
 
 
 def time_trade(row: Any) -> charts.TimedTrade:
-    """Convert a trade with a known time for the timeline.
-
-    In a swap for another token, the SOL that moved is only the fee.
-    """
+    """Convert a trade for the timeline. In a swap for another token, only the fee is SOL."""
     if row.kind == "swap" or row.currency:
         return charts.TimedTrade(row.block_time or 0, SWAPPED[row.side], 0)
     return charts.TimedTrade(row.block_time or 0, row.side, row.sol_change - row.beside_sol)
@@ -239,10 +236,7 @@ def find_prices(
 
 
 def find_changes(rows: Sequence[Any], now: int, current: int) -> dict[str, Json]:
-    """Return {mint: changes over five minutes and an hour, in percent}.
-
-    They are None if a price is missing, doubtful or stale.
-    """
+    """Return {mint: changes in percent}. They are None if a price is missing, doubtful or stale."""
     times = [now - HOUR_MS, now - 5 * MINUTE_MS]
     found = find_prices([row.mint for row in rows], times, CHANGE_TOLERANCE_MS)
     changes: dict[str, Json] = {}

@@ -281,10 +281,7 @@ def describe_progress(bot: Json, now: int) -> str:
 
 
 def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
-    """Return the seconds to load the rest at the current pace.
-
-    None if nothing is loaded yet, or if the pace isn't meaningful.
-    """
+    """Return the seconds to load the rest at the current pace, or None if it isn't meaningful."""
     if not known or not 0 < elapsed < DAY_SECONDS:
         return None
     return round(pending * elapsed / known)
