@@ -1,6 +1,5 @@
-"""Format responses for agents: short, and beginning with the notice of untrusted content. Pure.
-
-Responses are short because an agent pays for every byte it reads.
+"""Format responses for agents: short, because agents pay for every byte, and beginning with the
+notice of untrusted content. Pure.
 """
 
 from collections.abc import Callable
@@ -9,12 +8,11 @@ from typing import Any, TypeAlias
 import orjson
 
 MAX_ANSWER_BYTES = 16_000
-# The number of latest trades and posts to show for a bot.
+# Latest trades and posts shown for a bot.
 MAX_LATEST = 5
 MAX_POSITIONS = 15
-# Limits on untrusted text in a list: for the bodies of posts, and for shorter texts.
+# Maximum sizes of untrusted text in a list: the bodies of posts, and shorter texts.
 MAX_BODY_BYTES, MAX_TEXT_BYTES = 600, 200
-# The limit on a single post's body.
 MAX_FULL_BODY_BYTES = 9_000
 CUT = " [cut]"
 NOTICE = (
@@ -32,7 +30,6 @@ def encode_answer(shown: JsonObject) -> str:
 
 
 def count_fitting(shown: JsonObject) -> int:
-    """Return how many rows of a page fit into a response."""
     room = MAX_ANSWER_BYTES - len(encode_answer({**shown, "data": []}).encode())
     for count, row in enumerate(shown["data"]):
         room -= len(orjson.dumps(row)) + 1
@@ -49,7 +46,6 @@ def trim_page(page: JsonObject, trim: Callable[[JsonObject], JsonObject]) -> Jso
 
 
 def omit(value: JsonObject, *names: str) -> JsonObject:
-    """Return an object without these members."""
     return {name: one for name, one in value.items() if name not in names}
 
 
@@ -61,7 +57,7 @@ def clip(text: str | None, max_bytes: int) -> str | None:
 
 
 def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
-    """Shorten a post: cut its body at `max_bytes` of UTF-8, and remove repeated members."""
+    """Cut a post's body at `max_bytes` of UTF-8, and remove repeated members."""
     words = {
         "body": clip(post["body"], max_bytes),
         "reason": clip(post["reason"], max(MAX_TEXT_BYTES, max_bytes // 3)),
@@ -73,7 +69,6 @@ def trim_post(post: JsonObject, max_bytes: int = MAX_BODY_BYTES) -> JsonObject:
 
 
 def trim_trade(trade: JsonObject) -> JsonObject:
-    """Return only those members of a trade that matter for an agent's decisions."""
     kept = omit(
         trade,
         *("explorerUrl", "slot", "transactionIndex", "blockTime"),
@@ -89,7 +84,7 @@ def trim_trade(trade: JsonObject) -> JsonObject:
 
 
 def trim_coverage(coverage: JsonObject) -> JsonObject:
-    """Shorten a coverage by replacing the list of gaps with their number."""
+    """Replace the list of gaps with their number."""
     kept = omit(coverage, "firstSlot", "lastSlot", "gaps", "openingInventoryUnknown")
     return {**kept, "gaps": len(coverage["gaps"])}
 

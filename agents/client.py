@@ -1,8 +1,8 @@
 """Connect an agent's tools to an instance, over HTTP (agents.remote) or inside the server
 (web.api.mcp).
 
-Untrusted text reaches the agent only as data, in a response that begins with a warning. It never
-appears in a tool's name, description or error.
+Untrusted text reaches the agent only as data, in a response that begins with a warning, never in a
+tool's name, description or error.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,20 +41,14 @@ class Client:
         """Use this key from now on, if this client chooses its key."""
 
     def get(self, path: str, **query: object) -> JsonObject:
-        """GET a path below /api/v1/, and omit query values that are None. Raises ToolError like
-        `ask`.
-        """
+        """GET a path below /api/v1/, without query values that are None. Raises ToolError."""
         given = {name: value for name, value in query.items() if value is not None}
         return self.ask("GET", path, params=given)
 
     def list_page(
         self, path: str, trim: Callable[[JsonObject], JsonObject], limit: int, **query: object
     ) -> str:
-        """Return a page with shortened rows, as the text of a tool's response.
-
-        A page that is too large is requested again with fewer rows, so that its cursor leads to the
-        next row and none is lost.
-        """
+        """Return a page with shortened rows. If it is too large, request fewer rows."""
         for _ in range(MAX_PAGE_TRIES):
             page = self.get(path, limit=limit, **query)
             shown = trim_page(page, trim)

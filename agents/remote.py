@@ -12,7 +12,7 @@ TIMEOUT_SECONDS = 30
 
 
 class RemoteClient(Client):
-    """Calls an instance over HTTP with a key. Without a key, an agent can only register."""
+    """Calls an instance over HTTP. Without a key, an agent can only register."""
 
     def __init__(self, url: str, key: str | None) -> None:
         self.url, self.session = url.rstrip("/"), requests.Session()
@@ -31,7 +31,6 @@ class RemoteClient(Client):
         params: Mapping[str, Any] | None,
         body: Mapping[str, Any] | None,
     ) -> Answer:
-        """Send a request. Raises ToolError if there is no response."""
         try:
             answer = self.session.request(
                 method,

@@ -33,8 +33,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message.strip()}\n")
 
 
-# Where a module adds its commands. The type is quoted, because argparse's class isn't subscriptable
-# at run time.
+# A module's place for its commands. Quoted, because argparse's class isn't subscriptable at run
+# time.
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 NO_DATABASE = "DATA_DIR has no database yet. Run `app.py migrate` first"
 Run: TypeAlias = "Callable[[Config, argparse.Namespace], int | None]"
@@ -45,7 +45,7 @@ def now_ms() -> int:
 
 
 def show_time(ms: int | None) -> str | None:
-    """Format UTC milliseconds as RFC 3339. Whole seconds don't have a fraction. None stays None."""
+    """Format UTC milliseconds as RFC 3339, without a fraction for whole seconds."""
     if ms is None:
         return None
     seconds, rest = divmod(ms, 1000)
@@ -54,7 +54,6 @@ def show_time(ms: int | None) -> str | None:
 
 
 def print_result(args: argparse.Namespace, shown: object, text: str) -> None:
-    """Print `shown` as a JSON object if --json was given, or else print `text`."""
     print(json.dumps(shown, ensure_ascii=False) if args.json else text)
 
 
@@ -71,18 +70,15 @@ def add_reason(command: Parser) -> None:
 
 
 def add_group(commands: Commands, name: str, help: str) -> Commands:
-    """Add a command with actions (`app.py NAME ACTION`), and return its actions."""
     group = commands.add_parser(name, help=help)
     return group.add_subparsers(dest="action", required=True, metavar="ACTION")
 
 
 def print_rows(args: argparse.Namespace, rows: Sequence[dict[str, Any]], *columns: str) -> None:
-    """Print rows as {"data": rows} if --json was given, else these columns as a table."""
     print_result(args, {"data": rows}, format_rows(rows, *columns))
 
 
 def format_rows(rows: Sequence[dict[str, Any]], *columns: str) -> str:
-    """Return these columns as a table under their names; nothing without rows."""
     if not rows:
         return ""
     cells = [columns, *([_format_cell(name, row[name]) for name in columns] for row in rows)]
@@ -94,7 +90,7 @@ def format_rows(rows: Sequence[dict[str, Any]], *columns: str) -> str:
 
 
 def _format_cell(name: str, value: Any) -> str:
-    """Return a value as text; for a flag that is set, its name."""
+    """A flag that is set is written as its name."""
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "-"
     if value is True:
@@ -112,8 +108,8 @@ def read_file_name(text: str) -> Path:
 def open_database(config: "Config") -> Iterator[None]:
     """Open a connection to the database.
 
-    Raises Problem `not_found` if there is no database, without creating one. Raises Refused if it
-    stays locked or its schema is from another version.
+    Raises Problem `not_found` if there is none (it isn't created), and Refused if it stays locked
+    or its schema is from another version.
     """
     import storage
     from accounts.problem import Problem

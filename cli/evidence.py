@@ -1,5 +1,5 @@
-"""The commands for evidence: audit recomputes an instance's claims using your own node, witness
-watches another instance's log, and log shows this instance's own.
+"""Evidence commands: `audit` recomputes an instance's claims using your own node, `witness` watches
+another instance's log, and `log` shows this instance's own.
 """
 
 import sys
@@ -46,7 +46,7 @@ def add_commands(commands: Commands) -> None:
 def run_audit(config: Config, args: Namespace) -> int:
     """Audit one bot or all bots, with progress on stderr, and print the verdicts.
 
-    Raises BadSetting for an unusable URL before a file is created for it.
+    Raises BadSetting for an unusable URL before creating a file for it.
     """
     from config import BadSetting
     from evidence import memory
@@ -96,7 +96,6 @@ def make_auditor(config: Config, args: Namespace, kept: Any) -> "Auditor":
 
 
 def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str | None]":
-    """Audit one bot or all bots. Return the reports, and the reason if the audit was stopped."""
     from evidence.claims import Nonsense
     from evidence.view import NodeTrouble
 
@@ -115,7 +114,6 @@ def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str 
 
 
 def show_reports(url: str, reports: "list[Report]", trouble: str | None) -> dict[str, Any]:
-    """Return an audit's JSON: the verdict, the number of each verdict, and every bot."""
     counts = {
         name: sum(one.verdict == verdict for one in reports)
         for name, verdict in (
@@ -204,7 +202,7 @@ def run_witness(config: Config, args: Namespace) -> int:
     from evidence.notes import Signer
     from operate import backups
 
-    # Migrate first, which creates DATA_DIR, because a witness doesn't need its own instance.
+    # Migrate first, which creates DATA_DIR: a witness doesn't need its own instance.
     backups.migrate(config)
     with open_database(config):
         signer = Signer(log_key(config))

@@ -146,7 +146,7 @@ def describe(holding: "Holding") -> str:
 
 
 def run_doctor(config: Config, args: Namespace) -> int:
-    """Print the findings; return 1 if something is wrong."""
+    """Print the findings. Return 1 if something is wrong."""
     from operate import doctor
 
     findings = doctor.examine(config, now_ms(), args.online, args.deep)
@@ -242,9 +242,6 @@ def run_admin_audit(config: Config, args: Namespace) -> None:
 
 # ---- programs ------------------------------------------------------------------------------------
 def run_programs(config: Config, args: Namespace) -> None:
-    """Print this instance's table: built-in programs, DATA_DIR/programs.csv, and
-    EXTRA_SWAP_PROGRAMS.
-    """
     from chain.reading.programs import table
 
     programs = table(config.extra_swap_programs, config.added_programs)

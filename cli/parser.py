@@ -17,8 +17,8 @@ from storage.files import give_to_owner
 def build_parser() -> Parser:
     """Return a parser for all commands.
 
-    Each module in cli/ adds its own commands. A command is a function `run(config, args) -> exit
-    code`, set as the default of `run`.
+    Each module in cli/ adds its own. A command is a function `run(config, args) -> exit code`, set
+    as the default of `run`.
     """
     from cli import evidence, operate, people, server, traders
 
@@ -43,8 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command, and return its exit code.
 
     0 means success, 1 a refusal with a sentence on stderr, and 2 wrong usage. 141 means that the
-    reader of its output is gone (`| head -1`). Shells report this code for a program that SIGPIPE
-    ended.
+    reader of its output is gone (`| head -1`), as in shells after SIGPIPE.
     """
     try:
         try:

@@ -139,7 +139,7 @@ def _list_addresses(bot: "Bot") -> list[str]:
 
 
 def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:
-    """Return a bot as JSON. `addresses` are its wallets, with the primary one first."""
+    """`addresses`: its wallets, with the primary one first."""
     return {
         "botId": bot.uid,
         "ownerId": bot.owner.uid,
@@ -344,10 +344,7 @@ def add_hook_commands(hook: Commands) -> None:
 
 @with_database
 def run_hook_add(config: Config, args: Namespace) -> None:
-    """Add a hook for an owner, and print its secret once.
-
-    The operator vouches for the receiver, so it doesn't have to respond to a ping first.
-    """
+    """Add a hook without a ping first, because the operator vouches for the receiver."""
     from accounts import hooks, owners
 
     made = hooks.add_hook(
@@ -472,7 +469,6 @@ def _add_fields(command: Parser, required: tuple[str, ...] = ()) -> None:
 
 
 def _read_fields(args: Namespace) -> dict[str, str]:
-    """Return the given fields."""
     given = {field: getattr(args, field) for field, *_ in SEASON_FIELDS.values()}
     return {field: text for field, text in given.items() if text is not None}
 

@@ -1,19 +1,14 @@
-"""Run gunicorn in this process, and this program in another process: from a checkout, an
-installation, or a single file.
-"""
+"""Run gunicorn in this process, or this program in another one, however it is installed."""
 
 import sys
 
 from gunicorn.app.wsgiapp import WSGIApplication
 
-# The settings are in the module `serving`.
 ARGUMENTS = ["--config", "python:serving", "app:create_app()"]
 
 
 class Server(WSGIApplication):
-    """gunicorn as a library. It doesn't import from the working directory, which may contain
-    another program's `app.py`.
-    """
+    """gunicorn without imports from the working directory, which may have another app.py."""
 
     def chdir(self) -> None:
         """Stay in the start directory, because relative paths in the settings begin there."""
@@ -26,8 +21,6 @@ def serve() -> None:
 
 
 def find_command() -> list[str]:
-    """Return the command that starts this program. A PyInstaller executable contains its own
-    interpreter.
-    """
+    """Return the command that starts this program. PyInstaller's has its own interpreter."""
     is_frozen = getattr(sys, "frozen", False)
     return [sys.executable] if is_frozen else [sys.executable, sys.argv[0]]

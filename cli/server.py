@@ -100,11 +100,8 @@ def run_server(config: Config, args: Namespace) -> None:
 
 
 def refuse_unusable_port(config: Config) -> None:
-    """Raise an error if HOST and PORT can't be listened on.
-
-    gunicorn would retry five times, and not mention the settings.
-    """
-    # If the parent passed in a listening socket, it isn't another program's.
+    """Raise an error if HOST and PORT are unusable. gunicorn would retry five times."""
+    # If the parent passed in a listening socket, the port isn't another program's.
     if {"GUNICORN_FD", "LISTEN_FDS"} & os.environ.keys():
         return
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
@@ -141,10 +138,7 @@ def refuse_demonstration(config: Config) -> None:
 
 
 def run_observe(config: Config, args: Namespace) -> int:
-    """Run one pass of the observer, then print each wallet's coverage.
-
-    Progress is printed on the terminal or, with --json, on stderr.
-    """
+    """Run one pass of the observer, then print each wallet's coverage."""
     import jobs
     import observer
 
@@ -200,7 +194,7 @@ def run_rebuild(config: Config, args: Namespace) -> None:
 
 
 def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]":
-    """Rebuild the records of all wallets, or of the wallets that a bot has or has proven."""
+    """Rebuild the records of all wallets, or of those that a bot has or has proven."""
     import jobs
     import models
     import observer
@@ -218,9 +212,7 @@ def rebuild_wallets(config: Config, bot_id: str | None) -> "list[RebuiltWallet]"
 
 
 def run_rebuild_trader(config: Config, args: Namespace) -> None:
-    """Recompute the fills of a trader's stored decisions. Differences open a review but don't
-    change records.
-    """
+    """Recompute the fills of a trader's stored decisions. Differences open a review."""
     import papertrade
     from accounts import traders
 
@@ -233,9 +225,7 @@ def run_rebuild_trader(config: Config, args: Namespace) -> None:
 
 
 def run_mcp(config: Config, args: Namespace) -> None:
-    """Serve Model Context Protocol on standard input and output. The tools call an instance over
-    HTTP, like any other client; an instance also serves them at /mcp (web.api.mcp).
-    """
+    """Serve Model Context Protocol on stdin and stdout. The tools call an instance over HTTP."""
     from accounts.problem import invalid
 
     key = os.environ.get("CANDOR_KEY")
@@ -254,7 +244,7 @@ def run_mcp(config: Config, args: Namespace) -> None:
 
 
 # ---- the demo ------------------------------------------------------------------------------------
-# The settings in the environment that a demo keeps.
+# Settings in the environment that a demo keeps.
 KEPT_SETTINGS = (
     "HOST",
     "PORT",
@@ -265,14 +255,12 @@ KEPT_SETTINGS = (
     "IP_LIMIT_PER_MINUTE",
     "SELF_REGISTRATION",
 )
-# These differ from those of `run`, so that both can serve at the same time.
+# Unlike those of `run`, so that both can serve at the same time.
 DEMO_FOLDER, DEMO_PORT = "data-demo", "8010"
 
 
 def run_demo(config: Config, args: Namespace) -> int:
-    """Serve the chain, the market and the bots from this process, and the product from a child
-    process.
-    """
+    """Serve the stand-ins and bots from this process, and the product from a child process."""
     if args.staged:
         serve_staged()
     from demo import cast, node, stage
@@ -334,10 +322,8 @@ def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[by
 
 
 def make_environ(given: Mapping[str, str], venue: str, stand_ins: str) -> dict[str, str]:
-    """Return the server's environment.
-
-    It has the stand-ins in place of the network, and no settings of a real instance from the
-    environment or `.env`.
+    """Return the server's environment: the stand-ins in place of the network, and no settings of a
+    real instance from the environment or `.env`.
     """
     blank = dict.fromkeys(settings.NAMES - set(KEPT_SETTINGS), "")
     own = {

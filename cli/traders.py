@@ -184,7 +184,7 @@ def run_review(config: Config, args: Namespace) -> None:
     print_result(args, {"traderId": trader.uid, "review": action.state}, action.text)
 
 
-# The number of percent between progress lines.
+# Percent between progress lines.
 STEP = 10
 NO_VALUE = "-"
 

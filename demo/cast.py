@@ -1,6 +1,6 @@
 """The demo's bots and paper traders. Pure.
 
-The wallet bots post like real ones. Most posts are true, some boast, and some aren't about anything
+The wallet bots post like real ones: most posts are true, some boast, and some aren't about anything
 on chain. Their posts are part of the recording; the instance decides what is verified.
 """
 
@@ -12,18 +12,16 @@ from demo.node import JsonObject
 
 @dataclass(frozen=True)
 class Member:
-    """A bot, with or without a wallet."""
-
     name: str
     bio: str
-    # The wallet's number in the recording, or None if the bot has no wallet.
+    # The wallet's number in the recording, or None.
     wallet: int | None
     voice: dict[str, object] = field(default_factory=dict)
     # Whether the instance also posts about its trades.
     auto_post: bool = False
     # Whether it connects when the demo starts, not at the recording's start.
     is_new: bool = False
-    # When the bot retired, in seconds of the demo.
+    # In seconds of the demo.
     retired_at: int | None = None
 
 
@@ -84,14 +82,12 @@ BOTS = (
 
 @dataclass(frozen=True)
 class Trader:
-    """A paper trader."""
-
     name: str
     bio: str
     family: str
     start: str
     voice: dict[str, object] = field(default_factory=dict)
-    # The settings of its family that differ from the defaults.
+    # Settings that differ from the family's defaults.
     settings: dict[str, int] = field(default_factory=dict)
     # Why the operator put its record under review.
     review_reason: str = ""
@@ -137,5 +133,4 @@ class PlannedPost(NamedTuple):
 
 
 def list_posts(recording: JsonObject) -> list[PlannedPost]:
-    """Return all posts of the demo, in order."""
     return [PlannedPost(**post) for post in recording["posts"]]

@@ -1,9 +1,9 @@
-"""An invented market: the price services' responses at a point in time. Pure and deterministic,
-because a price is a function of token and time.
+"""An invented market: the price services' responses at a point in time. Pure and deterministic: a
+price is a function of token and time.
 
 Time is in seconds of the demo. 0 is its start, and earlier times are negative. The recording used
-the same prices, so trades on the chain match the market's prices. Floats are good enough, because
-the prices are invented and no money is computed from them.
+the same prices, so trades on the chain match the market. Floats are good enough, because the prices
+are invented and no money is computed from them.
 """
 
 import datetime
@@ -17,9 +17,8 @@ from chain.addresses import WRAPPED_SOL, b58encode
 
 SOL_USD = 160.0
 DAY = 86_400
-# The number of new pools on a page.
+# New pools on a page.
 MAX_POOLS = 12
-# A JSON object from a price service.
 JsonObject: TypeAlias = dict[str, object]
 
 
@@ -41,20 +40,18 @@ WAVES = (
 
 @dataclass(frozen=True)
 class Token:
-    """A made-up token and the pool it is traded in."""
-
     symbol: str
     name: str
     decimals: int
-    # The average price in SOL.
+    # The average, in SOL.
     price: float
     # How much the price varies. 1 is normal.
     volatility: float
-    # The SOL in its pool at that price.
+    # SOL in its pool at that price.
     pool_sol: float
     # The daily volume, in multiples of the pool.
     turnover: float
-    # When its pair was created, in seconds of the demo.
+    # In seconds of the demo.
     created_at: int
     # Where the scout discovers it: profiles | boosts | pools.
     listed_in: str
@@ -104,9 +101,7 @@ def volume_usd(token: Token, at: float) -> float:
 
 
 def pool_sol(token: Token, at: float) -> float:
-    """Return the SOL reserve of its pool. At a higher price, a constant-product pool contains more
-    SOL.
-    """
+    """Return the pool's SOL. A constant-product pool contains more SOL at a higher price."""
     return (
         token.pool_sol
         * math.sqrt(price(token, at) / token.price)
@@ -135,17 +130,12 @@ def _seeded(name: str, number: int) -> float:
 
 # ---- the providers' responses --------------------------------------------------------------------
 class Listed(NamedTuple):
-    """A token of the invented market."""
-
     mint: str
     token: Token
 
 
 class Market:
-    """The responses of DexScreener and GeckoTerminal.
-
-    `mints` is {symbol: address}. `start` is the Unix second of the demo's start.
-    """
+    """DexScreener's and GeckoTerminal's responses. `start`: the demo's first Unix second."""
 
     def __init__(self, mints: Mapping[str, str], start: int) -> None:
         self.start = start
@@ -159,7 +149,6 @@ class Market:
         ]
 
     def show_pairs(self, mints: Iterable[str], at: float) -> list[JsonObject]:
-        """Respond to tokens/v1 with one pair for each of these tokens that is already traded."""
         return [
             self._show_pair(mint, self.tokens[mint], at)
             for mint in mints
@@ -188,7 +177,6 @@ class Market:
         now, sol = price(token, at), pool_sol(token, at)
         return {
             "chainId": "solana",
-            # The made-up pools use this venue's known properties.
             "dexId": "raydium",
             "pairAddress": pair_address(mint),
             "baseToken": {"address": mint, "name": token.name, "symbol": token.symbol},

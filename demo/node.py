@@ -1,7 +1,6 @@
-"""A Solana node that responds to the observer and the scout from the recording, with times shifted
-to now.
+"""A Solana node that serves the recording to the observer and the scout, with times shifted to now.
 
-The recording contains receipts, and the bots' posts about them. A real runtime (Surfpool 1.5.0)
+The recording contains receipts and the bots' posts about them. A real runtime (Surfpool 1.5.0)
 executed the transactions of four bots that trade with one maker for twelve days, each marked by a
 Memo; the other wallets' receipts are made up in the same format. Slot, block time and place in the
 block are recomputed: second `at` of the demo is its start plus `at`, and slots last 0.4 s.
@@ -20,21 +19,17 @@ from typing import Any, TypeAlias
 from chain.addresses import b58decode
 
 RECORDING = Path(__file__).parent / "chain.json.gz"
-# The number of the wallet whose history loads slowly, in 15 minutes, and its node's seconds for
-# each transaction.
+# The wallet whose history loads slowly, in 15 minutes, and the seconds for each transaction.
 SLOW, SLOW_SECONDS = 4, 0.4
 # The slot at second 0.
 START_SLOT = 480_000_000
 SYSTEM = "11111111111111111111111111111111"
 TOKEN_ACCOUNT_BYTES, STATE_AT, INITIALIZED = 165, 108, 1
 MAX_SIGNATURES = 1000
-# A JSON-RPC object: a receipt, an account, call options.
 JsonObject: TypeAlias = dict[str, Any]
 
 
 class BadCall(Exception):
-    """A JSON-RPC error, with its code and message."""
-
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
         self.code = code
@@ -42,10 +37,8 @@ class BadCall(Exception):
 
 @dataclass(frozen=True)
 class RecordedTransaction:
-    """A recorded transaction: its time, its wallet, its kind, and the node's receipt."""
-
     at: int
-    # The number of the wallet in the recording.
+    # The wallet's number in the recording.
     wallet: int
     kind: str
     signature: str
@@ -61,14 +54,11 @@ def load_recording() -> JsonObject:
 
 
 def slot_of(at: int) -> int:
-    """Return the slot `at` seconds after the demo starts. Slots last 0.4 s."""
     return START_SLOT + at * 5 // 2
 
 
 def read_transactions(recording: JsonObject, start: int) -> list[RecordedTransaction]:
-    """Return the recorded transactions in order, shifted so that second 0 is the Unix time
-    `start`.
-    """
+    """Return the recorded transactions in order. `start`: the Unix time of second 0."""
     rows = sorted(recording["transactions"], key=lambda row: row["at"])
     return [_read_transaction(row, start) for row in rows]
 
@@ -93,10 +83,10 @@ def _read_transaction(row: JsonObject, start: int) -> RecordedTransaction:
 
 
 class Node:
-    """A node that answers JSON-RPC calls from the recording. A transaction is finalized from its
-    time on and unknown before.
+    """A node that answers JSON-RPC calls from the recording. A transaction is unknown before its
+    time, and finalized from then on.
 
-    Its methods receive `seen`, the number of transactions so far, and `at`, the second of the demo,
+    Methods receive `seen`, the number of transactions so far, and `at`, the second of the demo,
     before a call's parameters.
     """
 
@@ -104,7 +94,7 @@ class Node:
         self.start, self.transactions = start, read_transactions(recording, start)
         self.mints: dict[str, JsonObject] = recording["accounts"]
         self.times = [row.at for row in self.transactions]
-        # Their indexes in `transactions`.
+        # Indexes in `transactions`.
         self.by_signature: dict[str, int] = {}
         self.by_address: dict[str, list[int]] = {}
         for number, row in enumerate(self.transactions):
@@ -113,7 +103,6 @@ class Node:
                 self.by_address.setdefault(key, []).append(number)
 
     def answer(self, method: object, params: Sequence[Any], at: float) -> object:
-        """Return a call's result at a second of the demo. Raises BadCall."""
         found = METHODS.get(method) if isinstance(method, str) else None
         if found is None:
             raise BadCall(-32601, "Method not found")
@@ -123,9 +112,7 @@ class Node:
             raise BadCall(-32602, f"Invalid params: {type(error).__name__}") from error
 
     def find_pause(self, method: object, params: Sequence[Any]) -> float:
-        """Return the seconds to wait before responding to a call, because one wallet's history is
-        slow.
-        """
+        """Return the seconds to wait before responding, because one wallet's history is slow."""
         signature = params[0] if method == "getTransaction" and params else None
         number = self.by_signature.get(signature) if isinstance(signature, str) else None
         is_slow = number is not None and self.transactions[number].wallet == SLOW
@@ -159,7 +146,7 @@ class Node:
     def get_transaction(
         self, seen: int, at: float, signature: str, options: JsonObject | None = None
     ) -> JsonObject | None:
-        """Respond to getTransaction. The result is null before the transaction happens."""
+        """Respond to getTransaction with null before the transaction happens."""
         number = self.by_signature.get(signature, seen)
         return self.transactions[number].receipt if number < seen else None
 
@@ -192,7 +179,6 @@ class Node:
     def get_accounts(
         self, seen: int, at: float, addresses: Sequence[str], options: JsonObject | None = None
     ) -> JsonObject:
-        """Respond to getMultipleAccounts. An account that doesn't exist is null."""
         return self._in_context(
             at, [_cut(self._find_account(address, seen), options or {}) for address in addresses]
         )
@@ -227,9 +213,7 @@ class Node:
         return {"context": {"slot": slot_of(int(at))}, "value": value}
 
     def _find_account(self, address: str, seen: int) -> JsonObject | None:
-        """Return an account as its last transaction left it, or as its first one will find it.
-        Return None if it is empty.
-        """
+        """Return an account after its last transaction or before its first; None if empty."""
         if address in self.mints:
             return self.mints[address]
         numbers = self.by_address.get(address, [])
@@ -262,9 +246,7 @@ def _account_in(row: RecordedTransaction, index: int, side: str) -> JsonObject |
 
 
 def _token_data(token: JsonObject) -> str:
-    """Encode a token account from the recording's data: mint, owner, amount and state, as in
-    spl-token's `state::Account`.
-    """
+    """Encode a token account (mint, owner, amount and state) as in spl-token's `state::Account`."""
     raw = bytearray(TOKEN_ACCOUNT_BYTES)
     raw[:72] = (
         b58decode(token["mint"])

@@ -1,6 +1,4 @@
-"""Serve the stand-ins, set up the demo (its DATA_DIR, its bots and their history), and send the
-bots' posts.
-"""
+"""Serve the stand-ins, set up the demo's DATA_DIR, bots and history, and send the bots' posts."""
 
 import contextlib
 import json
@@ -50,12 +48,10 @@ def start_server(
 
 
 def address_of(server: ThreadingHTTPServer) -> str:
-    """Return the base URL of a server on this machine."""
     return f"http://127.0.0.1:{server.server_port}"
 
 
 def find_answer(market: Market, path: str, at: float) -> object:
-    """Return a price service's response for this path, or None if the path is unknown."""
     if path == "/token-profiles/latest/v1":
         return market.show_list("profiles", at)
     if path == "/token-boosts/latest/v1":
@@ -68,7 +64,6 @@ def find_answer(market: Market, path: str, at: float) -> object:
 
 
 def answer_call(node: Node, call: object, at: float) -> dict[str, object]:
-    """Return the JSON-RPC response to one call."""
     if not isinstance(call, dict) or not isinstance(call.get("params", []), list):
         return {
             "jsonrpc": "2.0",
@@ -87,7 +82,7 @@ def _handler(
     node: Node, market: Market, elapsed: Callable[[], float]
 ) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        # Connections are kept alive, and each response is sent in one piece.
+        # Keep connections alive, and send each response in one piece.
         protocol_version, wbufsize = "HTTP/1.1", -1
 
         def do_POST(self) -> None:
@@ -120,7 +115,7 @@ def _handler(
 
 
 # ---- stage ---------------------------------------------------------------------------------------
-# How many seconds of paper mode's history exist before the demo starts.
+# Seconds of paper mode's history before the demo starts.
 PAST_SECONDS = 2_400
 # The files of a previous demo. Each start begins from scratch.
 DISPOSABLE = [
@@ -130,9 +125,7 @@ DISPOSABLE = [
 
 @dataclass(frozen=True)
 class DemoKeys:
-    """The publishing keys in the order of cast.BOTS and, for the visitor, a read key and the first
-    bot's recovery code.
-    """
+    """Publishing keys in the order of cast.BOTS, and the visitor's read key and recovery code."""
 
     publish_keys: tuple[str, ...]
     read_key: str
@@ -140,9 +133,7 @@ class DemoKeys:
 
 
 def clear_folder(data_dir: Path) -> None:
-    """Delete a previous demo from a DATA_DIR. Raises Refused if it contains real data or a server
-    is running.
-    """
+    """Delete a previous demo. Raises Refused if the folder has real data or a running server."""
     database = data_dir / "app.db"
     with instance.alone(data_dir):
         if any(data_dir.glob("app.db*")) and not settings.is_demonstration(database):
@@ -158,9 +149,7 @@ def clear_folder(data_dir: Path) -> None:
 def fill_database(
     config: Config, recording: JsonObject, planned: Iterable[cast.PlannedPost], market: Market
 ) -> DemoKeys:
-    """Create the database, the bots and their history. `planned` are the posts from before the
-    start.
-    """
+    """Create the database, the bots and their history. `planned`: posts from before the start."""
     storage.migrate(storage.connect(config))
     try:
         with storage.database.connection_context():
@@ -232,10 +221,7 @@ def _create_traders(config: Config, recording: JsonObject, market: Market) -> No
 
 
 def simulate_past(config: Config, mint_accounts: Mapping[str, JsonObject], market: Market) -> None:
-    """Play the market's last PAST_SECONDS, so that traders have a history when the demo starts.
-
-    This uses the scout's real writes and paper mode's real ticks.
-    """
+    """Play the last PAST_SECONDS with the scout's real writes and paper mode's real ticks."""
     job = papertrade.PaperJob(config)
     for at in range(-PAST_SECONDS, 0, int(config.scout_interval_seconds)):
         now = (market.start + at) * 1000
@@ -269,10 +255,7 @@ def _as_received(answer: object) -> Any:
 
 # ---- while the demo runs -------------------------------------------------------------------------
 def wait_for_server(server: "subprocess.Popen[bytes]", url: str) -> bool:
-    """Wait until the server responds. Return False if it ends first.
-
-    A server on the same port that isn't a demo doesn't count.
-    """
+    """Wait until the server responds. Return False if it ends first, or isn't a demo."""
     while server.poll() is None:
         try:
             if requests.get(f"{url}/api/health", timeout=5).json().get("demonstration"):
@@ -291,7 +274,6 @@ def send_posts(
     keys: Sequence[str],
     start: int,
 ) -> None:
-    """Send each post at its time, like bots do, until the server ends."""
     for post in planned:
         while server.poll() is None and (wait := start + post.at - time.time()) > 0:
             time.sleep(min(wait, 0.5))

@@ -1,8 +1,7 @@
 """A trader's account: cash, positions and open orders. Pure.
 
-All money moves through `Account.apply`, so it adds up to the lamport: the cash is always the
-starting cash, plus the net of the closes, plus the cash flow of the open positions, minus the fees
-of orders that filled nothing.
+All money moves through `Account.apply`, so it adds up to the lamport: cash = starting cash + net of
+closes + cash flow of open positions - fees of orders that filled nothing.
 """
 
 import hashlib
@@ -24,26 +23,23 @@ from paper.fills import (
 )
 from paper.market import ALL_SOL, Snapshot, price_of, value_of
 
-# The starting cash in lamports.
+# In lamports.
 STARTING_CASH = 10 * 10**9
-# The pipeline changes with the strategies, the engine or the fill model. Only results of the same
-# pipeline are compared.
+# Only results of the same pipeline (strategies, engine and fill model) are compared.
 PIPELINE = f"paper/5 {MODEL}"
 
 # Marks a venue whose real fills weren't measured, or differ too much from the model's.
 UNPROVEN = "venue_unproven"
 # Prices that were missing or impossible while a position was open.
 GAPS = ("missing_snapshot", "missing_price", "non_positive_price", STALE_PRICE)
-# Marks of a position that exclude its close. The first one is given as the reason. The last two
-# occur only in accounts that no operator reviews.
+# Marks of a position that exclude its close. The first is given as the reason. The last two occur
+# only in accounts that no operator reviews.
 EXCLUDING = (*GAPS, UNKNOWN_LIQUIDITY, UNCALIBRATED, UNPROVEN, "price_jump", "clock_skew")
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A trader's holdings of one mint, with all costs and proceeds so far in lamports. Once nothing
-    is left, it becomes a close.
-    """
+    """A trader's holdings of one mint. Costs and proceeds so far are in lamports."""
 
     # Numbers continue across a trader's account periods.
     number: int
@@ -51,18 +47,15 @@ class Position:
     symbol: str
     decimals: int
     opened_at: int
-    # The liquidity at entry, in USD cents.
+    # At entry, in USD cents.
     liquidity: int | None
-    # The mark, which is the last plausible price.
+    # The last plausible price.
     price: int
-    # When the mark was taken.
     marked_at: int
-    # The ID of the mark's snapshot.
     marked_on: int
     high: int
-    # The number of scout intervals since the entry.
+    # In scout intervals.
     held: int = 0
-    # Whether part of it was sold.
     reduced: bool = False
     raw: int = 0
     bought_raw: int = 0
@@ -71,13 +64,13 @@ class Position:
     slippage: int = 0
     fees: int = 0
     rent: int = 0
-    # The sum of the cash flows of its fills.
+    # The sum of its fills' cash flows.
     cash: int = 0
-    # The lamports spent on purchases, without rent.
+    # Lamports spent on purchases, without rent.
     spent: int = 0
-    # The longest delay among its fills.
+    # The longest of its fills.
     latency_ms: int = 0
-    # The lamports that the pool would pay for all of it at the mark, or None before the first mark.
+    # What the pool would pay for all of it at the mark, in lamports. None before the first mark.
     worth: int | None = None
     # The first characters of the pair's address, if known.
     pair: str | None = None
@@ -90,16 +83,12 @@ class Position:
 
     @property
     def entry_price(self) -> int:
-        """Return the mean snapshot price of the purchases. It is at least 1, because returns are
-        relative to it.
-        """
+        """The mean snapshot price of the purchases; at least 1, because returns divide by it."""
         return max(1, price_of(self.mid_bought, self.bought_raw, self.decimals))
 
     @property
     def value(self) -> int:
-        """Return the lamports that the pool would pay at the mark. If unknown, return the value at
-        the mark's price.
-        """
+        """The lamports that the pool would pay at the mark, or else the value at its price."""
         if self.worth is not None:
             return self.worth
         return min(ALL_SOL, value_of(self.raw, self.price, self.decimals))
@@ -115,11 +104,11 @@ class Position:
     def marked(
         self, snapshot: Snapshot, horizon_ms: int, interval_ms: int, worth: int | None = None
     ) -> "Position":
-        """Return the position at a new mark.
+        """Return the position at a new mark. If the previous mark is too old, it is marked as
+        stale.
 
-        If the previous mark is too old, the position is marked as stale. `worth` is the amount that
-        the pool would pay. `held` counts scout intervals, no matter how often prices of held tokens
-        are requested.
+        `worth`: see Position. `held` counts scout intervals, no matter how often held tokens are
+        polled.
         """
         marks = (
             self.marks
@@ -168,17 +157,15 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """A closed position in the form that rules, lessons and comparisons use."""
-
     id: str
     mint: str
     symbol: str
     opened_at: int
     closed_at: int
     reason: str
-    # The gross result in lamports.
+    # In lamports.
     gross: int
-    # The gross result minus all costs.
+    # `gross` minus all costs.
     net: int
     spent: int
     # Why it isn't eligible, or None.
@@ -190,7 +177,6 @@ ENTRY_WINDOW_MS = 3_600_000
 
 
 def cluster(closes: Iterable[Close]) -> list[list[Close]]:
-    """Group closes of one token whose positions were opened within an hour of the first."""
     clusters: list[list[Close]] = []
     newest: dict[str, list[Close]] = {}
     for close in sorted(closes, key=lambda one: (one.opened_at, one.mint)):
@@ -205,10 +191,10 @@ def cluster(closes: Iterable[Close]) -> list[list[Close]]:
 def find_exclusion(
     pipeline: str, marks: Collection[str], reason: str, *, reviewed: bool
 ) -> str | None:
-    """Return why a close doesn't count in any comparison, or None.
+    """Return why a close isn't compared with others, or None.
 
-    A token that lost its price permanently counts as a total loss, because leaving it out would
-    hide losses.
+    A token that lost its price permanently counts as a total loss: leaving it out would hide
+    losses.
     """
     if reviewed:
         return "under_review"
@@ -222,23 +208,18 @@ _read_columns = attrgetter(*[one.name for one in fields(Close)[1:-1]])
 
 
 def read_close(ident: str, row: Any, marks: Collection[str], *, reviewed: bool) -> Close:
-    """Return a Close from a closed position, or a row with its columns and a `pipeline`.
-
-    `marks` are already parsed. `reviewed` means that the account is under review.
-    """
+    """Return a Close from a closed position, or a row with its columns and a `pipeline`."""
     excluded = find_exclusion(row.pipeline, marks, row.reason, reviewed=reviewed)
     values = ident, *_read_columns(row), excluded
     return Close(*values)
 
 
 def public_id(handle: str, noun: str, number: int | str) -> str:
-    """Derive an id from the handle, so that a replay derives the same id."""
+    """Derive an ID from the handle, so that a replay gets the same one."""
     return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
 
 
 class Account:
-    """The money of one account period, independent of the market."""
-
     def __init__(
         self,
         cash: int = STARTING_CASH,
@@ -250,7 +231,6 @@ class Account:
     ) -> None:
         self.cash, self.lost_fees = cash, lost_fees
         self.positions = {position.mint: position for position in positions}
-        # Only open orders are kept.
         self.orders = {order.number: order for order in orders}
         self.next_order, self.next_position = next_order, next_position
 
@@ -260,11 +240,10 @@ class Account:
 
     @property
     def free_cash(self) -> int:
-        """Return the cash that is left in the worst case of all open orders."""
+        """The cash left in the worst case of all open orders."""
         return self.cash - sum(self._worst_case(order) for order in self.orders.values())
 
     def _worst_case(self, order: Order) -> int:
-        """Return the lamports that an open order may still cost: attempts, price and rent."""
         fees = MAX_NETWORK_FEE * max(0, MAX_ATTEMPTS - order.attempts)
         if order.side == "sell":
             return fees
@@ -282,10 +261,7 @@ class Account:
     def apply(
         self, order: Order, fill: Fill, snapshot: Snapshot | None
     ) -> tuple[Order, Position | None]:
-        """Book a fill or a failed attempt. Return the order, and its position if there is one.
-
-        A position's first fill needs its snapshot.
-        """
+        """Book a fill or a failed attempt. A position's first fill needs its snapshot."""
         position = self.positions.get(fill.mint)
         # These fees are lost, unless a later attempt opens a position and includes them.
         idle = fill.fees if position is None and fill.failed else 0

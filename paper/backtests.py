@@ -1,8 +1,7 @@
 """Run a recording of stored snapshots through the engine that live traders use.
 
-Each set of settings has its own trader and market; all advance together, snapshot by snapshot. Some
-of them run only on the first part of the recording. Their decisions must match those on the whole
-recording (the look-ahead check).
+Each candidate has its own trader and market, and all advance together. Some run only on the first
+part of the recording: their decisions must match those on the whole (the look-ahead check).
 """
 
 from bisect import bisect_right
@@ -27,27 +26,23 @@ from paper.store import find_tokens
 from paper.strategies import Strategy, show_settings
 from storage.rows import select
 
-# The number of parts of a recording. Each is evaluated with settings chosen on the earlier parts.
+# Parts of a recording. Each is evaluated with settings chosen on the earlier parts.
 FOLDS = 4
-# The percentages of the recording after which look-ahead checks end.
+# Percentages of the recording at which look-ahead checks end.
 CUTS = (25, 50, 75)
-# Settings can be chosen by their result only if there are this many eligible closes.
+# Eligible closes needed to choose settings by their result.
 MIN_CHOSEN = 3
 MAX_POINTS = 400
-# Means are in millionths of the SOL invested.
+# Means are in millionths of the invested SOL.
 MILLION = 10**6
 HANDLE = "backtest"
-# A function that is called with the progress as a percentage.
+# Called with the progress in percent.
 Note = Callable[[int], None]
 
 
 @dataclass(frozen=True)
 class Recording:
-    """Stored snapshots from `start` up to, but not including, `end` (ms), in order, with data about
-    tokens and observed wallets.
-
-    `interval_ms` is the time between two snapshots of a token.
-    """
+    """Stored snapshots in order, from `start` to before `end` (ms), one per token and interval."""
 
     interval_ms: int
     start: int
@@ -55,9 +50,9 @@ class Recording:
     tokens: Mapping[str, Token]
     flows: Mapping[str, tuple[Flow, ...]]
     snapshots: Iterable[Snapshot]
-    # The oldest costs come first. Before them, the recorded costs apply.
+    # Oldest first. Before them, the recorded costs apply.
     costs: tuple[CostsFrom, ...] = ()
-    # The model's error by venue. If it is None, closes count at all venues that the model supports.
+    # The model's errors by venue. If None, closes count at all venues that the model supports.
     errors: tuple[VenueError, ...] | None = None
 
     def find_costs(self, at: int) -> NetworkCosts:
@@ -83,8 +78,7 @@ def read_recording(span: range, interval_ms: int, now: int) -> Recording:
     """Return the recording of a period (ms), at the interval at which all of its snapshots are
     kept.
 
-    `interval_ms` is the scout's interval. Data about tokens is current, not from the time of the
-    recording.
+    `interval_ms` is the scout's. Data about tokens is current, not from that time.
     """
     grain = find_grain(span.start, interval_ms, now)
     found = find_tokens(Faults(), store.RECORDED_TOKENS)
@@ -140,7 +134,7 @@ class Point(NamedTuple):
 
 @dataclass
 class Trial:
-    """A trader that runs alone on a recording until `until` (ms)."""
+    """A trader alone on a recording until `until` (ms)."""
 
     market: Market
     trader: Player
@@ -148,7 +142,7 @@ class Trial:
     find_costs: Callable[[int], NetworkCosts]
     curve: list[Point] = field(default_factory=list)
     peak: int = 0
-    # The largest drop from a peak, in basis points.
+    # In basis points.
     drawdown_bps: int = 0
     spacing_ms: int = 0
     sol_cents_first: int | None = None
@@ -157,8 +151,7 @@ class Trial:
     def prepare(
         cls, recording: Recording, strategy: Strategy, start_mode: str, until: int
     ) -> "Trial":
-        """Create a trial with its own account and twins, which doesn't see anything from `until`
-        on.
+        """Create a trial with its own account and twins.
 
         It can't be reviewed, so a doubtful price excludes the position.
         """
@@ -212,10 +205,10 @@ def _list_closes(trader: Player) -> list[Close]:
 
 
 class Fold(NamedTuple):
-    """A part of the recording, from `start` up to, but not including, `end` (ms).
+    """A part of the recording, from `start` to before `end` (ms).
 
-    It has the results of `chosen` (a candidate's index) before and within this part, and the random
-    entries within it.
+    It has the results of the `chosen` candidate (an index) before and within this part, and the
+    random entries within it.
     """
 
     start: int
@@ -235,8 +228,6 @@ class Difference(NamedTuple):
 
 
 class Backtest(NamedTuple):
-    """A recording's result: a trial for each candidate, the folds, and the look-ahead check."""
-
     recording: Recording
     trials: list[Trial]
     folds: list[Fold]
@@ -246,7 +237,7 @@ class Backtest(NamedTuple):
 
     @property
     def shown(self) -> Trial:
-        """Return the candidate of the last part. It didn't influence the choice."""
+        """The candidate chosen for the last part. That part's data wasn't used to choose it."""
         return self.trials[self.folds[-1].chosen]
 
 
@@ -256,14 +247,10 @@ def run_backtest(
     start_mode: str = "standard",
     note: Note = lambda percent: None,
 ) -> Backtest:
-    """Run a recording with each candidate, and evaluate the results. There must be at least one
-    candidate.
-    """
     span = max(1, recording.end - recording.start)
     cuts = [recording.start + span * cut // 100 for cut in CUTS]
     trials = [Trial.prepare(recording, one, start_mode, recording.end) for one in candidates]
-    # Use the first candidate, because whether a strategy looks ahead doesn't depend on its
-    # settings.
+    # Any candidate will do: settings don't decide whether a strategy looks ahead.
     ended = [Trial.prepare(recording, candidates[0], start_mode, cut) for cut in cuts]
     count, lengths = 0, dict[int, int]()
     for at, group in groupby(recording.snapshots, lambda one: one.at):
@@ -283,9 +270,6 @@ def run_backtest(
 def find_difference(
     whole: Sequence[DiaryLine], ended: Sequence[Trial], lengths: Mapping[int, int]
 ) -> Difference | None:
-    """Return the first difference between the diary and those of trials that ended early, or
-    None.
-    """
     for trial in ended:
         had = whole[: lengths.get(trial.until, len(whole))]
         for first, second in zip_longest(had, trial.lines):
@@ -296,7 +280,6 @@ def find_difference(
 
 # ---- walk-forward --------------------------------------------------------------------------------
 def find_fold(number: int, recording: Recording, trials: Sequence[Trial]) -> Fold:
-    """Return a part of the recording, with the candidate that did best before it."""
     span = recording.end - recording.start
     start = recording.start + span * number // FOLDS
     end = recording.start + span * (number + 1) // FOLDS
@@ -310,18 +293,14 @@ def find_fold(number: int, recording: Recording, trials: Sequence[Trial]) -> Fol
 
 
 def choose(before: Sequence[Sequence[Close]]) -> int:
-    """Return the index of the candidate with the highest mean return. If unknown, return the
-    first.
-    """
+    """Return the index of the candidate with the highest mean return, or 0 if none is known."""
     means = [find_mean(closes) for closes in before]
     known = [mean for mean in means if mean is not None]
     return means.index(max(known)) if known else 0
 
 
 def find_mean(closes: Sequence[Close]) -> int | None:
-    """Return the mean return of eligible closes in millionths, or None if there are fewer than
-    MIN_CHOSEN.
-    """
+    """Return the mean return in millionths, or None with fewer than MIN_CHOSEN eligible closes."""
     returns = [
         one.net * MILLION // one.spent for one in closes if one.excluded is None and one.spent
     ]
@@ -330,7 +309,7 @@ def find_mean(closes: Sequence[Close]) -> int | None:
 
 # ---- the report ----------------------------------------------------------------------------------
 Json = dict[str, Any]
-# A result contains only this many closes, the newest ones.
+# Maximum number of closes in a result, which contains the newest.
 MAX_CLOSES = 500
 NOTES = (
     "Simulated on recorded prices. Past results don't predict future ones, and settings chosen"
@@ -344,7 +323,6 @@ NOTES = (
     "This result is separate from paper traders' records. It doesn't appear in "
     "comparisons or on profiles.",
 )
-# The columns of a table of closes.
 COLUMNS = (
     *("closedAt", "openedAt", "mint", "symbol", "reason", "grossLamports", "netLamports"),
     *("spentLamports", "returnPct", "excluded", "account"),
@@ -445,7 +423,6 @@ def _show_venues(recording: Recording) -> list[Json]:
 
 
 def show_close(close: Close, account: str = STRATEGY) -> Json:
-    """Return a backtest's close as JSON with the keys of COLUMNS."""
     return {
         "closedAt": _show_time(close.closed_at),
         "openedAt": _show_time(close.opened_at),

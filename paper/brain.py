@@ -1,8 +1,8 @@
 """Write a trader's diary in words, and find what its closes have in common: patterns, and lessons
 that random entries don't show. Pure.
 
-This describes the past and doesn't forecast anything. Closes are grouped by what was known at
-entry, never by how they ended, because stops lose by definition.
+This doesn't forecast anything. Closes are grouped by what was known at entry, never by how they
+ended, because stops lose by definition.
 """
 
 import re
@@ -18,7 +18,7 @@ from paper.results import count_excluded, describe_rates, find_ratio, find_retur
 from paper.rules import DAY_MS, HOUR_MS, LOOK_BACK_MS, is_first_within
 
 # ---- the diary -----------------------------------------------------------------------------------
-# The voice doesn't receive these facts.
+# Facts that the voice doesn't get.
 UNPOSTED_FACTS = {
     "code",
     "marks",
@@ -35,14 +35,14 @@ UNPOSTED_FACTS = {
     "slippageSol",
     "feesSol",
 }
-# The subkinds of lines that are posted.
+# Subkinds of lines that are posted.
 NEWS = {"bought", "reduced", "closed", "begun", "lesson", "guarded", "standard", "under_review"}
 
 TICKER = re.compile(r"[$#]?[^\W\d_][\w$-]*")
-# Used in place of a symbol if a whole trader is suspended.
+# Replaces a symbol if a whole trader is suspended.
 EVERY_TRADE = "every trade"
 
-# About positions that were opened while the pause would have applied, and that have closed since.
+# About positions that were opened while the pause would have applied and have closed since.
 NOT_PREVENTED = "{n} positions opened during that time have closed, for a total of {resultSol} SOL."
 LINES = {
     "decision buy": "Decided to buy {symbol} for {sol} SOL: {detail}.",
@@ -96,19 +96,13 @@ LINES = {
 
 
 def quote_symbol(symbol: str) -> str:
-    """Return a token's name for use in a sentence.
-
-    It is quoted unless it is a plain word, because its creator chose it and it must not look like a
-    fact.
-    """
+    """Quote a token's name unless it is a plain word, so that it can't look like a fact."""
     is_plain = TICKER.fullmatch(symbol) and symbol.upper() != "SOL"
     return symbol if is_plain else f"“{re.sub('[“”]', '', symbol)}”"
 
 
 def format_line(kind: str, facts: Mapping[str, Any]) -> str:
-    """Return a diary line's sentence. If its facts are damaged, the sentence says only what kind of
-    line it is.
-    """
+    """Return a diary line's sentence. If its facts are damaged, the sentence only says its kind."""
     try:
         return _line_of(kind, facts).format(
             **{name: _plain(name, value) for name, value in facts.items()}
@@ -124,7 +118,6 @@ def _line_of(kind: str, facts: Mapping[str, Any]) -> str:
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return codes as words and token names quoted. Other facts stay unchanged."""
     if name == "symbol" and isinstance(value, str) and value != EVERY_TRADE:
         return quote_symbol(value)
     return (
@@ -135,7 +128,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a line's facts for the voice, or None if it isn't worth a post."""
+    """Return a line's facts for the voice, or None if it isn't posted."""
     if facts.get("what") not in NEWS:
         return None
     posted = {name: value for name, value in facts.items() if name not in UNPOSTED_FACTS}
@@ -143,12 +136,12 @@ def find_news(kind: str, facts: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 # ---- lessons -------------------------------------------------------------------------------------
-# The number of closes that make a pattern.
+# Closes that make a pattern.
 MIN_PATTERN = 3
-# The brain looks for lessons at the first close of each week. Lessons last for a week.
+# Lessons are looked for at the first close of each week, and last for a week.
 LOOK_MS = LESSON_LIFE_MS = 7 * DAY_MS
-# Per check, one account in a hundred gets a lesson by chance, regardless of the number of keys.
-# Over the five checks in thirty days, that is at most one in twenty.
+# Per check, one account in a hundred gets a lesson by chance, for any number of keys. Over the five
+# checks in thirty days, that is at most one in twenty.
 MAX_CHANCE = 0.01
 NOTE = "Descriptive. Coverage is not proof of profitability."
 ALL = "all"
@@ -157,8 +150,6 @@ PART_MS = 6 * HOUR_MS
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """A sentence about counted closes. A pattern is a lesson that may be due to chance."""
-
     key: str
     text: str
     n: int
@@ -166,15 +157,13 @@ class Lesson:
     close_ids: tuple[str, ...]
     created_at: int
     expires_at: int
-    # The lesson's rates, each with its interval (paper.results.describe_rates).
+    # Its rates, each with its interval (paper.results.describe_rates).
     evidence: Mapping[str, Any]
     is_pattern: bool
 
 
 def list_keys(close: Close) -> tuple[str, ...]:
-    """Return the groups of a close: all closes, its token, and the part of the UTC day in which it
-    was entered.
-    """
+    """Return a close's groups: all closes, its token, and the part of the UTC day of its entry."""
     part = close.opened_at % DAY_MS // PART_MS
     return ALL, f"token {close.mint}", f"hours {part}"
 
@@ -182,10 +171,7 @@ def list_keys(close: Close) -> tuple[str, ...]:
 def find_lessons(
     closes: Sequence[Close], now: int, control: Sequence[Close] | None = None
 ) -> list[Lesson]:
-    """Return what eligible closes have in common, sorted by key.
-
-    `control` are the closes of the twins.
-    """
+    """Return what eligible closes have in common, sorted by key. `control`: the twins' closes."""
     groups, random = _group(closes, now), _group(control or (), now)
     tested = {
         key: chance
@@ -210,11 +196,7 @@ def _group(closes: Sequence[Close], now: int) -> dict[str, list[Close]]:
 
 
 def find_chance(own: Sequence[Close], random: Sequence[Close]) -> float | None:
-    """Return the probability that the mean return of closes differs this much from that of similar
-    random entries by chance.
-
-    Returns None if either side has too few days or clusters.
-    """
+    """Return how likely it is that the mean returns differ this much by chance, or None."""
     ours, theirs = (find_ratio(cluster(side), find_return) for side in (own, random))
     return results.find_chance(ours, theirs) if ours and theirs else None
 
@@ -258,7 +240,7 @@ def find_new_lessons(
 
 
 def review_results(closes: Sequence[Close]) -> dict[str, Any]:
-    """Sum a trader's eligible closes. If there aren't any, wins and net are None."""
+    """Sum a trader's eligible closes. Wins and net are None without any."""
     eligible = [close for close in closes if close.excluded is None]
     return {
         "closes": len(closes),

@@ -1,13 +1,12 @@
-"""Simulate a follower right behind a bot, to see whether copying would have worked. All amounts are
-integers.
+"""Simulate a follower right behind a bot, to see whether copying would have worked.
 
-A job computes the results after new sales, using stored transactions. Requests never do.
+A job computes the results from stored transactions after new sales; requests never do. All amounts
+are integers.
 
 The follower trades with the same pools. It spends the same amount after each of the bot's purchases
-and sells its share after each of the bot's sales, without delay and without other trades in
-between. The result depends on what happens to its SOL in the pool, so there are two cases. In the
-best case, the SOL stays until the follower sells. In the worst case, others took it out first, so
-the pool is as observed.
+and sells its share after each sale, without delay and without trades in between. There are two
+cases: in the best case, the follower's SOL stays in the pool until it sells; in the worst case,
+others took it out first, so the pool is as observed.
 """
 
 import heapq
@@ -35,12 +34,12 @@ from storage.rows import read as read_rows
 from storage.rows import write_marks
 
 MODEL = "copy/1"
-# The follower's sizes, in lamports per purchase.
+# In lamports per purchase.
 SIZES = (10**8, 10**9, 10**10)
 SHOWN_SIZE = 10**9
-# The lamports assumed if another account paid the fee: the median of recorded swaps (paper.fills).
+# Lamports assumed if another account paid the fee: the median of recorded swaps (paper.fills).
 NETWORK_COST = 25_000
-# Below these numbers, a return isn't shown.
+# Minimums below which no return is shown.
 MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
 
 
@@ -48,9 +47,9 @@ MIN_SALES, MIN_TOKENS, MIN_COVERED_PERCENT = 10, 3, 50
 class CopiedTrade(NamedTuple):
     """A bot's purchase or sale for SOL.
 
-    `raw` are the units bought, `proceeds` the lamports of a sale, and `network` its fee and tip.
-    `pool` is the pool's reading, or the reason if there isn't one. `slices` are a sale's ((id of
-    the purchase or None, raw units, cost or None), ...), first in, first out.
+    `raw`: units bought; `proceeds`: lamports of a sale; `network`: fee and tip; `pool`: the pool's
+    reading, or why there isn't one; `slices`: a sale's ((purchase ID or None, raw units, cost or
+    None), ...), first in, first out.
     """
 
     id: str
@@ -65,9 +64,7 @@ class CopiedTrade(NamedTuple):
 
 @dataclass(slots=True)
 class _Lot:
-    """The follower's holdings from one purchase. `bot` are the raw units that the bot still has of
-    it.
-    """
+    """The follower's holdings from one purchase. `bot`: the bot's remaining raw units of it."""
 
     bot: int
     raw: int
@@ -75,10 +72,7 @@ class _Lot:
     pool: str
 
     def take(self, amount: int) -> tuple[int, int]:
-        """Remove the share for this many of the bot's units. Return (raw units, lamports spent).
-
-        The last removal gets the remainder.
-        """
+        """Remove the share for this many of the bot's units. Return (raw units, lamports spent)."""
         raw, spent = self.raw, self.spent
         if amount < self.bot:
             raw = raw * amount // self.bot
@@ -94,17 +88,17 @@ class _Lot:
 
 @dataclass
 class _Part:
-    """A follower's part of one sale.
+    """The follower's part of one sale.
 
-    `at_bot` is the amount that `spent` would have returned at the bot's prices. `cost` is the bot's
-    cost of the same slices.
+    `at_bot`: what `spent` would have returned at the bot's prices; `cost`: the bot's cost of these
+    slices.
     """
 
     raw: int = 0
     spent: int = 0
     at_bot: int = 0
     cost: int = 0
-    # Pairs (raw units, the pool in which they were bought).
+    # (raw units, the pool where they were bought).
     gone: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -114,10 +108,7 @@ class Outcome(NamedTuple):
 
 
 class Follower:
-    """A follower with `size` lamports per purchase.
-
-    `stays` means that its SOL stays in the pool until it sells (the best case).
-    """
+    """A follower with `size` lamports per purchase. `stays`: its SOL stays in the pool."""
 
     def __init__(self, size: int, stays: bool) -> None:
         self.size, self.stays = size, stays
@@ -127,8 +118,7 @@ class Follower:
         self.excluded: Counter[str] = Counter()
         self._lots: dict[str, _Lot] = {}
         self._unread: dict[str, str] = {}
-        # The lamports in addition to the observed ones, and the units that the follower has, by
-        # pool.
+        # Per pool: lamports in addition to the observed reserves, and the follower's units.
         self._more: defaultdict[str, int] = defaultdict(int)
         self._held: defaultdict[str, int] = defaultdict(int)
 
@@ -201,9 +191,7 @@ class Follower:
         return part
 
     def _see_sale(self, pool: PoolReading) -> State:
-        """Return the pool after the bot's sale. The bot sells first, so it receives the follower's
-        SOL.
-        """
+        """Return the pool after the bot's sale, which comes first and gets the follower's SOL."""
         more = self._more[pool.pool]
         if not self.stays or not more:
             return pool.after
@@ -221,14 +209,12 @@ class Follower:
 
     @property
     def bot_bps(self) -> int | None:
-        """Return the bot's return, with each purchase counted as the same size."""
+        """The bot's return, with every purchase counted as the same size."""
         return (self.at_bot - self.spent) * ONE // self.spent if self.spent else None
 
     @property
     def kept_percent(self) -> int | None:
-        """Return the follower's share of the bot's gain as a percentage, or None if the bot gained
-        nothing.
-        """
+        """The follower's share of the bot's gain, or None if the bot gained nothing."""
         gain = self.at_bot - self.spent
         return (self.received - self.spent) * 100 // gain if gain > 0 else None
 
@@ -251,8 +237,6 @@ class Follower:
 
 
 class Followers:
-    """Followers of all sizes in both cases. They see a bot's trades once, in order."""
-
     def __init__(self) -> None:
         self.best = {size: Follower(size, stays=True) for size in SIZES}
         self.worst = {size: Follower(size, stays=False) for size in SIZES}
@@ -267,7 +251,7 @@ class Followers:
 
 # ---- the job -------------------------------------------------------------------------------------
 log = logging.getLogger("candor.copying")
-# The minimum time between two computations for a bot.
+# Minimum time between two computations for a bot.
 REST_MS = 600_000
 ROWS_AT_ONCE = 500
 # Results must fit a 64-bit column.
@@ -275,8 +259,8 @@ LARGEST = 2**63 - 1
 MATCHED = ("matched", "partial")
 
 
-# Wallets whose whole history is one bot's, and the sums of their sales. `rules`: see models.Wallet.
-# If a program is added, pools are read again.
+# Wallets that belonged to one bot throughout, with their sales. `rules`: see models.Wallet. If a
+# program is added, pools are read again.
 WALLETS = f"""
 SELECT a.bot_id AS bot, a.wallet_id AS wallet, t.matched, t.partial, t.unmatched, t.cost,
        t.proceeds, w.rules
@@ -291,10 +275,7 @@ FORGET = "DELETE FROM copy_total WHERE bot_id = ?"
 
 
 def run_tick(now: int) -> tuple[str | None, str]:
-    """Compute the results of each bot that is due. Return no problem, and details for health.
-
-    `now`: ms.
-    """
+    """Compute the results of due bots. Returns no problem, and details for health."""
     done = {row.bot: row for row in read_rows(DONE)}
     due = list_due(done, now)
     for bot, wallets in due.items():
@@ -380,9 +361,7 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
 
 
 def _cut(value: int | None) -> int | None:
-    """Limit a sum to its column, because a lying node can claim that each sale receives all SOL in
-    existence.
-    """
+    """Limit a sum to its column: a lying node can claim all SOL in existence for each sale."""
     return None if value is None else max(-LARGEST, min(LARGEST, value))
 
 
@@ -392,11 +371,7 @@ NOTHING = Outcome(None, None)
 
 
 def list_trades(wallets: list[int]) -> Iterator[tuple[int, CopiedTrade]]:
-    """Yield (number, trade) for purchases and sales for SOL, oldest first.
-
-    If a wallet created a token or funded its pool, this is given as the reason in place of the
-    pool.
-    """
+    """Yield (number, trade) for purchases and sales for SOL, oldest first."""
     own = {mint: "own_pool" for mint in _list_funded(wallets)}
     for row in heapq.merge(*map(_read_rows, wallets)):
         entry = row.read_entry()
@@ -446,14 +421,14 @@ def _read_trade(row: StoredTrade, entry: Entry, own: str | None) -> CopiedTrade 
 OUTCOMES = """
 SELECT c.trade_id, c.lamports, c.reason FROM copied_trade c JOIN trade t ON t.id = c.trade_id
 WHERE t.wallet_id IN """
-# Since then, the trade may have been deleted, and the wallet disconnected.
+# The trade may have been deleted since then, and the wallet disconnected.
 STORE = f"""
 INSERT INTO copied_trade (trade_id, lamports, reason)
 SELECT id, CAST(? AS BIGINT), CAST(? AS TEXT) FROM trade WHERE id = ? AND wallet_id IN {HELD}
 ON CONFLICT (trade_id) DO UPDATE SET lamports = excluded.lamports, reason = excluded.reason"""
 DROP = "DELETE FROM copied_trade WHERE trade_id = ?"
-# The outcomes of wallets that this bot had and that no bot has now. The job deletes them, so that
-# disconnecting is equally fast for any number of trades.
+# Outcomes of wallets that no bot has now. The job deletes them, so that disconnecting is fast for
+# any number of trades.
 DROP_FORMER = f"""
 DELETE FROM copied_trade WHERE trade_id IN (
     SELECT t.id FROM attachment a JOIN trade t ON t.wallet_id = a.wallet_id
@@ -466,7 +441,6 @@ def _read_outcomes(wallets: list[int]) -> dict[int, Outcome]:
 
 
 def _store_outcomes(right: dict[int, Outcome], stored: dict[int, Outcome]) -> None:
-    """Write only the differences, in short transactions."""
     changed = [(*one, trade) for trade, one in right.items() if stored.get(trade) != one]
     _write(STORE, changed)
     _write(DROP, [(trade,) for trade in stored.keys() - right.keys()])

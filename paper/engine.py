@@ -2,8 +2,8 @@
 
 Orders expire, positions are valued or written off, and due orders are filled. Then traders exit and
 enter positions, and their random entries (twins) run the same round. Each trader's journal collects
-the results in order, and the caller stores it. The same snapshots in the same order give the same
-journal, byte for byte.
+the results for the caller to store. The same snapshots in the same order give the same journal,
+byte for byte.
 """
 
 import functools
@@ -61,25 +61,23 @@ from paper.rules import DAY_MS, Pause
 from paper.strategies import STOPS, Copy, Decision, Enter, Exit, Refusal, Strategy, decide
 
 # ---- the market ----------------------------------------------------------------------------------
-# A pool forgets simulated trades after this long without another one.
+# A pool forgets simulated trades after this long without another.
 FORGOTTEN_MS = 86_400_000
-# A silence is forgotten if it ended longer ago than this.
+# A silence that ended longer ago is forgotten.
 SILENCES_KEPT_MS = 30 * 86_400_000
 
 
 class Silence(NamedTuple):
-    """A time (ms) without a snapshot of any token."""
+    """A period (ms) without a snapshot of any token."""
 
     start: int
     end: int
 
 
 class Market:
-    """The recent past of every token. `push` adds the next snapshot; `view` shows a token's usable
-    window.
+    """The recent past of every token.
 
-    `awake_since` is when the last pause in the snapshots of all tokens ended. While no token has
-    snapshots, none is missing, because the scout is silent.
+    `awake_since`: when the last silence ended. While no token has snapshots, none is missing.
     """
 
     def __init__(
@@ -90,25 +88,24 @@ class Market:
     ) -> None:
         self.interval_ms, self.horizon_ms = interval_ms, WINDOW_INTERVALS * interval_ms
         self.windows: dict[str, tuple[Snapshot, ...]] = {}
-        # The last snapshot with a price, by mint.
         self.before: dict[str, Snapshot] = {}
-        # The simulated trades in each pool, by paper.fills.pool_key.
+        # Simulated trades by paper.fills.pool_key.
         self.memories: dict[str, Memory] = {}
-        # Each twin's own simulated trades in each pool, by handle.
+        # Each twin's own, by handle.
         self.apart_memories: dict[str, dict[str, Memory]] = {}
         self.sol_cents: int | None = None
         self.costs = RECORDED_COSTS
-        # The venues whose closes may be compared, or None for all that the model supports.
+        # Venues whose closes may be compared; None for all that the model supports.
         self.eligible: frozenset[str] | None = None
         # When each token's current quote was first served.
         self.quoted_at: dict[str, int] = {}
         self.awake_since = self.newest_at = 0
-        # The silences, oldest first.
+        # Oldest first.
         self.silences: list[Silence] = []
         self.follow(tokens, flows or {})
 
     def follow(self, tokens: Iterable[Token], flows: Mapping[str, tuple[Flow, ...]]) -> None:
-        """Replace the tokens and flows, and forget the snapshots of all other tokens."""
+        """Replace the tokens and flows. Snapshots of all other tokens are forgotten."""
         self.tokens, self.flows = {token.mint: token for token in tokens}, flows
         self.windows = {
             mint: window for mint, window in self.windows.items() if mint in self.tokens
@@ -118,14 +115,12 @@ class Market:
         }
 
     def apart(self, handle: str) -> "Market":
-        """Return this market with the pools as a twin left them."""
         other = Market.__new__(Market)
         memories = self.apart_memories.setdefault(handle, {})
         other.__dict__ = {**self.__dict__, "memories": memories}
         return other
 
     def push(self, snapshot: Snapshot, now: int) -> CheckedSnapshot:
-        """Check a snapshot. If it has no flaw, add it to its token's window."""
         flaw = find_flaw(self.before.get(snapshot.mint), snapshot, now, self.horizon_ms)
         if flaw != "clock_skew":
             self._note_time(snapshot.at)
@@ -141,11 +136,7 @@ class Market:
         return CheckedSnapshot(snapshot, flaw)
 
     def _extend(self, snapshot: Snapshot) -> None:
-        """Add a snapshot to its token's window.
-
-        Windows count intervals. Therefore a snapshot replaces the last one if less than an interval
-        has passed, as with held tokens.
-        """
+        """Add a snapshot to its window, or replace the last one within the same interval."""
         kept = self.windows.get(snapshot.mint, ())
         if len(kept) > 1 and (kept[-1].at - kept[-2].at) * 4 < self.interval_ms * 3:
             kept = kept[:-1]
@@ -158,7 +149,6 @@ class Market:
             self.sol_cents = prices[len(prices) // 2]
 
     def begin(self, at: int, silences: Sequence[Silence]) -> None:
-        """Start at a time (ms) after these silences."""
         self.awake_since = self.newest_at = at
         self.silences = list(silences)
 
@@ -176,13 +166,11 @@ class Market:
 
     @property
     def patience_ms(self) -> int:
-        """Return how long a held token may lack a usable price before its position is in doubt."""
+        """How long a held token may lack a usable price before its position is in doubt."""
         return MISSING_INTERVALS * self.interval_ms
 
     def view(self, mint: str) -> View:
-        """Return a token with its window in the form that strategies see, without anything that
-        wasn't known then.
-        """
+        """Return a strategy's view of a token: only data known by the last snapshot."""
         window = self.windows[mint]
         last = window[-1]
         flows = tuple(
@@ -199,7 +187,7 @@ class Market:
         return self.eligible is not None and (snapshot.venue or "") not in self.eligible
 
     def list_observed(self, at: int) -> dict[str, CheckedSnapshot]:
-        """List the snapshots from observed transactions that no newer price replaced, by mint."""
+        """Return {mint: snapshot from an observed transaction} if no newer price replaced it."""
         return {
             mint: CheckedSnapshot(replace(one, at=at), None)
             for mint, one in self.before.items()
@@ -221,10 +209,7 @@ class Market:
 
 
 class Round(NamedTuple):
-    """The input of a round: the snapshots of the market's tokens at one moment, by mint.
-
-    `now` is when the engine sees them.
-    """
+    """The market's snapshots at one moment, by mint. `now` is when the engine sees them."""
 
     market: Market
     seen: Mapping[str, CheckedSnapshot]
@@ -288,7 +273,7 @@ def add_pauses(trader: Player, at: int) -> None:
 
 
 def run_heartbeat(trader: Player, now: int) -> None:
-    """Begin a new day if the day has changed, and end expired pauses and Guarded Start."""
+    """Begin a new day if it has changed, and end expired pauses and Guarded Start."""
     if rules.is_another_day(trader.day, now):
         trader.day, trader.day_equity = now // DAY_MS, trader.account.equity
     trader.phase = trader.phase.on_day(now)
@@ -340,9 +325,7 @@ def change_phase(trader: Player, name: str, at: int, why: str) -> None:
 
 
 def check_account(trader: Player, at: int) -> None:
-    """Open a review if the starting cash changed, or if a position was valued while the clock was
-    ahead.
-    """
+    """Open a review if the starting cash changed, or the clock was ahead at a valuation."""
     if trader.starting_cash != STARTING_CASH:
         trader.open_review(
             "starting_cash_changed", STARTING_CASH, "the starting cash has changed", at
@@ -370,7 +353,6 @@ def expire_orders(trader: Player, at: int) -> None:
 
 
 def end_order(trader: Player, order: Order, state: str, at: int) -> None:
-    """End an order. If nothing of it was filled, record this in the diary."""
     trader.journal.orders[order.number] = trader.account.settle(order, state)
     if not order.done:
         trader.add_line(
@@ -386,10 +368,7 @@ def end_order(trader: Player, order: Order, state: str, at: int) -> None:
 
 
 def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
-    """End all open orders after a restart.
-
-    If `all_of_them` is False, end only the orders that were decided while the clock was ahead.
-    """
+    """End open orders after a restart: all, or those decided while the clock was ahead."""
     for order in list(trader.account.orders.values()):
         if all_of_them:
             end_order(trader, order, "restart", at)
@@ -400,8 +379,8 @@ def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
 def settle_orders(traders: Sequence[Player], moment: Round) -> None:
     """Fill due orders, oldest decision first.
 
-    If a token has prices only from observed transactions, there is no next quote, so its orders
-    fill on the last reserves.
+    A token with prices only from observed transactions has no next quote, so its orders fill on the
+    last reserves.
     """
     faults, seen = moment.faults, {**moment.seen, **moment.market.list_observed(moment.at)}
     due = [
@@ -419,7 +398,7 @@ def settle_orders(traders: Sequence[Player], moment: Round) -> None:
             settle_due(trader, order, *seen[order.mint], moment.market, moment.at)
 
 
-# An order waits for the next snapshot if a snapshot has one of these flaws.
+# With one of these flaws, an order waits for the next snapshot.
 WAITING = ("missing_price", "price_fall")
 
 
@@ -428,8 +407,8 @@ def settle_due(
 ) -> None:
     """Fill or refuse a due order on a snapshot of its token.
 
-    The order waits for a price, for the confirmation of a fall, and for a quote that was first
-    served after the order was due.
+    It waits for a price, for the confirmation of a fall, and for a quote first served after the
+    order was due.
     """
     is_same = not snapshot.pool and not flaw and market.quoted_at[order.mint] < order.due_at
     if flaw in WAITING or is_same:
@@ -470,8 +449,8 @@ def find_refusal(trader: Player, order: Order, snapshot: Snapshot, flaw: str | N
 def settle(trader: Player, order: Order, snapshot: Snapshot, market: Market) -> None:
     """Try to fill an order.
 
-    If the pool has nothing left, the order waits. If its slippage limit is exceeded, it ends, and
-    the strategy decides again.
+    If the pool has nothing left, the order waits. Beyond its slippage limit it ends, and the
+    strategy decides again.
     """
     position = trader.account.positions.get(order.mint)
     done = fill(
@@ -499,9 +478,6 @@ def settle(trader: Player, order: Order, snapshot: Snapshot, market: Market) -> 
 def book_fill(
     trader: Player, order: Order, done: Fill, snapshot: Snapshot, market: Market
 ) -> Order:
-    """Book a fill in the account, the pool's memory and the journal. Return the order after the
-    fill.
-    """
     order, position = trader.account.apply(order, done, snapshot)
     market.remember(done, snapshot)
     if position is not None and position.closed_at is None:
@@ -559,8 +535,7 @@ def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[s
 
 
 # ---- open positions ------------------------------------------------------------------------------
-# After this long without a usable price, not counting the scout's pauses, a position is closed at
-# zero.
+# After this long without a usable price, not counting silences, a position is closed at zero.
 MAX_UNPRICED_MS = DAY_MS
 UNSEEN = (None, None)
 REVIEWED_FLAWS = {
@@ -570,7 +545,6 @@ REVIEWED_FLAWS = {
 
 
 def update_positions(trader: Player, moment: Round) -> None:
-    """Write off positions that lost liquidity or price, value the others, and open reviews."""
     faults, seen = moment.faults, moment.seen
     for position in trader.held:
         faults.mint = position.mint
@@ -592,7 +566,7 @@ def update_position(trader: Player, position: Position, moment: Round) -> None:
         if position.pair and snapshot.pair and snapshot.pair != position.pair:
             moved = replace(position, pair=snapshot.pair, liquidity=snapshot.liquidity)
             put_position(trader, moved)
-            # If two pools alternate as the deepest, the price isn't determined.
+            # If two pools alternate as the deepest, the price is unknown.
             handle_missing_price(trader, moved, moment)
             return
         if is_gone(snapshot, position.liquidity):
@@ -604,7 +578,7 @@ def update_position(trader: Player, position: Position, moment: Round) -> None:
         put_position(trader, marked)
         return
     if snapshot is not None:
-        # The reversal of a jump is a separate reason, because the first jump may have been cleared.
+        # A jump's reversal is a separate reason, because the jump itself may have been cleared.
         way = "" if (snapshot.price or 0) <= position.price else " up"
         about, subject = f"position {position.number}", f"{position.marked_on}{way}"
         raise_flaw(trader, snapshot, flaw, position.symbol, about, subject)
@@ -626,10 +600,7 @@ def raise_flaw(
     about: str,
     subject: int | str,
 ) -> None:
-    """Open a review of an implausible snapshot, once until the price is plausible again.
-
-    If no operator reviews the account, exclude the position instead.
-    """
+    """Open one review until the price is plausible again, or exclude the position."""
     if flaw not in REVIEWED_FLAWS:
         return
     if trader.reviewable:
@@ -639,19 +610,13 @@ def raise_flaw(
 
 
 def doubt(trader: Player, mint: str, mark: str) -> None:
-    """Exclude the close of an open position from comparisons. Nothing else in its account
-    changes.
-    """
     position = trader.account.positions[mint]
     if mark not in position.marks:
         put_position(trader, replace(position, marks=tuple(sorted({*position.marks, mark}))))
 
 
 def handle_missing_price(trader: Player, position: Position, moment: Round) -> None:
-    """Doubt a position after three intervals without a usable price. After a day, close it at zero.
-
-    Time without a snapshot of any token doesn't count, because the scout was silent.
-    """
+    """Doubt a position after three intervals without a price. After a day, close it at zero."""
     market, at = moment.market, moment.at
     if at - max(position.marked_at, market.awake_since) <= market.patience_ms:
         return
@@ -669,7 +634,7 @@ def write_off_position(
     market: Market,
     reason: str = "liquidity_gone",
 ) -> None:
-    """Write a position off immediately, before any other rule, and cancel its open order."""
+    """Write a position off before any other rule, and cancel its open order."""
     order = trader.account.order_for(position.mint)
     if order:
         end_order(trader, order, "cancelled", snapshot.at)
@@ -696,13 +661,13 @@ def write_off_position(
 
 
 # ---- decisions -----------------------------------------------------------------------------------
-# The lamports that entries may not use, because exits cost fees, too.
+# Lamports that entries may not use, because exits also cost fees.
 RESERVED_CASH = 20_000_000
-# The worst-case cost of a new position in addition to its price, in lamports.
+# Worst-case lamports for a new position, in addition to its price.
 ENTRY_COSTS = RENT + MAX_ATTEMPTS * MAX_NETWORK_FEE
-# The smallest entry, in lamports.
+# In lamports.
 MIN_ENTRY = 10_000_000
-# The largest share of a pool's SOL reserve that an entry may use.
+# The largest share of a pool's SOL reserve for one entry.
 MAX_POOL_SHARE_BPS = 200
 
 
@@ -717,10 +682,7 @@ def leave(trader: Player, moment: Round) -> None:
 def leave_position(
     trader: Player, market: Market, position: Position, snapshot: Snapshot, now: int
 ) -> None:
-    """Place the sale that the strategy wants for a position.
-
-    The sale replaces an open purchase. A stop also replaces a sale with a limit.
-    """
+    """Place the strategy's sale. It replaces a purchase, and a stop also replaces a limit sale."""
     found = decide(market.view(position.mint), position, trader.strategy, now)
     order = trader.account.order_for(position.mint)
     if not isinstance(found, Exit) or (order and not gives_way(order, found)):
@@ -750,7 +712,6 @@ def place(
     detail: str,
     shown: str,
 ) -> None:
-    """Place an order, and record the decision. `shown` is the amount as display text."""
     token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
     limit_bps = ONE if reason in STOPS else trader.strategy.slippage_limit_bps
     least = find_least(market, snapshot, side, amount, limit_bps)
@@ -785,10 +746,9 @@ def place(
 
 
 def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit_bps: int) -> int:
-    """Return the minimum result of an order: the amount that its pool would give now, minus the
-    limit.
+    """Return an order's minimum result: what its pool would give now, minus the limit.
 
-    If the pool would fill only a part of the order now, that part's rate is used.
+    If the pool would fill only a part, that part's rate is used.
     """
     token, memory = market.tokens[snapshot.mint], market.recall(snapshot)
     assert token.decimals is not None
@@ -802,10 +762,7 @@ def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit
 
 
 def enter(traders: Sequence[Player], moment: Round) -> None:
-    """Evaluate each distinct strategy once, then place each trader's entries.
-
-    Each trader considers tokens in its own order, so that traders compete for pools fairly.
-    """
+    """Place entries. Each trader has its own order of tokens, so that they compete fairly."""
     market, faults, at = moment.market, moment.faults, moment.at
     views = list_views(moment)
     by_strategy: dict[Strategy, list[Signal]] = {}
@@ -832,10 +789,6 @@ def list_views(moment: Round) -> list[View]:
 def refuse_uncached(
     trader: Player, strategy: Copy, market: Market, last: Snapshot, at: int
 ) -> None:
-    """Note in the diary that the bot bought a token without a price.
-
-    `last` are the snapshots of this round.
-    """
     for mint, flows in market.flows.items():
         seen = [one for one in flows if one.first_snapshot <= last.id]
         if mint not in market.windows and strategy.is_fresh(seen, at):
@@ -845,15 +798,12 @@ def refuse_uncached(
             refuse(trader, Token(mint, mint[:6]), missing, at)
 
 
-# A strategy's decision about a token, or the exception that it raised.
+# A decision about a token, or the exception that the strategy raised.
 Signal = tuple[View, Decision | Exception]
 
 
 def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Signal]:
-    """List a strategy's decisions about tokens at `now` (ms).
-
-    An exception isn't lost, because `consider` raises it again for each trader with this strategy.
-    """
+    """List a strategy's decisions at `now` (ms). `consider` raises exceptions per trader."""
     signals: list[Signal] = []
     for view in views:
         try:
@@ -867,7 +817,7 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
 
 
 def rank(trader: Player, mint: str) -> bytes:
-    """Return a sort key for the token. It differs by trader, but not between replays."""
+    """Return the token's sort key. It differs by trader, but not between replays."""
     return hashlib.sha256(f"{trader.handle}|{mint}".encode()).digest()
 
 
@@ -924,7 +874,6 @@ def size_entry(trader: Player, view: View, at: int) -> int:
 
 
 def cap_entry(trader: Player, view: View, wanted: int) -> int:
-    """Limit the size of an entry to the free cash and to a share of the pool."""
     token = view.token
     pool = find_pool(view.last, token.decimals) if token.decimals is not None else None
     most = pool.sol * MAX_POOL_SHARE_BPS // ONE if pool else wanted
@@ -943,7 +892,7 @@ def name_twin(handle: str, number: int) -> str:
 def play_twins(trader: Player, moment: Round) -> None:
     journal = trader.journal
     news, journal.followed = journal.fills[journal.followed :], len(journal.fills)
-    # These are the same for all twins, and needed only if a ticket is due.
+    # The same for all twins, and needed only if a ticket is due.
     views = functools.cache(lambda: list_views(moment))
     for twin in trader.twins:
         twin.put_off = trader.put_off
@@ -965,9 +914,7 @@ def update_account(trader: Player, moment: Round) -> None:
 
 
 def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) -> None:
-    """Give a twin a ticket for a position that its trader opened, or record the trader's sale on
-    the ticket.
-    """
+    """Give a twin a ticket for its trader's new position, or add the trader's sale to it."""
     fill, number = done
     if fill.failed or number is None or not fill.raw:
         return
@@ -989,7 +936,7 @@ def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) ->
 
 
 def draw_delay(handle: str, number: int) -> int:
-    """Return a ticket's delay in scout intervals, from 0 to WINDOW."""
+    """Return a delay in scout intervals, from 0 to WINDOW."""
     return int.from_bytes(_draw(handle, number, "delay")[:8]) % (WINDOW + 1)
 
 
@@ -1008,7 +955,7 @@ def is_closed(twin: Player, ticket: Ticket) -> bool:
 
 
 def has_missed(twin: Player, ticket: Ticket) -> bool:
-    """Return whether a ticket's order ended without a fill. If so, it may order again."""
+    """Return whether a ticket's order ended without a fill, so that it may order again."""
     return not (
         ticket.mint is None
         or ticket.mint in twin.account.positions
@@ -1018,10 +965,7 @@ def has_missed(twin: Player, ticket: Ticket) -> bool:
 
 
 def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
-    """Order a ticket's due sale, and return the remaining ticket.
-
-    This is decided one interval early, because an order fills on the next quote.
-    """
+    """Order a ticket's due sale, one interval early, because an order fills on the next quote."""
     position = twin.account.positions.get(ticket.mint or "")
     snapshot, flaw = moment.seen.get(ticket.mint or "", UNSEEN)
     if position is None or snapshot is None or flaw or not ticket.legs:
@@ -1042,9 +986,7 @@ def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
 def buy(
     twin: Player, moment: Round, find_views: Callable[[], list[View]], ticket: Ticket
 ) -> Ticket:
-    """Order a random token for a due ticket if a pool allows the ticket's size. Return the
-    ticket.
-    """
+    """Order a random token for a due ticket, if a pool allows the ticket's size."""
     at = moment.at
     if at < ticket.due_at or (ticket.mint is not None and not has_missed(twin, ticket)):
         return ticket
@@ -1083,15 +1025,13 @@ def play(
     now: int,
     faults: Faults | None = None,
 ) -> None:
-    """Play one round.
+    """Play one round on snapshots taken at one moment.
 
-    `snapshots` were taken at one moment. `now` is when the engine sees them, which only decides
-    whether they are stale or ahead of the clock. `faults` collects exceptions by trader and token.
-    Without it, they are raised.
+    `now` only decides whether they are stale or ahead of the clock. `faults` collects exceptions by
+    trader and token; without it, they are raised.
     """
     faults = faults or Faults(raising=True)
-    # A snapshot from the future doesn't advance the time. Otherwise positions would seem to have no
-    # price.
+    # A snapshot from the future doesn't advance the time, or positions would seem to have no price.
     at = min(snapshots[0].at, now + SKEW_MS)
     moment = Round(market, check_snapshots(market, snapshots, now, faults), at, now, faults)
     for trader in faults.skip_faulty(traders):
@@ -1102,7 +1042,7 @@ def play(
         with faults.isolate(trader.id):
             leave(trader, moment)
     enter(faults.skip_faulty(traders), moment)
-    # A copy without delay is filled right after the transaction.
+    # A copy without delay fills right after the transaction.
     settle_orders(faults.skip_faulty(traders), moment._replace(seen={}))
     for trader in faults.skip_faulty(traders):
         with faults.isolate(trader.id):
@@ -1113,7 +1053,6 @@ def play(
 def check_snapshots(
     market: Market, snapshots: Sequence[Snapshot], now: int, faults: Faults
 ) -> dict[str, CheckedSnapshot]:
-    """Push snapshots into the market. Return those of its tokens, by mint."""
     seen: dict[str, CheckedSnapshot] = {}
     for one in snapshots:
         with faults.isolate():

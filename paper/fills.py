@@ -1,13 +1,13 @@
 """The fill model `amm-cp/3`, which computes exactly what an order gets from its pool. Pure.
 
-All arithmetic uses integers and rounds against the trader. A pool remembers simulated trades. Its
-flow, the amount that they put in minus the amount that they took out, moves the price along the
-pool's curve and fades as observed volume passes. The token side is rounded up for a sale and down
-for a purchase, so no fill gets more than the exact formula pays.
+All arithmetic uses integers and rounds against the trader. A pool remembers simulated trades. Their
+flow (lamports put in minus taken out) moves the price along the pool's curve and fades as observed
+volume passes. The token side rounds up for sales and down for purchases, so no fill gets more than
+the exact formula pays.
 
-Fees are in basis points, as published on 2026-11-22. Pump's are at solana.pump.fun/docs/fees. Its
+Fees are in basis points, as published on 2026-11-22. Pump's are at solana.pump.fun/docs/fees; its
 steps from 44,210 to 98,240 SOL are missing, so the preceding fee applies. Raydium's are at
-docs.raydium.io/reference/fee-comparison. CPMM pools don't show which of three fees they charge, so
+docs.raydium.io/reference/fee-comparison; CPMM pools don't show which of three fees they charge, so
 the highest applies.
 """
 
@@ -25,24 +25,21 @@ UNKNOWN_FEE_BPS = 100
 
 
 class Step(NamedTuple):
-    """A fee in basis points that applies from a market cap in SOL."""
+    """A fee in basis points, from a market cap in SOL."""
 
     cap_sol: int
     fee_bps: int
 
 
 class Venue(NamedTuple):
-    """How the pools of a venue pay. `kind`: curve | product | uncalibrated. Fees are by rising
-    market cap.
-    """
+    """How a venue's pools pay, by rising market cap. `kind`: curve | product | uncalibrated."""
 
     kind: str
     steps: tuple[Step, ...]
-    # Whether virtual SOL is added to the vault.
     has_virtual: bool = False
 
     def fee_bps(self, market_cap: int | None) -> int:
-        """Return the fee at a market cap in lamports. If it is unknown, return the highest fee."""
+        """Return the fee at a market cap in lamports; the highest if it is unknown."""
         if market_cap is None:
             return max(step.fee_bps for step in self.steps)
         return next(
@@ -66,21 +63,21 @@ PUMP_STEPS = (
     Step(39_300, 65),
     Step(98_240, 30),
 )
-# The venues by the provider's id.
+# Venues by the provider's ID.
 VENUES = {
     "pumpfun": Venue("curve", (Step(0, 125),)),
     "pumpswap": Venue("product", PUMP_STEPS, has_virtual=True),
     "raydium": Venue("product", (Step(0, 25),)),
     "raydium/cpmm": Venue("product", (Step(0, 100),)),
 }
-# The provider's id of a venue, by the venue's name in our table of programs.
+# The provider's IDs by the venue's name in our table of programs.
 VENUE_IDS = {
     "pump.fun": "pumpfun",
     "PumpSwap": "pumpswap",
     "Raydium v4": "raydium",
     "Raydium CPMM": "raydium/cpmm",
 }
-# Concentrated and dynamic pools, and venues that aren't in the table.
+# Concentrated and dynamic pools, and unlisted venues.
 OTHER_VENUE = Venue("uncalibrated", (Step(0, UNKNOWN_FEE_BPS),))
 
 
@@ -91,14 +88,14 @@ def find_venue(name: str | None) -> Venue:
 # ---- pools ---------------------------------------------------------------------------------------
 # Launch curves are priced from this product of virtual lamports and virtual raw units.
 CURVE = 30 * LAMPORTS * 1_073_000_000 * 10**6
-# The initial virtual lamports, which can't be withdrawn.
+# Initial virtual lamports, which can't be withdrawn.
 CURVE_VIRTUAL_SOL = 30 * LAMPORTS
 # Raw units that are never for sale.
 CURVE_KEPT_RAW = 279_900_000 * 10**6
 CURVE_DECIMALS = 6
 MINUTE_MS = 60_000
-# A minute counts as passed from its 31st second on. Polls don't usually happen at that time, so a
-# few milliseconds between polls don't change a fill.
+# A minute counts as passed from its 31st second on. Polls rarely happen then, so a few milliseconds
+# between polls don't change a fill.
 EARLY_MS = 29_000
 FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
 
@@ -106,13 +103,12 @@ FIVE_MINUTES_MS, HOUR_MS, DAY_MS = 300_000, 3_600_000, 86_400_000
 class Memory(NamedTuple):
     """The effect of simulated trades on a pool, up to the last one."""
 
-    # The net lamports put in, which are negative if more was taken out.
+    # Net lamports put in; negative if more was taken out.
     flow: int = 0
-    # The last trade's snapshot, or None before the first trade.
+    # The last trade's.
     last: Snapshot | None = None
-    # The number of simulated trades.
     turns: int = 0
-    # The id of the last snapshot with unknown liquidity that was traded on.
+    # The ID of the last snapshot with unknown liquidity that was traded on.
     blind: int | None = None
 
 
@@ -128,7 +124,6 @@ def is_exact(snapshot: Snapshot) -> bool:
 
 
 def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | None:
-    """Return a pool as a purchase or sale sees it, or None if its reserves are unknown."""
     if snapshot.pool:
         return snapshot.pool.after
     venue = find_venue(snapshot.venue)
@@ -144,7 +139,7 @@ def find_pool(snapshot: Snapshot, decimals: int, side: str = "buy") -> State | N
 def find_virtual(snapshot: Snapshot) -> int:
     """Return the lamports that PumpSwap prices in addition to the vault.
 
-    This is the value of the tokens beyond the vault, but at most the vault itself.
+    They are the value of the tokens beyond the vault, but at most the vault itself.
     """
     if snapshot.liquidity is None or not snapshot.sol_cents or snapshot.reserve is None:
         return 0
@@ -170,7 +165,6 @@ def _find_curve(snapshot: Snapshot, decimals: int, side: str) -> State | None:
 
 
 def shift(pool: State, flow: int, side: str = "sell") -> State:
-    """Move a pool along its own curve by a net flow of lamports."""
     sol = pool.sol + flow
     if sol <= 0:
         return State(0, 0, 0, 0)
@@ -181,8 +175,8 @@ def shift(pool: State, flow: int, side: str = "sell") -> State:
 def carry(memory: Memory, snapshot: Snapshot, decimals: int) -> int:
     """Return the remaining flow of a pool at a snapshot.
 
-    It fades with the share of the pool that observed volume turned over. If the pool was drained
-    since, the flow shrank with it.
+    It fades with the share of the pool that observed volume turned over, and shrinks with a drained
+    pool.
     """
     last = memory.last
     if last is None or last.id == snapshot.id or not memory.flow:
@@ -205,11 +199,9 @@ def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
 
 
 def turnover(last: Snapshot, snapshot: Snapshot) -> tuple[int, int] | None:
-    """Return a pool's SOL reserve and the volume that passed through it between two snapshots, or
-    None if unknown.
+    """Return a pool's SOL reserve and the volume between two snapshots in USD cents, or None.
 
-    Both are in USD cents. The shortest of the provider's windows that covers the time is used: five
-    minutes, an hour or a day.
+    The volume is from the provider's shortest window that covers the time: 5m, 1h or 24h.
     """
     side = find_side_cents(snapshot)
     if not side:
@@ -239,56 +231,52 @@ def find_side_cents(snapshot: Snapshot) -> int | None:
 # ---- fills ---------------------------------------------------------------------------------------
 MODEL = "amm-cp/3"
 ONE = 10_000
-# The lamports in a token account, which are returned when it is closed.
+# Lamports in a token account, which are returned when it is closed.
 RENT = 2_039_280
-# The probability (seeded) that an attempt fails and pays only its network fee.
+# The (seeded) probability that an attempt fails and pays only its network fee.
 FAILURE_BPS = 500
-# This is added to the price if the pool's pricing is unknown.
+# Added to the price if the pool's pricing is unknown.
 WIDE_BPS = 500
-# The lamports that one fill per snapshot may move if liquidity is unknown, too.
+# Maximum lamports that one fill per snapshot may move if liquidity is also unknown.
 UNKNOWN_MAX = 10**9
-# The number of attempts per order, including partial fills.
+# Maximum per order, including partial fills.
 MAX_ATTEMPTS = 8
-# For how many scout intervals after the latency an order may fill.
+# How many scout intervals after the latency an order may fill.
 WAIT_INTERVALS = 3
-# The default slippage limit of an order, relative to the quote.
+# Relative to the quote.
 SLIPPAGE_LIMIT_BPS = 500
-# Liquidity counts as gone if it is less than one part in this of the liquidity at entry.
+# Liquidity below 1/GONE_SHARE of the liquidity at entry counts as gone.
 GONE_SHARE = 20
-# Liquidity below this amount always counts as gone.
+# Liquidity below this always counts as gone.
 GONE_USD_CENTS = 100_00
 
 
 class NetworkCosts(NamedTuple):
-    """The quantiles of the network fees and tips that swaps paid, in lamports. Fees are drawn
-    between them.
-    """
+    """Quantiles of swaps' network fees and tips, in lamports. Fees are drawn between them."""
 
     p50: int
     p75: int
     p90: int
 
 
-# Computed from 102 transactions recorded in 2026-11.
+# From 102 transactions recorded in 2026-11.
 RECORDED_COSTS = NetworkCosts(25_000, 776_831, 3_047_000)
 MAX_NETWORK_FEE = 5_000_000
-# The closing reasons that book a whole position at once.
+# Closing reasons that book a whole position at once.
 WRITE_OFFS = ("liquidity_gone", "price_gone")
 UNKNOWN_LIQUIDITY = "liquidity_unknown"
 UNCALIBRATED = "uncalibrated"
 STALE_PRICE = "stale_price"
 SLIPPED = "slippage_exceeded"
-# Marks a fill on a fall that a second provider confirmed.
+# A fill on a fall that a second provider confirmed.
 SEEN_TWICE = "fall_seen_twice"
-# Marks a fill on the reserves in an observed transaction.
+# A fill on the reserves in an observed transaction.
 OBSERVED = "observed_reserves"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order. `amount` is in lamports to spend or raw units to sell. `done` is the part of it
-    that was filled.
-    """
+    """An order. `amount`: lamports to spend or raw units to sell. `done`: the filled part of it."""
 
     handle: str
     # Numbers continue across a trader's account periods.
@@ -300,34 +288,30 @@ class Order:
     side: str
     amount: int
     reason: str
-    # The id of the deciding snapshot.
     decided_on: int
     decided_at: int
     due_at: int
     expires_at: int
-    # The minimum result for all of `amount`, in raw units for a purchase or lamports for a sale.
+    # The minimum for all of `amount`: raw units of a purchase, lamports of a sale.
     least: int = 0
     transfer_bps: int = 0
-    # Why the order was decided, in words.
     detail: str = ""
     done: int = 0
     attempts: int = 0
-    # The fees of failed attempts while there was no position, in lamports.
+    # Lamports of failed attempts while there was no position.
     lost: int = 0
     # open | filled | part_filled | expired | refused | restart | failed | cancelled
     state: str = "open"
 
     @property
     def remaining(self) -> int:
-        """Return the unfilled amount, in lamports for a buy or raw units for a sale."""
         return self.amount - self.done
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """An attempt to fill an order on a snapshot.
-
-    Amounts except `raw` are in lamports. `mid` is the value at the snapshot's own price.
+    """An attempt to fill an order, in lamports except `raw`. `mid`: value at the
+    snapshot's price.
     """
 
     order: int
@@ -339,54 +323,45 @@ class Fill:
     decided_at: int
     raw: int = 0
     mid: int = 0
-    # This is negative if simulated trades had moved the pool in the trader's favor.
+    # Negative if simulated trades had moved the pool in the trader's favor.
     slippage: int = 0
     pool_fee: int = 0
     network_fee: int = 0
-    # The rent is negative if it is returned.
+    # Negative if it is returned.
     rent: int = 0
     failed: bool = False
     reason: str = ""
     # liquidity_unknown | uncalibrated | slippage_exceeded | fall_seen_twice |
     # observed_reserves
     marks: tuple[str, ...] = ()
-    # The pool's memory: the flow before this fill in lamports, and the fill's number among
-    # simulated trades.
+    # The pool's memory: the flow in lamports before this fill, and the fill's number.
     flow: int = 0
     turn: int = 0
-    # The quantiles from which its network fee was drawn, or None if no fee was drawn.
+    # The quantiles from which its network fee was drawn, or None if none was drawn.
     costs: NetworkCosts | None = None
 
     @property
     def fees(self) -> int:
-        """Return the lamports paid to the pool and the network."""
         return self.pool_fee + self.network_fee
 
     @property
     def gross(self) -> int:
-        """Return the used part of the order's amount, in lamports for a buy or raw units for a
-        sale.
-        """
+        """The used part of the order's amount: lamports of a buy, raw units of a sale."""
         return self.mid + self.slippage + self.pool_fee if self.side == "buy" else self.raw
 
     @property
     def moved(self) -> int:
-        """Return the lamports that it put into the pool, without fees. They are negative if it took
-        them out.
-        """
+        """The lamports that it put into the pool, without fees. Negative if it took them out."""
         return self.mid + self.slippage if self.side == "buy" else self.slippage - self.mid
 
     @property
     def cash(self) -> int:
-        """Return its effect on the cash, in lamports."""
         value = self.mid - self.slippage if self.side == "sell" else -self.mid - self.slippage
         return value - self.fees - self.rent
 
 
 class Amounts(NamedTuple):
-    """The amounts of an attempt: raw units, and their value, slippage and the pool's fee in
-    lamports.
-    """
+    """An attempt's raw units, and their value, slippage and pool fee in lamports."""
 
     raw: int
     mid: int
@@ -409,9 +384,9 @@ def fill(
 ) -> Fill | None:
     """Return an order's fill on a snapshot, or None if the pool has nothing left for it.
 
-    `memory` is that of the order's pool. `first` means that there is no position yet, so rent is
-    due. `last_raw` is the position's raw amount. Selling all of it returns the rent. The caller has
-    checked that the order is due and the snapshot is plausible.
+    `first`: there is no position yet, so rent is due. `last_raw`: the position's raw amount;
+    selling all of it returns the rent. The caller checks that the order is due and the snapshot
+    plausible.
     """
     flow = carry(memory, snapshot, order.decimals)
     taken = quote(order.side, order.remaining, snapshot, order, memory, flow)
@@ -460,7 +435,6 @@ def quote_pool(
 def _quote_observed(
     side: str, amount: int, snapshot: Snapshot, pool: PoolReading, decimals: int, flow: int
 ) -> Amounts | None:
-    """Quote the reserves that an observed transaction left, at the fee that it paid."""
     state = shift(pool.after, _felt(side, flow), side)
     if side == "buy":
         bought = buy(pool, state, amount)
@@ -476,18 +450,13 @@ def _quote_observed(
 
 
 class Terms(NamedTuple):
-    """The properties of a token that a quote depends on."""
-
     decimals: int
-    # The token's transfer fee in basis points.
+    # In basis points.
     transfer_bps: int
 
 
 def _felt(side: str, flow: int) -> int:
-    """Return the flow that prices a trade.
-
-    Other traders' sales don't make a purchase cheaper than the market.
-    """
+    """Ignore other traders' sales for a purchase: they don't make it cheaper than the market."""
     return max(0, flow) if side == "buy" else flow
 
 
@@ -519,11 +488,7 @@ def _attempt(
 
 
 def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return a fill's caveats.
-
-    These are unknown reserves or pricing, which exclude the fill, observed reserves, and a fall
-    that a second provider confirmed.
-    """
+    """Return a fill's caveats. Unknown reserves or pricing exclude the fill."""
     if not snapshot.price:
         return ()
     if snapshot.pool:
@@ -535,10 +500,7 @@ def _find_marks(order: Order, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
-    """Return a pool's memory after a fill.
-
-    Failed attempts and write-offs without a pool don't move it.
-    """
+    """Return a pool's memory after a fill. Failed attempts and write-offs don't move it."""
     if not fill.turn:
         return memory
     moved = 0 if fill.failed or UNKNOWN_LIQUIDITY in fill.marks else fill.moved
@@ -548,18 +510,12 @@ def remember(memory: Memory, fill: Fill, snapshot: Snapshot) -> Memory:
 
 
 def is_failing(order: Order) -> bool:
-    """Return whether this attempt fails by chance.
-
-    The chance is seeded with handle, order number, model and attempt, so that every replay agrees.
-    """
+    """Decide by chance, seeded so that every replay agrees."""
     return _chance(order, "") % ONE < FAILURE_BPS
 
 
 def draw_network_fee(order: Order, costs: NetworkCosts) -> int:
-    """Return the lamports that this attempt pays the network.
-
-    They are interpolated between the 50th and 90th percentile of real swaps.
-    """
+    """Return lamports, interpolated between the 50th and 90th percentile of real swaps."""
     place = 5_000 + _chance(order, "|fee") % 4_001
     low, high, start, width = (
         (costs.p50, costs.p75, 5_000, 2_500)
@@ -582,7 +538,7 @@ def _fee(lamports: int, bps: int) -> int:
 def _buy(
     lamports: int, snapshot: Snapshot, terms: "Order | Terms", pool: State | None, fee_bps: int
 ) -> Amounts | None:
-    """Return what at most `lamports` buy, including fees, or None if nothing is left to buy."""
+    """Return what at most `lamports` (with fees) buy, or None if nothing is left to buy."""
     net = lamports - _fee(lamports, fee_bps)
     if pool is None:
         paid = min(net, UNKNOWN_MAX)
@@ -596,7 +552,7 @@ def _buy(
     raw = _keep(_widen(raw, snapshot, pool), terms.transfer_bps)
     fee = _fee(lamports, fee_bps) if paid == net else -(-paid * fee_bps // (ONE - fee_bps))
     mid = value_of(raw, snapshot.known_price, terms.decimals)
-    # A purchase worth less than a lamport doesn't have a price.
+    # A purchase worth less than a lamport has no price.
     return Amounts(raw, mid, paid - mid, fee) if mid > 0 else None
 
 
@@ -627,7 +583,6 @@ def _keep(raw: int, bps: int) -> int:
 
 
 def _widen(got: int, snapshot: Snapshot, pool: State | None) -> int:
-    """Reduce the result if the pool's pricing is unknown."""
     return got if pool is not None and is_exact(snapshot) else got * (ONE - WIDE_BPS) // ONE
 
 
@@ -654,14 +609,12 @@ def liquidate(raw: int, snapshot: Snapshot, terms: Terms, memory: Memory) -> int
     if found is None:
         return 0
     paid = found.brings("sell")
-    # If the liquidity is unknown, the quote covers a part. The rest isn't worth more.
+    # If liquidity is unknown, the quote covers a part. The rest isn't worth more.
     return paid * raw // found.raw if found.raw < raw else paid
 
 
 def is_gone(snapshot: Snapshot, liquidity_at_entry: int | None) -> bool:
-    """Return whether liquidity is almost zero, or almost zero compared with the liquidity at
-    entry.
-    """
+    """Return whether liquidity is almost zero, in USD or relative to the entry's."""
     liquidity = snapshot.liquidity
     return snapshot.reserve == 0 or (
         liquidity is not None
@@ -676,10 +629,9 @@ def write_off(
     memory: Memory,
     costs: NetworkCosts = RECORDED_COSTS,
 ) -> Fill:
-    """Return the fill that closes a whole position without liquidity, for the amount that the pool
-    would pay.
+    """Return the fill that closes a whole position without liquidity, for what the pool would pay.
 
-    `mark` is the last plausible price, which is an upper limit. `memory` is the pool's.
+    `mark` is the last plausible price, an upper limit.
     """
     flow = carry(memory, snapshot, order.decimals) if snapshot.price else memory.flow
     price, received = min(snapshot.price or 0, mark), 0
@@ -694,10 +646,7 @@ def write_off(
 def close_at_nothing(
     order: Order, snapshot: Snapshot, mark: int, costs: NetworkCosts = RECORDED_COSTS
 ) -> Fill:
-    """Return the fill that closes a position after a day without a price.
-
-    `snapshot` is the mark's snapshot, with the time of the close. No pool is involved.
-    """
+    """Return the fill that closes a position after a day without a price."""
     sold = _sold(order.amount, 0, mark, order.decimals, 0)
     done = _attempt(order, snapshot, NEVER_TRADED, 0, costs, **sold._asdict(), rent=-RENT)
     return replace(done, turn=0, marks=())
@@ -705,21 +654,21 @@ def close_at_nothing(
 
 # ---- observed pools ------------------------------------------------------------------------------
 class Bought(NamedTuple):
-    """A purchase. `net` are the lamports that reached the pool."""
+    """A purchase. `net`: the lamports that reached the pool."""
 
     raw: int
     net: int
 
 
 class Sold(NamedTuple):
-    """A sale: the lamports that the follower received, and the lamports that left the pool."""
+    """A sale: lamports that the follower received, and lamports that left the pool."""
 
     received: int
     left: int
 
 
 def buy(pool: PoolReading, state: State, lamports: int) -> Bought | None:
-    """Return what this many lamports buy, or None if the pool has too little left to buy."""
+    """Return what `lamports` buy, or None if the pool has too little left."""
     if pool.fee_kind == "on_top":
         net = lamports * ONE // (ONE + pool.fee_bps)
     else:
@@ -738,7 +687,7 @@ def sell(pool: PoolReading, state: State, raw: int) -> Sold:
 
 
 def add_raw(state: State, more: int) -> State:
-    """Return the pool after this many raw units arrived. If negative, they left."""
+    """Return the pool after this many raw units arrived (negative: left)."""
     raw = state.raw + more
     if raw <= 0:
         return State(0, 0, 0, 0)

@@ -1,5 +1,4 @@
-"""The market from the simulation's point of view: tokens, snapshots, and whether they are
-plausible. Pure.
+"""The simulation's view of the market: tokens, snapshots, and whether they are plausible. Pure.
 
 Times are UTC milliseconds. A price is SOL per whole token times 10**24, rounded down (providers
 write at most 18 decimals). `reserve` is the pool's SOL reserve in lamports. USD amounts are in
@@ -15,28 +14,26 @@ from chain.amounts import exact
 from chain.reading.pools import PoolReading, unpack_pool
 
 PRICE_DECIMALS = 24
-# The scale of prices.
 SCALE = 10**PRICE_DECIMALS
-# The lamports in a SOL.
 LAMPORTS = 10**9
-# The number of usable snapshots per token that are kept for strategies.
+# Maximum number of usable snapshots kept per token for strategies.
 WINDOW = 14
-# Strategies don't see snapshots older than this many scout intervals, because a return over N
-# snapshots must not span a night.
+# In scout intervals. Older snapshots aren't shown, so that a return over N snapshots can't span a
+# night.
 WINDOW_INTERVALS = 28
-# The number of scout intervals for which a held token may lack a usable price.
+# Scout intervals for which a held token may lack a usable price.
 MISSING_INTERVALS = 3
-# After this long without a snapshot of any token, the scout counts as paused.
+# Without a snapshot of any token for this long, the scout counts as paused.
 SILENCE_MS = 60_000
-# The maximum factor by which a price may rise or fall between adjacent snapshots.
+# The largest factor by which a price may rise or fall between adjacent snapshots.
 JUMP_BOUND = 20
-# A snapshot with one of these flaws is still compared with the next one.
+# Flaws with which a snapshot is still compared with the next one.
 MOVES = ("price_jump", "price_fall", "pair_changed")
-# In lamports, more than the total supply of SOL.
+# Lamports; more than the total supply of SOL.
 ALL_SOL = 6 * 10**8 * 10**9
 # Liquidity or volume above this counts as unknown.
 MAX_CENTS = 10**17
-# If snapshots are further ahead of the clock than this, the clock was set back.
+# If snapshots are further ahead of the clock, the clock was set back.
 SKEW_MS = 60_000
 
 
@@ -49,13 +46,10 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A tracked or held token."""
-
     mint: str
     symbol: str
     # None until the mint account is read.
     decimals: int | None = None
-    # When its pair was created, if the provider has it.
     pair_created_at: int | None = None
     discovered_at: int = 0
     checks: tuple[Check, ...] = ()
@@ -70,33 +64,30 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A token's price and pool at one time."""
-
     id: int
     mint: str
     at: int
-    # None if the provider didn't give a price, or 0 if it wasn't a finite positive number.
+    # None if the provider gave no price; 0 if it wasn't a finite positive number.
     price: int | None
-    # None if it is unknown.
     reserve: int | None = None
-    # The sum of both reserves, in USD cents.
+    # Both reserves, in USD cents.
     liquidity: int | None = None
-    # The volume of the last 24 hours, in USD cents.
+    # In 24 hours, in USD cents.
     volume: int | None = None
-    # In the last five minutes and in the last hour, in USD cents.
+    # In five minutes and in an hour, in USD cents.
     volume5m: int | None = None
     volume1h: int | None = None
-    # The provider's id of the exchange, and the first characters of the pool's address.
+    # The provider's ID of the exchange, and the first characters of the pool's address.
     venue: str | None = None
     pair: str | None = None
-    # The value of all tokens at this price, in lamports.
+    # In lamports.
     market_cap: int | None = None
     sol_cents: int | None = None
     # If a held token's price fell sharply: the provider's previous price, and a second provider's
-    # current price, if it has one.
+    # current price if it has one.
     fell_from: int | None = None
     second_price: int | None = None
-    # The pool itself, if an observed transaction showed it and no price was cached.
+    # Set if an observed transaction showed the pool and no price was cached.
     pool: PoolReading | None = None
 
     @property
@@ -106,16 +97,12 @@ class Snapshot:
 
     @property
     def quote(self) -> tuple[int | None, int | None, int | None]:
-        """Return the parts of a quote that change with each new quote.
-
-        Providers don't send a time, so equal price, liquidity and volume mean that it is the same
-        quote.
-        """
+        """The parts that change with each new quote, because providers don't send a time."""
         return self.price, self.liquidity, self.volume
 
     @property
     def known_price(self) -> int:
-        """Return the price of a snapshot without a flaw."""
+        """The price of a snapshot without a flaw."""
         assert self.price is not None
         return self.price
 
@@ -129,16 +116,16 @@ class CheckedSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A purchase or sale by a wallet that this instance observes."""
+    """A purchase or sale by an observed wallet."""
 
     owner: int
     wallet: str
     # buy | sell
     side: str
     at: int
-    # The id of the first snapshot at which it was visible.
+    # The ID of the first snapshot at which it was visible.
     first_snapshot: int = 0
-    # The public id of its bot.
+    # The bot's public ID.
     bot: str = ""
     # The share of the wallet's holdings that a sale sold, in basis points.
     share_bps: int = 10_000
@@ -146,9 +133,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One token as a strategy sees it: its usable snapshots, oldest first, and observed wallets'
-    trades in it.
-    """
+    """A strategy's view of a token: usable snapshots, oldest first, and observed trades."""
 
     token: Token
     window: tuple[Snapshot, ...]
@@ -159,7 +144,6 @@ class View:
         return self.window[-1]
 
     def list_before(self, count: int) -> tuple[Snapshot, ...]:
-        """Return up to `count` snapshots before the last one."""
         return self.window[-1 - count : -1]
 
 
@@ -170,7 +154,6 @@ class SnapshotRow(NamedTuple):
     mint: str
     taken_at: int
     price_sol: str | None
-    # The pool's SOL reserve.
     pool_sol: str | None
     liquidity_usd: str | None
     volume24h_usd: str | None
@@ -212,20 +195,15 @@ def parse_snapshot(row: SnapshotRow) -> Snapshot:
 
 
 def _divide(cents: int | None, price_sol: str | None) -> int | None:
-    """Return the SOL price in USD cents, from a token's prices in cents (times SCALE) and in
-    SOL.
-    """
+    """Return the SOL price in USD cents. `cents` is a token's price times SCALE."""
     price = _scaled(price_sol, SCALE, ALL_SOL * SCALE)
     return cents // price if cents is not None and price else None
 
 
 def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
-    """Parse decimal text as a whole number of 1/scale, rounded down.
-
-    Returns None unless it is a finite number from 0 to `maximum`.
-    """
+    """Parse decimal text as whole 1/scale, rounded down. None outside 0 to `maximum`."""
     try:
-        # None raises TypeError here.
+        # None raises TypeError.
         number = Decimal(text)  # type: ignore[arg-type]
     except (InvalidOperation, TypeError):
         return None
@@ -237,7 +215,7 @@ def _scaled(text: str | None, scale: int, maximum: int) -> int | None:
 
 
 def value_of(raw: int, price: int, decimals: int) -> int:
-    """Return the lamports that `raw` units are worth at a price, rounded down."""
+    """Return lamports, rounded down."""
     value: int = raw * price * LAMPORTS // (10**decimals * SCALE)
     return value
 
@@ -248,11 +226,11 @@ def price_of(lamports: int, raw: int, decimals: int) -> int:
 
 
 def find_flaw(before: Snapshot | None, snapshot: Snapshot, now: int, horizon_ms: int) -> str | None:
-    """Return why a snapshot isn't plausible, or None if it is.
+    """Return why a snapshot isn't plausible, or None.
 
     `before` is the token's last snapshot with a price, plausible or not. A fall is accepted if a
-    second provider or the next snapshot confirms it. If the next snapshot reverses it, it is a
-    jump. Another pair is another market, so its first snapshot isn't compared.
+    second provider or the next snapshot confirms it; if that reverses it, it is a jump. Another
+    pair is another market, so its first snapshot isn't compared.
     """
     if snapshot.at > now + SKEW_MS or (before and snapshot.at < before.at):
         return "clock_skew"

@@ -1,9 +1,9 @@
 """Compare the fill model with real swaps, and measure what they paid the network.
 
-The model's error is how much less a swap got than the model's result for the reserves in the swap's
-own transaction (chain.reading.pools), in basis points of that result. It is negative if the swap
-got more. Drift is the error against the preceding market snapshot, so it includes price moves in
-between. It shows how old snapshots are and doesn't disqualify a venue.
+The model's error is how much less a swap got than the model's result for the reserves in its own
+transaction (chain.reading.pools), in basis points of that result. It is negative if the swap got
+more. Drift is the error against the preceding market snapshot. It includes price moves in between,
+so it shows how old snapshots are and doesn't disqualify a venue.
 """
 
 from collections import defaultdict
@@ -32,10 +32,10 @@ from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, StoredTrade, show
 from paper.tables import NetworkCost, RealFill
 from storage.rows import select, select_value
 
-# A venue counts if it has this many receipts, and nine in ten have at most this error.
+# A venue counts with this many receipts, if the error of nine in ten is at most this.
 MIN_RECEIPTS = 10
 MAX_ERROR_BPS = 300
-# An older snapshot doesn't tell anything about a swap.
+# An older snapshot says nothing about a swap.
 MAX_AGE_MS = 90_000
 # Larger errors are reduced to this.
 WORST_BPS = 1_000_000
@@ -57,16 +57,14 @@ class RealSwap(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A swap's difference from the model in basis points, by its own reserves and by the preceding
-    snapshot. Unknown values are None.
-    """
+    """A swap's errors in basis points, by its own reserves and the preceding snapshot, or None."""
 
     bps: int | None
     drift_bps: int | None
 
 
 class CostsFrom(NamedTuple):
-    """The network costs from a time (ms) on, computed from this many of the instance's swaps."""
+    """The network costs from a time (ms) on, from this many of the instance's swaps."""
 
     at: int
     costs: NetworkCosts
@@ -74,9 +72,7 @@ class CostsFrom(NamedTuple):
 
 
 class VenueError(NamedTuple):
-    """The model's error at a venue. `source`: own | recorded. `since`: UTC ms of the first
-    receipt.
-    """
+    """The error at a venue. `source`: own | recorded. `since`: UTC ms of the first receipt."""
 
     venue: str
     receipts: int
@@ -84,7 +80,6 @@ class VenueError(NamedTuple):
     p90_bps: int | None
     source: str
     since: int | None = None
-    # Maximum time between a snapshot and a swap that is measured with it.
     drift_p90_bps: int | None = None
 
     @property
@@ -93,8 +88,8 @@ class VenueError(NamedTuple):
         return known and self.receipts >= MIN_RECEIPTS
 
 
-# Measured on 2026-11-22 on the 102 recorded receipts, from the reserves in each receipt: 12 trades
-# on Pump's curve, and 15 swaps in Raydium v4 pools.
+# Measured on 2026-11-22 from the reserves in each of the 102 recorded receipts: 12 trades on Pump's
+# curve, and 15 swaps in Raydium v4 pools.
 RECORDED_RECEIPTS = 102
 RECORDED = (
     VenueError("pumpfun", 12, 0, 0, "recorded"),
@@ -105,8 +100,8 @@ RECORDED = (
 def measure(swap: RealSwap, pool: PoolReading | str, snapshot: Snapshot | None) -> Measured:
     """Measure the model's error for a swap.
 
-    `pool` is from the swap's own transaction, or the reason why it can't be read. `snapshot` is the
-    last one before the swap.
+    `pool` is from the swap's own transaction, or why it can't be read. `snapshot` is the last
+    before it.
     """
     amount, real = (swap.lamports, swap.raw) if swap.side == "buy" else (swap.raw, swap.lamports)
     seen = quote_snapshot(swap, amount, snapshot) if snapshot else 0
@@ -130,11 +125,7 @@ def _is_alone(swap: RealSwap, pool: PoolReading) -> bool:
 
 
 def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | None) -> int:
-    """Return the model's result for lamports or raw units, from the reserves before the swap, at
-    the pool's fee.
-
-    Returns 0 if the fee depends on a market cap (lamports) that is unknown.
-    """
+    """Return the model's result from the reserves before the swap, or 0 if the fee is unknown."""
     if market_cap is None and len(find_venue(swap.venue).steps) > 1:
         return 0
     price = price_of(pool.before.sol, max(1, pool.before.raw), swap.decimals)
@@ -145,9 +136,7 @@ def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | No
 
 
 def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
-    """Return the model's result on a snapshot. Returns 0 if the venues differ or the snapshot can't
-    fill the swap.
-    """
+    """Return the model's result on a snapshot. 0 if the venues differ or it can't fill the swap."""
     if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:
         return 0
     terms = Terms(swap.decimals, swap.transfer_bps)
@@ -156,9 +145,7 @@ def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
 
 
 def find_error(predicted: int, real: int) -> int | None:
-    """Return how much less than predicted a swap got, in basis points, or None if there is no
-    prediction.
-    """
+    """Return how much less than predicted a swap got (basis points), or None."""
     if predicted <= 0:
         return None
     missed = predicted - real
@@ -184,9 +171,6 @@ def describe_error(venue: str, found: Sequence[Measured], since: int) -> VenueEr
 
 
 def choose(own: Sequence[VenueError]) -> list[VenueError]:
-    """Return the error that counts for each venue. It is the instance's own error if that has
-    MIN_RECEIPTS.
-    """
     enough = {one.venue: one for one in own if one.receipts >= MIN_RECEIPTS}
     recorded = {one.venue: one for one in RECORDED}
     fewer = {one.venue: one for one in own}
@@ -200,16 +184,15 @@ def list_eligible(errors: Sequence[VenueError]) -> frozenset[str]:
 
 
 # ---- stored swaps and costs ----------------------------------------------------------------------
-# After this time, a swap's snapshot is deleted.
+# After this, a swap's snapshot is deleted.
 LATE_MS = 2 * HOUR_MS
 MAX_SWAPS = 200
 KEPT_MS = 30 * DAY_MS
-# The last snapshot in a period.
 SNAPSHOT_BEFORE = f"""{NAMED_SNAPSHOT}
 WHERE t.mint = ? AND s.taken_at <= ? AND s.taken_at >= ? ORDER BY s.taken_at DESC LIMIT 1"""
 ERRORS = "SELECT venue, at, bps, drift_bps FROM real_fill WHERE at >= ? AND model = ? ORDER BY id"
-# The swaps since a Unix second whose wallet paid the fee. The database counts them, because there
-# may be hundreds of thousands.
+# Swaps since a Unix second whose wallet paid the fee. The database counts them, because there may
+# be hundreds of thousands.
 PAID = """
 FROM trade t WHERE t.kind IN ('buy', 'sell', 'swap') AND t.block_time >= ? AND t.fee > 0"""
 COUNT_PAID = f"""
@@ -219,9 +202,6 @@ NTH_RENT = f"SELECT t.rent {PAID} AND t.rent > 0 ORDER BY t.rent LIMIT 1 OFFSET 
 
 
 def measure_swaps(now: int) -> int:
-    """Measure the model on the swaps of the last hours and store the errors. Return how many could
-    be  `now`: ms.
-    """
     values = ((now - LATE_MS) // 1000, *VENUE_IDS, MAX_SWAPS)
     swaps = [(StoredTrade._make(trade), fee) for *trade, fee in storage.read_rows(SWAPS, values)]
     rows = [found for row, fee in swaps if (found := _measure(row, fee or 0))]
@@ -236,7 +216,6 @@ def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
         entry = row.read_entry()
         swap, pool = _read_swap(row, fee_bps, entry), unpack_pool(entry.pool)
     except UNREADABLE:
-        # `doctor` reports the damaged row.
         return None
     if swap is None:
         return None
@@ -251,12 +230,10 @@ def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
 
 
 def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
-    """Return a trade's exchange at its venue, or None if several tokens passed through it."""
     changes = entry.venue_tokens
     if [mint for mint, _, _ in changes] != [row.mint]:
         return None
     ((_, change, decimals),) = changes
-    # Another account paid the fee and the tip.
     lamports = abs(entry.venue_sol + entry.fee + entry.tip)
     venue, at = VENUE_IDS[row.venue], row.block_time * 1000
     raw = abs(change)
@@ -273,11 +250,7 @@ def list_errors(now: int) -> list[VenueError]:
 
 
 def refresh_costs(now: int) -> NetworkCosts:
-    """Return the network costs at `now` (ms).
-
-    They are recomputed once a day from thirty days of swaps. If there are too few swaps, the
-    recorded costs are returned.
-    """
+    """Return the network costs at `now` (ms), recomputed once a day from thirty days of swaps."""
     last = find_costs()
     if last is None or last.at // DAY_MS < now // DAY_MS:
         costs = _measure_costs(now)

@@ -1,8 +1,7 @@
-"""Run the operator's own strategies: files in DATA_DIR/strategies with the same interface as the
-families. They are off unless OWN_STRATEGIES is on.
+"""Run the operator's own strategies: files in DATA_DIR/strategies with the families' interface.
+They are off unless OWN_STRATEGIES is on.
 
-Each file runs in its own process with time and memory limits. If it fails, only the traders that
-use it stop.
+Each file runs in its own process with time and memory limits. If it fails, only its traders stop.
 """
 
 import json
@@ -34,9 +33,9 @@ from storage.children import Child, Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"
 NAME = re.compile(r"own:([a-z][a-z0-9_]{0,39})")
-# The limit for one question, including the start of the process.
+# Per question, including the start of the process.
 MAX_SECONDS = 5.0
-# The CPU time isn't limited here, because it is limited per question.
+# CPU time isn't limited here, because it is limited per question.
 LIMITS = Limits(memory_bytes=2**29)
 MAX_ANSWER_BYTES = 10**7
 REASON = re.compile(r"[a-z][a-z0-9_]{0,39}")
@@ -50,7 +49,7 @@ class OwnFile:
         self.path = path
         self._child: Child | None = None
         self._changed_at = 0
-        # Why it failed in this tick. It is retried in the next tick.
+        # In this tick. The next tick retries.
         self._failed: str | None = None
         self._bounds: dict[str, list[int]] | None = None
 
@@ -66,7 +65,7 @@ class OwnFile:
 
     @property
     def bounds(self) -> dict[str, list[int]]:
-        """Return {public name: [default, lowest, highest]} for its settings."""
+        """{public name: [default, lowest, highest]} of its settings."""
         if self._bounds is None:
             found = self.ask({"ask": "describe"})
             shared = {public_name(one.name) for one in fields(Strategy)}
@@ -105,7 +104,6 @@ class OwnFile:
         self.fail("its process wrote something other than responses")
 
     def fail(self, why: str) -> NoReturn:
-        """Stop the file's process, keep the reason, and raise OwnFault."""
         self.stop()
         self._failed = f"its strategy file {self.path.name} failed ({_clean(why)})"
         raise OwnFault(self._failed)
@@ -118,7 +116,7 @@ class OwnFile:
         # Don't pass the server's environment, because it contains secrets.
         self._child = start_python(
             "paper.own_child",
-            # The child runs in the folder, so it needs an absolute path.
+            # Absolute, because the child runs in the folder.
             [str(self.path.absolute())],
             {"PATH": os.defpath},
             LIMITS,
@@ -160,10 +158,9 @@ class OwnStrategy(Strategy):
     """A strategy whose decisions come from a file. The common settings are applied here."""
 
     name: str
-    # The file's settings, in its order.
     given: tuple[tuple[str, int], ...] = ()
     file: OwnFile = field(compare=False)
-    # The file's decisions about the tokens in the round.
+    # The file's decisions in this round.
     answers: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def prepare(self, views: Sequence[View]) -> None:
@@ -220,8 +217,6 @@ def show_view(view: View) -> dict[str, Any]:
 
 
 class OwnFiles:
-    """The strategy files in an instance's DATA_DIR. `setting`: on | off."""
-
     def __init__(self, data_dir: Path, setting: str) -> None:
         self.folder = data_dir / FOLDER if setting == "on" else None
         self.files: dict[str, OwnFile] = {}
@@ -235,10 +230,7 @@ class OwnFiles:
             file.stop()
 
     def read_strategy(self, family: str, given: Mapping[str, Any]) -> Strategy:
-        """Return a family's strategy, or a file's strategy for `own:NAME`.
-
-        Raises BadSetting for an unknown setting, and OwnFault if the file fails.
-        """
+        """Return a family's strategy, or a file's (`own:NAME`). Raises BadSetting and OwnFault."""
         found = NAME.fullmatch(family)
         if not found:
             return parse_settings(family, given)

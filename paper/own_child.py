@@ -21,18 +21,17 @@ from paper.account import Position
 from paper.market import Check, Flow, Snapshot, Token, View
 from paper.strategies import Enter, Exit, Refusal, Strategy, public_name
 
-# The parent usually kills the child before. This limit is for systems that don't end a child
-# without a parent.
+# The parent usually kills the child before, but not on every system.
 MAX_SECONDS = 30
-# These constants are from Linux's prctl.h, filter.h and seccomp.h.
+# From Linux's prctl.h, filter.h and seccomp.h.
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 LOAD, IF_EQUAL, IF_ANY_BIT, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, DENY, MISSING = 0x7FFF0000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 # Offsets in `struct seccomp_data`.
 CALL, ABI, FIRST_ARGUMENT = 0, 4, 16
-# `clone` starts a thread if it has this flag, otherwise a process.
+# With this flag, `clone` starts a thread, otherwise a process.
 CLONE_THREAD = 0x10000
-# A filter can't see the flags of clone3. If clone3 is refused, libc starts threads with clone.
+# A filter can't see clone3's flags. If clone3 is refused, libc starts threads with clone.
 CLONE3 = 435
 # The ABI, the number of clone, and the numbers of fork and vfork, by machine.
 CALLS = {
@@ -47,10 +46,7 @@ class NotAStrategy(Exception):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Answer each line of standard input until it ends.
-
-    The argument is the file's path. The file's own output is discarded.
-    """
+    """Answer each line of standard input. The argument is the file's path."""
     (path,) = arguments
     forbid_processes()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -71,13 +67,13 @@ def main(arguments: Sequence[str]) -> None:
 def forbid_processes() -> None:
     """Keep this process from starting others, which could outlive it and the server.
 
-    Threads end with the process, so the system call filter allows them.
+    The system call filter allows threads, because they end with the process.
     """
-    # The ABI of a 32-bit Python differs from its kernel's.
+    # A 32-bit Python's ABI differs from its kernel's.
     knows = sys.platform == "linux" and sys.maxsize > 2**32
     calls = CALLS.get(os.uname().machine) if knows else None
     if calls is None:
-        # This limit counts threads, too, and doesn't apply to root.
+        # This limit also counts threads, and doesn't apply to root.
         resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
         return
     rules = write_filter(*calls)
@@ -93,10 +89,7 @@ def forbid_processes() -> None:
 
 
 def write_filter(abi: int, clone: int, forks: Sequence[int]) -> list[tuple[int, int, int, int]]:
-    """Return a filter that refuses to start processes.
-
-    Each row is (instruction, how many to skip if true, how many to skip if false, value).
-    """
+    """Return rows (instruction, skip if true, skip if false, value) that refuse new processes."""
     return [
         (LOAD, 0, 0, ABI),
         (IF_EQUAL, 1, 0, abi),
@@ -122,8 +115,7 @@ def _write(answers: IO[str], answer: Mapping[str, Any]) -> None:
 
 
 def load_strategy(path: str) -> type[Strategy]:
-    """Run the file, and return its STRATEGY, a subclass of Strategy."""
-    # Otherwise, if a file changes twice within a second, stale bytecode would be used.
+    # Otherwise, a file that changes twice within a second would run from stale bytecode.
     sys.dont_write_bytecode = True
     spec = importlib.util.spec_from_file_location("own_strategy", path)
     assert spec is not None and spec.loader is not None
@@ -159,7 +151,7 @@ def _show_bounds(one: Any) -> list[int]:
 
 
 def show_found(found: object) -> Any:
-    """Return a decision as JSON. For any other object, return the name of its type."""
+    """Return a decision as JSON, or the name of any other object's type."""
     if found is None:
         return None
     if isinstance(found, Enter | Refusal):

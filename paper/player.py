@@ -14,9 +14,9 @@ from paper.strategies import Refusal, Strategy
 # ---- traders -------------------------------------------------------------------------------------
 # The same refusal is noted once in this time.
 REFUSAL_MS = rules.HOUR_MS
-# At most this many different refusals are noted per hour.
+# Maximum number of different refusals noted per hour.
 MAX_REFUSALS = 10
-# The refusals that don't depend on the token.
+# Refusals that don't depend on the token.
 ACCOUNT_REFUSALS = {
     "position_limit",
     "no_cash",
@@ -51,15 +51,13 @@ class ReviewReason:
     symbol: str | None = None
 
 
-# A fill or failed attempt, and its position's number, or None if there is no position yet.
+# A fill or failed attempt, and its position's number; None if there is no position yet.
 JournalFill = tuple[Fill, int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """A sale by a trader: the time since its purchase (ms), the share of the position in basis
-    points, and the reason.
-    """
+    """A trader's sale: ms since its purchase, and its share of the position in basis points."""
 
     after_ms: int
     share: int
@@ -68,39 +66,34 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A purchase that a twin may make. It is as large as a position that its trader opened."""
+    """A purchase that a twin may make, as large as a position that its trader opened."""
 
-    # The number of that position.
     position: int
     lamports: int
     due_at: int
     expires_at: int
     # The trader's sales that the twin hasn't made yet.
     legs: tuple[Leg, ...] = ()
-    # The token that the twin ordered, and when it ordered.
+    # What the twin ordered, and when.
     mint: str | None = None
     ordered_at: int = 0
 
 
 @dataclass
 class Journal:
-    """The results of rounds since the last write."""
-
     entries: list[DiaryLine] = field(default_factory=list)
     # Orders by number, in their latest state.
     orders: dict[int, Order] = field(default_factory=dict)
     fills: list[JournalFill] = field(default_factory=list)
     positions: dict[int, Position] = field(default_factory=dict)
     review_reasons: list[ReviewReason] = field(default_factory=list)
-    # Number of fills that the twins have followed.
+    # How many fills the twins have followed.
     followed: int = 0
 
 
 @dataclass
 class Player:
-    """A trader or a twin in memory: its account, its phase, and what it remembers."""
-
-    # The id decides the order of traders and their claims on a pool.
+    # Decides the order of traders and their claims on a pool.
     id: int
     handle: str
     strategy: Strategy
@@ -116,26 +109,25 @@ class Player:
     # The UTC day, counted from 1970, and the equity at its first heartbeat.
     day: int = -1
     day_equity: int = STARTING_CASH
-    # The pauses whose end wasn't noted yet.
+    # Pauses whose end wasn't noted yet.
     pauses: list[rules.Pause] = field(default_factory=list)
-    # The closes of the last two weeks, oldest first.
+    # The last two weeks, oldest first.
     closes: list[Close] = field(default_factory=list)
-    # When each refusal was last noted, by refusal_key.
+    # When each was last noted, by refusal_key.
     refused: dict[RefusalKey, int] = field(default_factory=dict)
-    # The keys of all reasons for a review so far.
+    # The keys of all reasons so far.
     review_keys: set[str] = field(default_factory=set)
     # The topics of the open review's reasons (topic_of).
     review_topics: set[str] = field(default_factory=set)
-    # The mints that are suspended after an internal error.
+    # Mints that are suspended after an internal error.
     put_off: frozenset[str] = frozenset()
     journal: Journal = field(default_factory=Journal)
-    # The random entries for comparison.
     twins: "list[Player]" = field(default_factory=list)
-    # The purchases that a twin may make, and its open ones. Traders have none.
+    # Twins only: tickets for purchases that it may still make or has open.
     tickets: list[Ticket] = field(default_factory=list)
-    # Whether an operator decides its reviews. Otherwise, a doubtful price excludes the position.
+    # If False, no operator decides its reviews, so a doubtful price excludes the position.
     reviewable: bool = True
-    # The trader's paper.store.TraderRow, if it is stored.
+    # Its paper.store.TraderRow, if it is stored.
     row: Any = None
 
     @property
@@ -160,10 +152,10 @@ class Player:
         symbol: str | None = None,
         about: str | None = None,
     ) -> None:
-        """Open a review, or add a reason to the open one. The same reason is added only once.
+        """Open a review, or add a reason to the open one, once.
 
-        `subject` is what the reason is about (a snapshot or an order). `about` is the position or
-        order if the reason may recur. An open review gets such a reason only once.
+        `subject` is the snapshot or order. `about`, the position or order, is for reasons that
+        recur: an open review gets them only once.
         """
         key = ":".join(str(part) for part in (code, about, subject) if part is not None)
         if key in self.review_keys or (
@@ -216,14 +208,13 @@ class FaultKey(NamedTuple):
 class Faults:
     """The exceptions in one pass, by trader and token.
 
-    A trader with a fault is skipped for the rest of the pass. Its changes, including those in
-    pools, are in doubt. The caller therefore discards the pass and replays it without the trader,
-    or without the trader's token. With `raising`, exceptions are raised instead.
+    A trader with a fault is skipped. Its changes, including those in pools, are in doubt, so the
+    caller discards the pass and replays it without the trader or the trader's token. With
+    `raising`, exceptions are raised instead.
     """
 
     def __init__(self, raising: bool = False) -> None:
         self.found: dict[FaultKey, Exception] = {}
-        # The token that is being processed.
         self.mint: str | None = None
         self._raising = raising
 

@@ -1,11 +1,11 @@
 """Summarize closes and equity: rates with intervals, the test against random entries, and an
 account's figures. Pure.
 
-Closes aren't independent. Closes of one token whose positions were opened within an hour are one
-cluster, and clusters that began on one UTC day share that day's market. The error of a ratio is
-therefore computed over days, using Student's t on the linearized ratio of daily sums. With fewer
-than MIN_DAYS days or MIN_CLUSTERS clusters, there is no interval, and `intervalReason` says why.
-Ratios are exact until they are rounded for display. Money stays in whole lamports.
+Closes aren't independent. Those of one token whose positions were opened within an hour are one
+cluster, and clusters that began on one UTC day share that day's market. A ratio's error is
+therefore computed over days: Student's t on the linearized ratio of daily sums. With fewer than
+MIN_DAYS days or MIN_CLUSTERS clusters, there is no interval, and `intervalReason` says why. Ratios
+are exact until they are rounded for display. Money stays in whole lamports.
 """
 
 from collections import Counter
@@ -24,12 +24,12 @@ from paper.rules import DAY_MS
 COMPARED_DAYS = 30
 MIN_DAYS, MIN_CLUSTERS = 5, 10
 LEVEL = 0.95
-# The names of sample sizes. Each applies up to this many clusters of eligible closes.
+# Names of sample sizes, up to this many clusters of eligible closes.
 SAMPLES = ((0, "none"), (9, "thin"), (29, "some"))
 COST_FACTORS = (1, 2, 3)
 
 
-# The contribution of a cluster or day to a ratio, as (part, whole).
+# A cluster's or day's contribution to a ratio, as (part, whole).
 Share = tuple[float, float]
 PSEUDO = ((0.0, 1.0), (1.0, 1.0))
 
@@ -47,10 +47,6 @@ class Ratio(NamedTuple):
 
 
 def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return figures for eligible closes.
-
-    `start` are the lamports of their accounts.
-    """
     eligible = [close for close in closes if close.excluded is None]
     return {
         **describe_rates(eligible),
@@ -106,9 +102,8 @@ def find_ratio(
 ) -> Ratio | None:
     """Return a measure's mean over clustered closes, with its error over days.
 
-    Returns None if there are too few days or clusters. `pseudo` adds one close at 0 and one at 1,
-    each on its own day, because otherwise closes that all won would have no error (Agresti and
-    Coull 1998).
+    None if there are too few days or clusters. `pseudo` adds one close at 0 and one at 1, each on
+    its own day; otherwise closes that all won would have no error (Agresti and Coull 1998).
     """
     days = count_days(groups)
     if explain_missing(len(groups), days):
@@ -123,14 +118,13 @@ def find_ratio(
         sum_up([*shares, *(PSEUDO if pseudo else ())]) for shares in (clusters, by_day.values())
     ]
     (value, of_clusters), (_, of_days) = found
-    # With few days, their own variance is a rough estimate, so use at least half of the sum of
-    # both.
+    # With few days, their own variance is a rough estimate, so use at least half of the sum.
     variance = max(of_days, (of_clusters + of_days) / 2)
     return Ratio(value, sqrt(variance), days)
 
 
 def sum_up(shares: Sequence[Share]) -> tuple[float, float]:
-    """Return the ratio of the sums of shares, and its variance by linearization."""
+    """Return the ratio of the sums, and its variance by linearization."""
     total = sum(whole for _, whole in shares)
     value = sum(part for part, _ in shares) / total
     squares = sum((part - value * whole) ** 2 for part, whole in shares)
@@ -139,9 +133,7 @@ def sum_up(shares: Sequence[Share]) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def find_student(p: float, freedom: int) -> float:
-    """Return the quantile of Student's t for a `p` above one half, by bisection of its
-    distribution.
-    """
+    """Return the quantile of Student's t for p > 0.5, by bisection of its distribution."""
     low, high = 0.0, 1.0
     while student_tail(high, freedom) > 1 - p:
         high *= 2
@@ -154,7 +146,7 @@ def find_student(p: float, freedom: int) -> float:
 def student_tail(t: float, freedom: int) -> float:
     """Return the probability that Student's t exceeds t >= 0.
 
-    It is exact for integer degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
+    Exact for integer degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
     """
     theta = atan(t / sqrt(freedom))
     cosine, sine = sqrt(freedom / (freedom + t * t)), t / sqrt(freedom + t * t)
@@ -176,8 +168,8 @@ def student_tail(t: float, freedom: int) -> float:
 def find_chance(one: Ratio, other: Ratio) -> float:
     """Return the chance that two ratios differ at least this much by luck, in either direction.
 
-    This is Welch's t with the errors of both. The degrees of freedom are one less than the smaller
-    number of days, because both sides share each day's market.
+    This is Welch's t. The degrees of freedom are one less than the smaller number of days, because
+    both sides share each day's market.
     """
     error = sqrt(one.error**2 + other.error**2)
     if not error:
@@ -187,7 +179,6 @@ def find_chance(one: Ratio, other: Ratio) -> float:
 
 
 def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
-    """Return the largest drawdown of the sum of closes, as a percentage of its peak."""
     if not eligible or start <= 0:
         return None
     ordered = sorted(eligible, key=lambda one: one.closed_at)
@@ -197,10 +188,7 @@ def describe_drawdown(eligible: Sequence[Close], start: int) -> float | None:
 
 
 def compare(closes: Sequence[Close], start: int) -> dict[str, Any]:
-    """Return a family's figures.
-
-    `start` are the lamports of all its accounts.
-    """
+    """Return a family's figures. `start`: its accounts' combined starting lamports."""
     eligible = [close for close in closes if close.excluded is None]
     returns = list_returns(eligible)
     return {
@@ -230,10 +218,6 @@ def _show(ratio: Ratio | None, times: float, digits: int) -> list[float] | None:
 
 
 def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:
-    """Return the mean return and win rate at one, two and three times the costs.
-
-    The trades and prices are the same.
-    """
     spent = [close for close in eligible if close.spent]
     found = []
     for times in COST_FACTORS:
@@ -267,11 +251,7 @@ MAX_LOG_GROWTH = 50
 
 
 class Mark(NamedTuple):
-    """The value of an account at one time.
-
-    `at` is in ms. `equity` and `held` are the lamports in total and in positions. `sol_cents` is
-    the price of a SOL in USD cents.
-    """
+    """An account's lamports at `at` (ms), in total and in positions, and USD cents per SOL."""
 
     at: int
     equity: int
@@ -316,9 +296,7 @@ def describe_closes(closes: Sequence[Close], start: int) -> dict[str, Any]:
 
 
 class Drawdown(NamedTuple):
-    """The largest drop of equity below its previous high, as a share of that high. Dates are in
-    ms.
-    """
+    """The largest drop of equity below its previous high, as a share of that high. Dates: ms."""
 
     share: float
     since: int
@@ -339,9 +317,7 @@ def find_drawdown(marks: Sequence[Mark], start: int) -> Drawdown | None:
 
 
 def find_growth(marks: Sequence[Mark], start: int, days: int) -> float | None:
-    """Return the yearly growth as a percentage, or None if there are fewer than MIN_RATIO_DAYS
-    days.
-    """
+    """Return the yearly growth as a percentage, or None with fewer than MIN_RATIO_DAYS days."""
     if days < MIN_RATIO_DAYS or start <= 0 or marks[-1].equity <= 0:
         return None
     years = max(1, marks[-1].at - marks[0].at) / (365 * DAY_MS)
@@ -416,7 +392,7 @@ def find_exposure(marks: Sequence[Mark]) -> float | None:
 
 # ---- results by what closes share ----------------------------------------------------------------
 class Group(NamedTuple):
-    """Closes that share a token or a reason. `net` are their lamports in total."""
+    """Closes that share a token or a reason. `net`: total lamports."""
 
     key: str
     name: str
@@ -426,7 +402,6 @@ class Group(NamedTuple):
 
 
 def group_closes(closes: Sequence[Close], by: str) -> list[Group]:
-    """Sum closes by their `mint` or `reason`. The largest loss or gain comes first."""
     found: dict[str, Group] = {}
     for close in closes:
         key = getattr(close, by)

@@ -1,8 +1,8 @@
 """Guarded Start and the adaptive pauses, which only reduce what a trader may do. Pure.
 
 Guarded Start ends after enough activity, regardless of profit. A pause stops entries, never exits,
-and no rule raises a limit above its base. Times are in ms, money is in lamports, and shares are in
-basis points.
+and no rule raises a limit above its base. Times are in ms, money in lamports, shares in basis
+points.
 """
 
 import math
@@ -18,12 +18,12 @@ CLOSES_NEEDED, DAYS_NEEDED = 20, 14
 # The share of the base size.
 GUARDED_SIZE_BPS = 2_500
 GUARDED_POSITIONS = 2
-# Entries stop for the rest of the UTC day after a loss of this share of the day's first equity.
+# Entries stop for the rest of the UTC day after losing this share of the day's first equity.
 DAILY_LOSS_BPS = 500
-# A drawdown of this share triggers a return to Guarded Start.
+# A drawdown of this share returns a trader to Guarded Start.
 DRAWDOWN_LOCK_BPS = 2_000
 
-# How far back rules look, and the length of the longest pause.
+# How far back rules look, and the longest pause.
 LOOK_BACK_MS = 7 * DAY_MS
 STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
 MIN_CLOSES = 8
@@ -37,24 +37,22 @@ CHANCE_SQUARES = 15
 
 
 def is_another_day(day: int, now: int) -> bool:
-    """Return whether `now` (ms) is on another day than `day`, which is counted from 1970.
+    """Return whether `now` (ms) is on another day than `day`, counted from 1970.
 
-    The previous day counts as the same day, so that a clock set back over midnight doesn't start a
-    day twice.
+    The previous day counts as the same, so that a clock set back over midnight doesn't start a day
+    twice.
     """
     return now // DAY_MS not in (day - 1, day)
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A trader's progress through Guarded Start."""
-
     # guarded | standard
     name: str = "guarded"
     since: int = 0
-    # The number of eligible closes since then.
+    # Eligible closes since then.
     closes: int = 0
-    # The number of UTC days since then on which the engine had a heartbeat.
+    # UTC days since then with a heartbeat.
     days: int = 0
     # The last such day, counted from 1970.
     last_day: int = -1
@@ -85,7 +83,6 @@ class Pause:
     applied: bool
     n: int
     window_ms: int
-    # What the rule counted, in words.
     numbers: str
 
     def covers(self, mint: str, at: int) -> bool:
@@ -94,9 +91,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An adaptive rule: what it counts over what time, its effect, and how long the effect
-    lasts.
-    """
+    """An adaptive rule: what it counts over what time, its effect, and how long that lasts."""
 
     name: str
     effect: str
@@ -108,8 +103,7 @@ class Rule:
 
 
 def is_rare(hits: int, of: int) -> bool:
-    """Return whether a fair coin shows `hits` or more heads in `of` throws no more often than a
-    check may be wrong.
+    """Return whether a fair coin shows `hits` or more heads in `of` throws rarely enough.
 
     This means that sum(comb(of, i) for i >= hits) / 2**of <= 1 / (ACCOUNTS * LOOKS).
     """
@@ -132,11 +126,7 @@ def _count_losses(closes: Sequence[Close], reasons: Container[str] | None = None
 
 
 def _stop_cluster(closes: Sequence[Close]) -> str | None:
-    """Return the number of losing clusters with a stop, in words, if a fair coin would rarely lose
-    as many.
-
-    A trailing stop that won did its job.
-    """
+    """Count losing clusters with a stop. A trailing stop that won did its job."""
     found = _count_losses(closes, STOPS)
     return found and f"{found} by a stop"
 
@@ -144,10 +134,10 @@ def _stop_cluster(closes: Sequence[Close]) -> str | None:
 def _drawdown(closes: Sequence[Close]) -> str | None:
     """Compare the drawdown of the running total with the mean cost of a position and with chance.
 
-    If a coin flip decides whether each cluster wins or loses its amount, the probability that the
-    drawdown reaches `a` is at most 2 * exp(-a**2 / (2 * the sum of the squared amounts)) (Levy's
-    and Hoeffding's bounds). If a**2 is CHANCE_SQUARES times that sum, less than one check in
-    ACCOUNTS * LOOKS is wrong.
+    If a coin flip decides whether each cluster wins or loses its amount, the drawdown reaches `a`
+    with a probability of at most 2 * exp(-a**2 / (2 * the sum of the squared amounts)) (Levy's and
+    Hoeffding's bounds). If a**2 is CHANCE_SQUARES times that sum, less than one check in ACCOUNTS *
+    LOOKS is wrong.
     """
     total = top = squares = 0
     for group in cluster(closes):
@@ -179,7 +169,7 @@ COOLDOWN_FACTOR = 4
 
 
 def is_first_within(closes: Sequence[Close], span_ms: int) -> bool:
-    """Return whether the newest close is the first one in its period of this length."""
+    """Return whether the newest close is the first in its period of this length."""
     return len(closes) < 2 or closes[-2].closed_at // span_ms != closes[-1].closed_at // span_ms
 
 
@@ -193,8 +183,8 @@ def find_pauses(
 ) -> list[Pause]:
     """Return the new pauses that the newest of `closes` (oldest first) triggers.
 
-    `ident(rule)` returns the id. Rules check once per LOOK_MS, at the first close in it, because a
-    check at every close would eventually find a reason by chance.
+    `ident(rule)` returns the ID. Rules check once per LOOK_MS, at its first close: checking at
+    every close would eventually find a reason by chance.
     """
     newest, found = closes[-1], list[Pause]()
     if not is_first_within(closes, LOOK_MS):

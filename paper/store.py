@@ -1,8 +1,8 @@
-"""Read and write paper mode's data in the database. Check that an account follows from the fill
-model and its stored decisions.
+"""Read and write paper mode's data. Check that an account follows from the fill model and its
+stored decisions.
 
-A tick runs only a few statements, regardless of the number of traders. Trades by observed wallets
-are stored once, with the first snapshot at which they were visible, so that a replay sees the same.
+A tick runs only a few statements, for any number of traders. Trades by observed wallets are stored
+once, with the first snapshot at which they were visible, so that a replay sees the same.
 """
 
 from collections import defaultdict
@@ -80,9 +80,8 @@ from storage.rows import select, select_value, write_marks
 # ---- statements and rows -------------------------------------------------------------------------
 # Whole numbers that may exceed 64 bits. Their columns contain decimal text.
 BIG = {"amount", "least", "done", "price", "high", "raw", "bought_raw"}
-# The states of a review in which a record doesn't count.
+# The review states in which a record doesn't count.
 SUSPECT = ("under_review", "upheld")
-# The columns with JSON.
 JSON = {"marks", "costs", "facts"}
 Columns = dict[str, Any]
 # A named tuple of a statement's columns.
@@ -103,11 +102,10 @@ FROM snapshot s JOIN token t ON t.id = s.token_id """
 SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.token_id IN (SELECT id FROM token WHERE tracked_at IS NOT NULL OR held)
 AND s.taken_at >= ? AND s.id >= ? AND s.id < ?"""
-# The snapshots of the fills in a period.
 NAMED_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT f.snapshot FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
                WHERE o.period_id = ?)"""
-# The snapshots of the fills that pools still remember.
+# The snapshots of fills that pools still remember.
 LAST_SNAPSHOTS = f"""{NAMED_SNAPSHOT}
 WHERE s.id IN (SELECT snapshot FROM paper_fill WHERE turn > 0 AND at >= ?)"""
 
@@ -116,7 +114,6 @@ FILL_FIELDS = [one.name for one in fields(Fill)]
 
 
 def _find_column(name: str) -> str:
-    """Return the column for a fill's field, in its own table or in the table of its order."""
     if name == "order":
         return "o.number"
     return f"{'f' if name in PaperFill._meta.fields else 'o'}.{name}"
@@ -144,7 +141,7 @@ _TOKEN = """
 SELECT id, mint, symbol, decimals, pair_created_at, discovered_at, checks, transfer_fee_bps
 FROM token"""
 TOKENS = f"{_TOKEN} WHERE tracked_at IS NOT NULL OR held"
-# The tokens with stored snapshots.
+# Tokens with stored snapshots.
 RECORDED_TOKENS = f"""{_TOKEN}
 WHERE EXISTS (SELECT 1 FROM snapshot WHERE snapshot.token_id = token.id)"""
 
@@ -185,10 +182,7 @@ WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) AND p.twin = 0 ORDER 
 
 
 class StoredTrade(NamedTuple):
-    """An observed wallet's trade with its stored entry.
-
-    JSON columns are as in models.Trade. `block_time` is in seconds.
-    """
+    """An observed trade with its entry. JSON is as in models.Trade; `block_time`: seconds."""
 
     slot: int
     place: int
@@ -213,7 +207,7 @@ STORED = ", ".join(f"{'s' if name == 'entry' else 't'}.{name}" for name in Store
 STORED_TRADES = f"""
 SELECT {STORED} FROM {LISTED_TRADE}
 WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
-# The newest come first. Those that can't be measured are read again until they are too old.
+# Newest first. Swaps that can't be measured are read again until they are too old.
 SWAPS = f"""
 SELECT {STORED}, k.transfer_fee_bps FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
 WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND s.state = 'stored'
@@ -231,7 +225,6 @@ UNION SELECT mint FROM paper_order o {_PLAYED} WHERE o.state = 'open'"""
 
 # ---- values in columns ---------------------------------------------------------------------------
 def show(value: Any, table: Any, **more: Any) -> Columns:
-    """Return the columns of a table for the fields of a value, and `more`."""
     known = (name for name in table._meta.fields if hasattr(value, name) and name not in more)
     return {**{name: _encode(name, getattr(value, name)) for name in known}, **more}
 
@@ -240,13 +233,11 @@ def _encode(name: str, value: Any) -> Any:
     if name in BIG:
         return str(value)
     if name in JSON and value is not None:
-        # A NamedTuple is stored as a list.
         return orjson.dumps(value, default=tuple).decode()
     return value
 
 
 def read(kind: Callable[..., Kind], row: Mapping[str, Any], **more: Any) -> Kind:
-    """Return the value whose fields, except `more`, are columns of a row."""
     names = (one.name for one in fields(cast(Any, kind)) if one.name not in more)
     found = {name: READERS[name](row[name]) if name in READERS else row[name] for name in names}
     return kind(**found, **more)
@@ -278,7 +269,7 @@ def list_fills(sql: str, *values: int) -> list[StoredFill]:
 LATE_MS = 300_000
 
 
-# This also avoids reading the entries of flows that are already stored.
+# This also avoids reading the entries of stored flows.
 UNSEEN = f"""
 SELECT t.uid AS trade, n.address AS mint, b.owner_id AS owner, w.address AS wallet, b.uid AS bot,
        m.side, t.block_time, s.entry
@@ -295,7 +286,6 @@ ORDER BY t.block_time, t.id"""
 SEEN = """
 SELECT mint, owner, wallet, side, at, first_snapshot, bot, share_bps FROM seen_flow
 WHERE at >= ? AND at < ? ORDER BY at, id"""
-# Later than any time.
 END_OF_TIME = 2**62
 
 
@@ -309,10 +299,10 @@ SELECT t.mint FROM token t WHERE t.mint IN ({}) AND EXISTS (
 
 
 def see_flows(since: int, first_snapshot: int, now: int) -> None:
-    """Store purchases and sales by observed wallets since a time (ms), as first seen with the
-    snapshot of this id.
+    """Store purchases and sales by observed wallets since a time (ms), as first seen with this
+    snapshot.
 
-    If a copied bot traded a token without a cached price, the reserves in its transaction become a
+    If a copied bot traded a token without a cached price, its transaction's reserves become a
     snapshot.
     """
     rows = read_rows(UNSEEN, (since // 1000,))
@@ -376,14 +366,11 @@ def _read_entry(row: Row) -> Entry | None:
     try:
         return Entry.load("", 0, None, row.entry) if row.entry is not None else None
     except UNREADABLE:
-        # `doctor` reports the damaged row.
         return None
 
 
 def find_sold_bps(row: Row) -> int:
-    """Return the sold share of a wallet's holdings in basis points, rounded up. If it is unknown,
-    return all of it.
-    """
+    """Return the sold share of a wallet's holdings in basis points, rounded up; all if unknown."""
     entry = _read_entry(row) if row.side == "sell" else None
     if entry is None:
         return ONE
@@ -407,7 +394,7 @@ ANY_TRADER = "SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1"
 NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >= ?"
 
 
-# The trader's id, and 0 or its twin's number from 1 on.
+# The trader's ID, and 0 or its twin's number from 1 on.
 AccountKey = tuple[int, int]
 
 
@@ -447,10 +434,7 @@ def find_oldest_mark(traders: Iterable[Player], until: int) -> int:
 
 
 def find_silences(since: int, until: int) -> list[Silence]:
-    """Return the hours between two times (ms) in which no token had a snapshot.
-
-    The first snapshots of each hour are kept for a month.
-    """
+    """Return hours (ms) without a snapshot. Each hour's first snapshots are kept for a month."""
     if since >= until:
         return []
     awake = [hour for (hour,) in storage.read_rows(AWAKE_HOURS, (since, until))]
@@ -473,7 +457,7 @@ def load_memories(market: Market, now: int) -> None:
 
 
 def find_tokens(faults: Faults, statement: str = TOKENS) -> dict[int, Token]:
-    """Read tokens by row id. Unreadable ones are left out."""
+    """Read tokens by row ID. Unreadable ones are left out."""
     tokens = {}
     for ident, mint, symbol, decimals, paired_at, found_at, checks, fee in storage.read_rows(
         statement
@@ -500,11 +484,7 @@ def load_traders(
     skipped: Collection[int] = frozenset(),
     read_strategy: Callable[[str, Mapping[str, Any]], Strategy] = parse_settings,
 ) -> list[Player]:
-    """Read active traders and their twins, with their open accounts and memory.
-
-    Traders in `skipped` are left out. So are traders whose rows or strategies can't be read, and
-    they get a fault.
-    """
+    """Load active traders and twins, except `skipped` and unreadable ones, which get a fault."""
     positions = _group(PaperPosition, PaperPosition.closed_at.is_null())
     orders = _group(PaperOrder, PaperOrder.state == "open")
     reviews = read_rows(REVIEWS)
@@ -631,22 +611,15 @@ def list_columns(model: Any, condition: Any) -> list[Columns]:
 
 
 # ---- writing -------------------------------------------------------------------------------------
-# The maximum of a column.
 MAX_INTEGER = 2**63 - 1
 
 
 class Outdated(Exception):
-    """A trader was changed elsewhere during the tick.
-
-    Nothing was stored. The next tick runs the same snapshots again.
-    """
+    """A trader was changed elsewhere, so nothing was stored. The next tick runs the same again."""
 
 
 def list_changes(trader: Player) -> dict[Any, list[Columns]]:
-    """Return the rows that a trader's rounds created or changed, by table.
-
-    Fills have their order's number instead of its id.
-    """
+    """Return changed rows by table. Fills have their order's number instead of its ID."""
     journal, period = trader.journal, trader.row.period
     return {
         PaperOrder: [show(one, PaperOrder, period=period) for one in journal.orders.values()],
@@ -688,11 +661,11 @@ def store_round(
     notes: Iterable[Columns] = (),
     sol_cents: int | None = None,
 ) -> None:
-    """Store a tick's result in one transaction: accounts, the position in the snapshots, and equity
-    at `now` (ms).
+    """Store a tick's result in one transaction: accounts, the last snapshot, and equity at `now`
+    (ms).
 
-    If Outdated is raised, nothing was stored. `notes` are diary rows of traders that were left out.
-    `sol_cents` is the SOL price.
+    Raises Outdated if nothing was stored. `notes`: diary rows of traders that were left out.
+    `sol_cents`: the SOL price.
     """
     changes = [list_changes(trader) for trader in traders]
     orders, positions, lines = (
@@ -747,9 +720,7 @@ def _check_version(ident: int, version: int, phase: str) -> None:
 
 
 def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
-    """Open a review, or add to one that is open or was upheld. The caller begins the
-    transaction.
-    """
+    """Open a review, or add to one that is open or upheld. The caller begins the transaction."""
     reasons = [asdict(alarm) for alarm in alarms]
     last = Review.select().where(Review.period == period).order_by(Review.id.desc()).first()
     if last and last.state in SUSPECT:
@@ -766,14 +737,12 @@ def store_review(period: int, alarms: Sequence[ReviewReason]) -> None:
 
 
 def _pin_snapshots(traders: Sequence[Player]) -> None:
-    """Keep the snapshots that decisions and fills refer to, and keep tracking tokens that are held
-    or on order.
-    """
+    """Keep the snapshots that decisions and fills refer to, and track tokens held or on order."""
     named = {order.decided_on for one in traders for order in one.journal.orders.values()}
     named |= {fill.snapshot for one in traders for fill, _ in one.journal.fills}
     if named:
         market_store.pin_snapshots(named)
-    # Read from the tables, because traders that are left out hold tokens, too.
+    # Read from the tables, because traders that are left out also hold tokens.
     market_store.replace_held({mint for (mint,) in storage.read_rows(HELD)})
 
 
@@ -801,7 +770,7 @@ MARK_MS = 600_000
 # Marks between one day and this many days old are thinned out. If the job was down for longer, old
 # marks stay.
 THINNED_DAYS = 3
-# The marks that have an earlier mark in their hour. Both engines truncate integer division. Most
+# Marks that have an earlier mark in their hour. Both engines truncate integer division. Most
 # remaining marks are the first of an hour and aren't examined further.
 THIN_OUT = f"""
 DELETE FROM equity_mark WHERE at < ? AND at > ? AND at / {HOUR_MS} * {HOUR_MS} <> at
@@ -824,9 +793,7 @@ def list_marks(traders: Iterable[Player], now: int, sol_cents: int | None) -> li
 
 
 def thin_out(now: int) -> None:
-    """After a day, delete an account's marks except the first in each hour. The caller begins the
-    transaction.
-    """
+    """Delete marks older than a day except each hour's first. The caller begins the transaction."""
     storage.database.execute_sql(THIN_OUT, (now - DAY_MS, now - THINNED_DAYS * DAY_MS))
 
 
@@ -838,9 +805,7 @@ MONEY = (
 
 
 def find_differences(period: Any, handle: str) -> list[str]:
-    """Recompute the fills of an account period's stored decisions. Return the differences as
-    sentences.
-    """
+    """Recompute the fills of a period's stored decisions. Return the differences as sentences."""
     known = select(SnapshotRow, NAMED_SNAPSHOTS, (period.id,))
     snapshots = {row.id: parse_snapshot(row) for row in known}
     orders = {
@@ -868,10 +833,7 @@ def find_differences(period: Any, handle: str) -> list[str]:
 def fill_again(
     done: Fill, order: Order, snapshot: Snapshot | None, account: Account, mark: int
 ) -> Fill | None:
-    """Return the model's fill of an order, on the stored snapshot and flow of the pool.
-
-    Returns None if there is no snapshot. `mark` is the last price of its position.
-    """
+    """Return the model's fill on the stored snapshot and flow of the pool."""
     costs, held = done.costs or RECORDED_COSTS, account.positions.get(order.mint)
     if order.reason == "price_gone":
         gone = Snapshot(done.snapshot, done.mint, done.at, mark)
@@ -889,11 +851,7 @@ def fill_again(
 
 
 def compare(again: Mapping[int, Position], stored: Mapping[int, Position]) -> list[str]:
-    """Return the names of the sums that differ between two accounts' positions with the same
-    number.
-
-    A missing position differs in every sum that isn't None.
-    """
+    """Return the sums that differ between positions with the same number."""
     return [
         f"position {number}: another {name}"
         for number in sorted({*again, *stored})

@@ -1,9 +1,9 @@
 """The strategy families. Pure.
 
 A strategy is a frozen set of settings with two methods, which decide when to enter and when to
-exit. Returns are in basis points (1% = 100). Periods are counted in snapshots, so that nothing
-depends on how punctual the scout was. All arithmetic uses integers. The order of FAMILIES is fixed
-and isn't a ranking. COPY is listed separately.
+exit. Returns are in basis points (1% = 100). Periods count snapshots, so that nothing depends on
+how punctual the scout was. All arithmetic uses integers. The order of FAMILIES is fixed and isn't a
+ranking. COPY is listed separately.
 """
 
 import re
@@ -16,7 +16,7 @@ from paper.account import Position
 from paper.fills import ONE
 from paper.market import Check, Flow, Snapshot, Token, View
 
-# Exits that accept any price, because a stop with a limit could fail in a crash.
+# Exits at any price, because a stop with a limit could fail in a crash.
 STOPS = ("stop", "trailing_stop")
 # The mint's authority could freeze purchased tokens.
 FREEZABLE = Check("freeze_authority", "warn")
@@ -29,8 +29,6 @@ FEE_UNKNOWN = Check("transfer_fee", "unknown")
 
 @dataclass(frozen=True, slots=True)
 class Enter:
-    """A reason to enter a token."""
-
     reason: str
     detail: str
 
@@ -41,14 +39,12 @@ class Exit:
 
     # trailing_stop | stop | time_stop | mean_reached | take_profit | they_sell | bot_sold
     reason: str
-    # The share of the position, in basis points.
+    # In basis points.
     share: int = ONE
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A reason not to enter despite a signal."""
-
     reason: str
     detail: str
 
@@ -71,8 +67,6 @@ def setting(default: int, low: int, high: int) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Strategy:
-    """The settings and refusals that all families share."""
-
     # The share of the equity for one position.
     size_bps: int = setting(1_000, 10, 2_500)
     max_positions: int = setting(4, 1, 10)
@@ -84,7 +78,7 @@ class Strategy:
     latency_budget_ms: int = setting(90_000, 10_000, 600_000)
     liquidity_floor_usd: int = setting(5_000, 0, 10_000_000)
     stop_bps: int = setting(1_000, 50, 9_000)
-    # The slippage limit relative to the quote at the decision.
+    # Relative to the quote at the decision.
     slippage_limit_bps: int = setting(500, 10, 5_000)
     time_stop: int = setting(45, 2, 2_000)
     # If 1, tokens with an active freeze authority are entered, too.
@@ -170,9 +164,7 @@ class Momentum(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanReversion(Strategy):
-    """Buy a fall without a matching drop in the pool's liquidity. Sell when the price is back at
-    the mean.
-    """
+    """Buy a fall without a matching drop in the pool's liquidity. Sell back at the mean."""
 
     mean_over: int = setting(12, 4, 13)
     # The distance below the mean, in tenths of a standard deviation.
@@ -189,7 +181,6 @@ class MeanReversion(Strategy):
         past, last = view.list_before(self.mean_over), view.last
         prices = list_prices(past)
         count, total = len(prices), sum(prices)
-        # The distance below the mean, times the count.
         below = total - last.known_price * count
         if count < self.mean_over or below * ONE < total * self.gap_bps:
             return None
@@ -212,26 +203,23 @@ class MeanReversion(Strategy):
     def leave(self, view: View, position: Position) -> Exit | None:
         prices = list_prices(view.list_before(self.mean_over))
         if prices and view.last.known_price * len(prices) >= sum(prices):
-            # In a crash, the mean drops to the price. Therefore the stop, which has no limit, is
-            # checked first.
+            # In a crash, the mean drops to the price, so check the stop first. It has no limit.
             return self.stop(view, position) or Exit("mean_reached")
         return self.leave_late(view, position)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Breakout(Strategy):
-    """Buy a new high, or a rising new pair, at a multiple of its usual volume. Sell half early with
-    a profit.
-    """
+    """Buy a new high, or a rising new pair, at a multiple of its usual volume. Sell half early."""
 
     lookback: int = setting(12, 3, 13)
-    # How far the price must be above the old high.
+    # How far above the old high the price must be.
     margin_bps: int = setting(200, 0, 50_000)
-    # The multiple of the window's mean volume.
+    # The multiple of the window's mean.
     volume_bps: int = setting(20_000, 11_000, 1_000_000)
     # How long a pair counts as new.
     new_seconds: int = setting(86_400, 0, 86_400)
-    # The number of snapshots that a new pair must have.
+    # How many snapshots a new pair must have.
     new_snapshots: int = setting(4, 2, 13)
     min_age_seconds: int = setting(3_600, 0, 30 * 86_400)
     # Orders for tokens that rise fast fill only at a higher price.
@@ -338,15 +326,14 @@ class FlowFollower(Strategy):
 class Copy(Strategy):
     """Buy what one observed bot buys, after the latency. Sell the same share when it sells."""
 
-    # The public ID of the bot to copy.
     bot: str = field(default="", metadata={"form": BOT_ID})
     # The time from the snapshot on which the bot's purchase is seen to the earliest fill.
     latency_ms: int = setting(6_000, 0, 60_000)
-    # An older purchase isn't copied. This must be shorter than the cool-down, because otherwise a
-    # stop would be followed by the same purchase again.
+    # An older purchase isn't copied. Shorter than the cool-down, or the same purchase would be
+    # copied again after a stop.
     fresh_seconds: int = setting(180, 10, 300)
     cooldown_seconds: int = setting(300, 300, 86_400)
-    # The trades of a day are known.
+    # Trades are known for a day.
     time_stop: int = setting(60, 2, 1_000)
 
     family: ClassVar[str] = "copy"
@@ -391,9 +378,6 @@ ALL_FAMILIES: dict[str, type[Strategy]] = {**FAMILIES, COPY: Copy}
 
 
 def decide(view: View, position: Position | None, strategy: Strategy, now: int) -> Decision:
-    """Return the decision about one token, using only what is known at `now`. Return None to do
-    nothing.
-    """
     if position:
         return strategy.leave(view, position)
     found = strategy.enter(view)
@@ -403,10 +387,7 @@ def decide(view: View, position: Position | None, strategy: Strategy, now: int) 
 
 
 def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
-    """Create a strategy from its family and its settings by public name.
-
-    Raises BadSetting, which names the field and the allowed values.
-    """
+    """Create a strategy from settings by public name. Raises BadSetting."""
     if family not in ALL_FAMILIES:
         raise BadSetting("family", f"must be one of: {', '.join(ALL_FAMILIES)}")
     known = {public_name(one.name): one for one in fields(ALL_FAMILIES[family])}
@@ -465,22 +446,17 @@ class Volume(NamedTuple):
     windows: int
 
     def is_over(self, bps: int) -> bool:
-        """Return whether it is at least this share (basis points) of the preceding mean, which must
-        be positive.
-        """
+        """Compare with this share (basis points) of the preceding mean, which must be positive."""
         return self.now * self.windows * ONE >= self.total * bps > 0
 
     @property
     def times(self) -> str:
-        """Return the multiple of the preceding mean as text, such as `2.4 times`."""
+        """The multiple of the preceding mean as text, such as `2.4 times`."""
         return f"{exact(self.now * self.windows * 10 // self.total, 1)} times"
 
 
 def compare_volume(past: Sequence[Snapshot], last: Snapshot) -> Volume | None:
-    """Return the volume of five minutes, or else of an hour, with that of earlier snapshots.
-
-    Returns None if neither is known for both. Windows of different lengths are never compared.
-    """
+    """Return the volume of five minutes, or else of an hour, with that of earlier snapshots."""
     for length in ("volume5m", "volume1h"):
         now, *before = (getattr(one, length) for one in (last, *past))
         known = [one for one in before if one is not None]

@@ -15,11 +15,8 @@ from models import Base, Bot, Owner, Trade
 
 
 class Trader(Base):
-    """A paper trader. Its money is in its account periods. The engine writes the columns after
-    `retired_at`.
-    """
+    """A paper trader, without its money. The engine writes the columns after `retired_at`."""
 
-    # Traders play in this order.
     id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="traders")
@@ -44,15 +41,12 @@ class Trader(Base):
     retired_at = BigIntegerField(null=True)
     # JSON {name, since, closes, days, last_day}
     phase = TextField()
-    # The number of writes by others, which a running tick must not overwrite.
+    # Counts writes by others, which a running tick must not overwrite.
     version = IntegerField(default=0)
 
 
 class Period(Base):
-    """A numbered account of a trader, or of one of its random-entry twins.
-
-    A reset closes the period and opens the next one. A closed period stays readable.
-    """
+    """A numbered account of a trader or of a twin. A reset closes it and opens the next one."""
 
     id = AutoField()
     trader = ForeignKeyField(Trader, backref="periods", index=False)
@@ -62,7 +56,7 @@ class Period(Base):
     # All money is in lamports.
     starting_cash = BigIntegerField()
     cash = BigIntegerField()
-    # The fees of orders that didn't open a position.
+    # Fees of orders that didn't open a position.
     lost_fees = BigIntegerField(default=0)
     # The highest equity since the phase began.
     peak = BigIntegerField()
@@ -94,9 +88,7 @@ Period.add_index(
 
 
 class PaperOrder(Base):
-    """A paper.fills.Order. Only `done`, `attempts`, `lost` and `state` change, until the order
-    ends.
-    """
+    """A paper.fills.Order. Only `done`, `attempts`, `lost` and `state` change, until it ends."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="orders", index=False)
@@ -133,7 +125,7 @@ class PaperFill(Base):
 
     id = AutoField()
     order = ForeignKeyField(PaperOrder, backref="fills")
-    # The position's number, or null for a failed attempt before there was a position.
+    # The position's number, or null for a failed attempt before there was one.
     position = IntegerField(null=True)
     snapshot = BigIntegerField(index=True)
     at = BigIntegerField()
@@ -148,7 +140,7 @@ class PaperFill(Base):
     model = TextField()
     flow = BigIntegerField(default=0)
     turn = BigIntegerField(default=0)
-    # The JSON list of quantiles from which its network fee was drawn.
+    # JSON list of the quantiles from which its network fee was drawn.
     costs = TextField(null=True)
 
 
@@ -213,10 +205,7 @@ class DiaryEntry(Base):
 
 
 class PaperPost(Base):
-    """A trader's post about a diary line, in its voice at that time.
-
-    Once the post is hidden, it has neither body nor symbol.
-    """
+    """A trader's post about a diary line. Once hidden, it has neither body nor symbol."""
 
     id = AutoField()
     uid = TextField(unique=True)
@@ -236,10 +225,7 @@ class PaperPost(Base):
 
 
 class Review(Base):
-    """A doubt about the record of an account period.
-
-    The headline is withheld while the review is open, and after it was upheld.
-    """
+    """A doubt about a period's record. The headline is withheld while it is open or was upheld."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="reviews", index=False)
@@ -249,7 +235,6 @@ class Review(Base):
     reasons = TextField()
     opened_at = BigIntegerField()
     decided_at = BigIntegerField(null=True)
-    # The reason that the operator gave.
     decision = TextField(null=True)
 
     class Meta:
@@ -266,11 +251,10 @@ class Backtest(Base):
     asked = TextField()
     # running | done | failed
     state = TextField()
-    # The progress is a percentage.
+    # In percent.
     progress = IntegerField(default=0)
     # JSON (paper.backtests).
     result = TextField(null=True)
-    # A sentence if it failed.
     error = TextField(null=True)
     created_at = BigIntegerField()
 
@@ -282,7 +266,7 @@ class SeenFlow(Base):
     """A paper.market.Flow. Rows never change, even if the trade is deleted."""
 
     id = AutoField()
-    # The uid of the trade.
+    # The trade's uid.
     trade = TextField()
     mint = TextField()
     side = TextField()
@@ -298,28 +282,26 @@ class SeenFlow(Base):
 
 
 class EngineState(Base):
-    """How far paper mode has read the snapshots and its diaries. There is only one row."""
+    """How far paper mode has read the snapshots and its diaries. One row."""
 
     id = IntegerField(primary_key=True)
-    # The id of the last processed snapshot.
+    # The last processed snapshot.
     snapshot = BigIntegerField()
-    # The id of the last line that was considered for a post.
+    # The last line that was considered for a post.
     entry = BigIntegerField(default=0)
 
 
 class EquityMark(Base):
-    """An account's value at the end of ten minutes, at the amounts that its pools would have
-    paid.
-    """
+    """An account's value at the end of ten minutes, at what its pools would have paid."""
 
     id = AutoField()
     period = ForeignKeyField(Period, backref="equity_marks", index=False)
     # When the interval began, in ms.
     at = BigIntegerField(index=True)
-    # The lamports of cash and positions together, and of positions only.
+    # Lamports: cash and positions together, and positions only.
     equity = BigIntegerField()
     held = BigIntegerField()
-    # The SOL price in USD cents.
+    # USD cents per SOL.
     sol_cents = BigIntegerField(null=True)
 
     class Meta:
@@ -330,7 +312,6 @@ class RealFill(Base):
     """A paper.measured.RealSwap, and its difference from the model. Rows never change."""
 
     id = AutoField()
-    # The uid of the trade.
     uid = TextField(unique=True)
     at = BigIntegerField()
     venue = TextField()
@@ -342,7 +323,7 @@ class RealFill(Base):
     # the preceding snapshot. Null if unknown.
     bps = IntegerField(null=True)
     drift_bps = IntegerField(null=True)
-    # The id and age of the preceding snapshot, or null if there isn't one.
+    # The preceding snapshot's ID and age, or null if there isn't one.
     snapshot = BigIntegerField(null=True)
     age_ms = BigIntegerField(null=True)
     model = TextField()
@@ -352,9 +333,7 @@ class RealFill(Base):
 
 
 class NetworkCost(Base):
-    """The network costs of observed wallets' swaps in lamports, computed once a day. Rows never
-    change.
-    """
+    """The lamports that observed wallets' swaps paid the network, once a day. Rows never change."""
 
     id = AutoField()
     at = BigIntegerField()
@@ -398,8 +377,7 @@ class CopyTotal(Base):
 
 
 class CopiedTrade(Base):
-    """What a follower with 1 SOL per purchase receives for a bot's sale in the best case, in
-    lamports.
+    """Lamports that a follower with 1 SOL per purchase gets for a bot's sale in the best case.
 
     If a purchase or sale can't be followed, it has the reason instead.
     """

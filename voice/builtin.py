@@ -32,9 +32,9 @@ from voice.facts import (
 
 # Don't repeat clauses from this many recent posts.
 RECENT_POSTS = 20
-# Use a catchphrase in at most one of this many posts.
+# A catchphrase appears in at most one of this many posts.
 CATCHPHRASE_POSTS = 10
-# The clauses for each event. Results are events by their sign.
+# Clauses by event. Results are events by their sign.
 EVENTS = {
     "buy": "buy",
     "sell": "sell",
@@ -49,7 +49,6 @@ EVENTS = {
     "phase standard": "phase",
     "review": "review",
 }
-# A tone's clauses, by event.
 Clauses = Mapping[str, Sequence[str]]
 DEFAULT_TONE = "plain"
 
@@ -67,14 +66,13 @@ Seed = bytes | str | int
 
 
 class Picker:
-    """A source of seeded choices, which are the same on every machine and Python version."""
+    """Seeded choices that are the same on every machine and Python version."""
 
     def __init__(self, seed: Seed) -> None:
         self.seed = seed if isinstance(seed, bytes) else str(seed).encode()
         self.count = 0
 
     def below(self, size: int) -> int:
-        """Return a number from 0 to size - 1."""
         self.count += 1
         return int.from_bytes(hashlib.sha256(self.seed + b"|%d" % self.count).digest()[:8]) % size
 
@@ -83,9 +81,10 @@ class Picker:
 
 
 def write(persona: Persona, facts: Facts, seed: Seed, recent: Sequence[str] = ()) -> str:
-    """Write a post: the fact, then perhaps a clause that isn't in any of the recent posts.
+    """Write a post: the fact, then perhaps a clause that isn't in any of the last RECENT_POSTS
+    posts.
 
-    `recent`: the last posts, newest last. Only RECENT_POSTS of them count.
+    `recent`: newest last.
     """
     picker, recent = Picker(seed), recent[-RECENT_POSTS:]
     parts = _tell_fact(picker, facts)
@@ -96,19 +95,17 @@ def write(persona: Persona, facts: Facts, seed: Seed, recent: Sequence[str] = ()
 
 # ---- the fact ------------------------------------------------------------------------------------
 def _tell_fact(picker: Picker, facts: Facts) -> list[str]:
-    """State what happened, and the result if it is known."""
     shown = {name: _show(name, value) for name, value in facts.items() if value is not None}
     forms = [form for form in SPEECH[_speech_key(facts)] if _can_say(form, shown)]
-    # The last form needs the fewest facts, so it is used only if no other form fits.
+    # The last form needs the fewest facts, so it is used only if no other fits.
     said = picker.one(forms[:-1] or forms).format(**shown)
-    # The figure that triggered a decision is more informative than its rule's name.
+    # The figure that triggered a decision says more than its rule's name.
     why = shown["detail"] if "stopPct" in shown else SENTENCES["reasons"].get(facts.get("reason"))
     said += f", {why}" if why else ""
     return [_end(said), *_tell_plan(picker, shown), *_tell_result(picker, facts)]
 
 
 def _tell_plan(picker: Picker, shown: Mapping[str, str]) -> list[str]:
-    """State a purchase's stop and its share of the account."""
     can = "stopPct" in shown and "sharePct" in shown
     return [_end(picker.one(SENTENCES["plans"]).format(**shown))] if can else []
 
@@ -140,7 +137,6 @@ def _end(sentence: str) -> str:
 
 
 def _tell_result(picker: Picker, facts: Facts) -> list[str]:
-    """State a result in the currency. Add the percentage if both have the same sign."""
     sign = _find_sign(facts)
     if sign is None:
         return []
@@ -174,9 +170,7 @@ def _name_sign(number: str) -> str:
 def _pick_clause(
     picker: Picker, persona: Persona, facts: Facts, recent: Sequence[str]
 ) -> list[str]:
-    """Pick a suitable clause. Return none if all were used recently, and sometimes none at
-    random.
-    """
+    """Pick a clause that wasn't used recently, or none. Sometimes none at random."""
     phrases = _list_catchphrases(persona)
     lately = recent[1 - CATCHPHRASE_POSTS :]
     said_lately = any(phrase in post for post in lately for phrase in phrases)
@@ -190,7 +184,7 @@ def _pick_clause(
 
 
 def find_clauses(persona: Persona) -> Clauses:
-    """Return the clauses of the persona's tone. A custom tone is always mapped to the same ones."""
+    """Return the clauses of the persona's tone. A custom tone always maps to the same ones."""
     tone = (persona.get("tone") or DEFAULT_TONE).strip().lower()
     return TONES.get(tone) or TONES[Picker(tone).one(sorted(TONES))]
 
@@ -209,7 +203,6 @@ def _pick_emoji(picker: Picker, persona: Persona) -> list[str]:
 
 
 def default_persona(seed: Seed) -> dict[str, Any]:
-    """Return a persona for a bot whose owner didn't choose one."""
     picker = Picker(seed)
     return {
         "tone": picker.one(sorted(TONES)),

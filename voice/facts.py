@@ -45,45 +45,38 @@ MISREAD_WORDS = {*COUNTS, *VAGUE_COUNTS, "sol", "lamports"}
 
 
 def shorten_name(text: str) -> str:
-    """Return a token's name on one line, without invisible characters and quotation marks, cut to
-    MAX_NAME characters.
-    """
+    """Return a name on one line, cut to MAX_NAME, without invisible characters and quotes."""
     seen = "".join(one for one in text if one.isspace() or unicodedata.category(one)[0] != "C")
     name = " ".join(re.sub("[“”]", "", seen).split())[:MAX_NAME].strip(" .!?")
     return name or "a token without a name"
 
 
 def quote_name(text: str) -> str:
-    """Return a token's name for use in a sentence.
-
-    A name that isn't a plain word is quoted, so that nothing in it reads as a fact.
-    """
+    """Return a token's name for a sentence, quoted if it could be read as a fact."""
     name = shorten_name(text)
     is_plain = TICKER.fullmatch(name) and name.lower() not in MISREAD_WORDS
     return name if is_plain else f"“{name}”"
 
 
 def round_number(digits: str) -> str:
-    """Round an unsigned decimal number to four significant digits: `1234567.8` becomes
-    `1,235,000`.
-    """
+    """Round an unsigned number to four significant digits: `1234567.8` becomes `1,235,000`."""
     short = FOUR_DIGITS.plus(Decimal(digits.replace(",", "")))
     shown = f"{short:,f}" if short >= MIN_GROUPED else f"{short:f}"
     return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
 def round_numbers(text: str) -> str:
-    """Round the numbers in a text to four significant digits and use true minus signs."""
+    """Round numbers in a text to four significant digits, and use true minus signs."""
     rounded = NUMBER.sub(lambda match: round_number(match[0]), text)
     return re.sub(r"(?<![\w.])-(?=\d)", "−", rounded)
 
 
 def find_foreign_numbers(text: str, facts: Facts) -> list[str]:
-    """List the numbers in a text, as figures or words, that aren't in its facts. Names among the
-    facts may be repeated, but their numbers don't count.
+    """List a text's numbers, as figures or words, that aren't in its facts.
 
-    Signs are not compared, thousands may be grouped, and a fact may be rounded to four significant
-    digits. Figures attached to letters (3x, 5k, 1e9) are always foreign.
+    Signs aren't compared, thousands may be grouped, and a fact may be rounded to four significant
+    digits. Names may be repeated, but their numbers don't count. Figures attached to letters (3x,
+    5k, 1e9) are always foreign.
     """
     text = _without_names(unicodedata.normalize("NFKC", text), facts)
     known = {
@@ -138,13 +131,12 @@ PROMISES = re.compile(
 )
 # Boundaries between statements.
 CLAUSE = re.compile(r"[;:!?\n—–]|[.,](?!\d)|\b(?:and|but|after|then|while)\b")
-# A number with a sign.
 SIGNED = re.compile(r"([+−-])\s?(\d[\d,]*(?:\.\d+)?)")
 PURCHASES, SALES = ("buy", "fill bought"), ("sell", "fill reduced", "close")
 
 
 def find_promise(text: str) -> str | None:
-    """Return why a lowercase text is advice or a promise, or None if it is neither."""
+    """Return why a lowercase text is advice or a promise, or None."""
     found = PROMISES.search(text)
     return f"advice or a promise: {found[0]}" if found else None
 
@@ -152,8 +144,8 @@ def find_promise(text: str) -> str | None:
 def find_false_direction(text: str, facts: Facts) -> str | None:
     """Return what a lowercase text gets backwards, or None.
 
-    Examples are a purchase called a sale, a loss called a gain, or an unrelated number next to the
-    word for a gain or a loss.
+    Examples: a purchase called a sale, a loss called a gain, or an unrelated number next to the
+    word for either.
     """
     kind = facts["kind"]
     event = kind if kind in (*PURCHASES, *SALES) else f"{kind} {facts.get('what')}"

@@ -1,7 +1,7 @@
-"""Let an optional language model write posts. It is an OpenAI-compatible endpoint that receives the
-facts as data.
+"""Let an optional language model write posts: an OpenAI-compatible endpoint that gets the facts as
+data.
 
-The text is checked. If it can't be posted, the built-in text is used.
+If its text fails the checks, the built-in text is used.
 """
 
 import json
@@ -17,14 +17,13 @@ from voice.builtin import Persona
 from voice.facts import Facts, find_false_direction, find_foreign_numbers, find_promise
 
 LIMITS = Limits(connect_seconds=3, read_seconds=5, answer_seconds=8, max_bytes=64_000)
-# Maximum number of characters in a post.
 MAX_LENGTH = 600
-# The Unicode categories of control, invisible and private characters.
+# Control, invisible and private characters.
 UNWANTED_CATEGORIES = ("Cc", "Cf", "Co", "Cs")
 LINK_MARKS = ("http", "www.", "://", "@", "t.me", "discord")
 # A dot within a word, as in evil.example. Messengers would turn it into a link.
 DOMAIN = re.compile(r"[^\W_][.\u3002][^\W\d_]{2}")
-# Paper-mode posts must not use this word, because it is a label's.
+# Paper-mode posts must not use this word, because it is the name of a label.
 VERIFIED = re.compile(r"\bverified\b")
 SIMULATION_WORDS = ("simulat", "paper", "virtual")
 RULES = (
@@ -45,17 +44,13 @@ class Text:
 
 
 class Writer:
-    """Writes the posts of one tick. Uses the model until `deadline` (monotonic seconds), or until
-    the endpoint fails once.
-    """
+    """Writes a tick's posts, with the model until `deadline` (monotonic s) or its first failure."""
 
     def __init__(self, config: Config, deadline: float) -> None:
         self.config, self.deadline = config, deadline
-        # Why the endpoint is no longer used, or None.
         self.problem: str | None = None
 
     def write(self, persona: Persona, facts: Facts, built_in: str) -> Text:
-        """Return the model's text if it can be posted, or else `built_in`."""
         if not self.config.llm_base_url or self.problem or time.monotonic() > self.deadline:
             return Text(built_in, "built-in")
         try:
@@ -69,7 +64,7 @@ class Writer:
 
 
 def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
-    """Request a post from the model, and return its trimmed text. Raises FetchError."""
+    """Request a post from the model. Raises FetchError."""
     prompt = json.dumps({"persona": persona, "facts": facts}, ensure_ascii=False)
     request = {
         "model": config.llm_model,
@@ -92,7 +87,7 @@ def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
 
 
 def check_text(text: str, facts: Facts) -> str | None:
-    """Return why a model's text can't be posted, or None if it can.
+    """Return why a model's text can't be posted, or None.
 
     Reasons: empty or too long, control or invisible characters, a link, the word "verified", no
     word that says it is simulated, a number that isn't in the facts, advice or a promise, a wrong

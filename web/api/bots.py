@@ -77,7 +77,7 @@ from web.api.wallets import (
 from web.server import gate
 from web.server.application import JsonResponse, find_app
 
-# The maximum numbers of a detail's trades, posts and tokens, and of its latest days.
+# Maximum numbers of a detail's trades, posts and tokens, and of its latest days.
 LATEST, LATEST_DAYS = 20, 90
 
 
@@ -223,8 +223,7 @@ class BotDetail(Bot):
 
 
 # ---- bots ----------------------------------------------------------------------------------------
-# A bot's attachments combined: when the first one began (ms), how many are derived, and the tokens
-# that they hold.
+# A bot's attachments combined: when the first began (ms), how many are derived, and their tokens.
 RECORDS = """
 SELECT bot_id, MIN(attached_at) AS since, COUNT(open_positions) AS derived,
        SUM(CASE WHEN detached_at IS NULL THEN COALESCE(open_positions, 0) ELSE 0 END)
@@ -321,9 +320,7 @@ def _show_wallet(row: Any) -> Wallet | None:
 
 
 def _find_last_trade(row: Any) -> Any:
-    """Return when the bot's wallet last traded, in ms, or None if that was before the bot's claim
-    began.
-    """
+    """Return when the bot's wallet last traded (ms), or None if that was before the bot's claim."""
     if row.since is not None and (row.last_trade_at or 0) < row.since:
         return None
     return row.last_trade_at
@@ -338,7 +335,7 @@ def find_row(uid: str) -> Any:
 
 
 def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -> BotDetail:
-    """Return the BotDetail. Raises Problem for an unknown ID. `now`: ms."""
+    """Raises Problem for an unknown ID. `now`: ms."""
     row = find_row(uid)
     bot = show_bots([row])[0]
     positions = find_holdings(row, now)
@@ -379,7 +376,6 @@ def show_profile(row: Any, bot: Bot) -> Any:
 
 
 def find_holdings(row: Any, now: int) -> list[Position] | None:
-    """List open positions with their symbols and estimated values."""
     positions = find_positions(row)
     if positions is None:
         return None
@@ -391,7 +387,6 @@ def find_holdings(row: Any, now: int) -> list[Position] | None:
 
 
 def find_days(uid: str, money: str) -> list[DayResult]:
-    """List a bot's daily results in a ledger currency, newest first."""
     symbol, decimals = CURRENCIES[money].symbol, CURRENCIES[money].decimals
     return [
         fill(
@@ -407,8 +402,7 @@ def find_days(uid: str, money: str) -> list[DayResult]:
 
 
 # ---- its owner -----------------------------------------------------------------------------------
-# All bots with the same owner, and every wallet they had. `realized` is in lamports, over all
-# spans.
+# All bots with the same owner, and every wallet they had. `realized`: lamports, over all spans.
 OWNER = """
 SELECT COUNT(DISTINCT b.id) AS influencers,
        COUNT(DISTINCT CASE WHEN b.retired_at IS NOT NULL THEN b.id END) AS retired,
@@ -420,10 +414,7 @@ WHERE b.owner_id = (SELECT owner_id FROM bot WHERE id = ?)"""
 
 
 def find_owner(bot_id: int) -> Owner:
-    """Return a bot's Owner.
-
-    The sum is omitted if it would reveal the result of a single wallet.
-    """
+    """The sum is omitted if it would reveal the result of a single wallet."""
     row = read_one(OWNER, [bot_id])
     alone = row.influencers < 2 and row.wallets_tried < 2
     return fill(
@@ -435,14 +426,14 @@ def find_owner(bot_id: int) -> Owner:
 
 
 def round_to_two_digits(lamports: int) -> int:
-    """Round to two significant digits, halves away from zero. For example, 1,250 becomes 1,300."""
+    """Round to two significant digits, halves away from zero: 1,250 becomes 1,300."""
     unit = int("1" + "0" * max(0, len(str(abs(lamports))) - 2))
     rounded = (abs(lamports) + unit // 2) // unit * unit
     return rounded if lamports >= 0 else -rounded
 
 
 # ---- its pace ------------------------------------------------------------------------------------
-# A bot's row in chain.stored.tables.DelayTotal. There isn't one before the first verified post.
+# A row of chain.stored.tables.DelayTotal. There is none before the first verified post.
 PACE = """
 SELECT COALESCE(MAX(posted), 0) AS trades_posted, COALESCE(MAX(within_minute), 0) AS within_minute,
        MAX(median) AS post_delay_seconds_median FROM delay_total WHERE bot_id = ?"""
@@ -456,11 +447,11 @@ def find_pace(bot_id: int) -> Pace:
 
 # ---- estimated values of positions ---------------------------------------------------------------
 LAMPORTS = 10**9
-# The powers of ten that a price in SOL can have.
+# Powers of ten that a price in SOL can have.
 MIN_EXPONENT, MAX_EXPONENT = -30, 12
 
 
-# The last quotes of tokens. `quoted_at` is in ms. `absurd` is why the price is implausible.
+# `quoted_at` is in ms. `absurd` is why the price is implausible.
 PRICES = "SELECT mint, price_sol, source, quoted_at, absurd FROM token WHERE mint IN "
 
 
@@ -520,7 +511,7 @@ def show_estimate(position: Json, row: Any, current: int, multiplier: Fraction |
 
 
 def find_value(raw: int, decimals: int, price: Fraction) -> int:
-    """Return the value of an amount at a price in SOL, in whole lamports rounded down."""
+    """Return the value at a price in SOL, in whole lamports rounded down."""
     return raw * price.numerator * LAMPORTS // (int(10**decimals) * price.denominator)
 
 
@@ -621,7 +612,7 @@ def list_days(args: Args, uid: str) -> Json:
 
 
 def count_days(date: str) -> int:
-    """Return a day's number, such as 20261120 for `2026-11-20`."""
+    """Return 20261120 for `2026-11-20`."""
     return int(date.replace("-", ""))
 
 

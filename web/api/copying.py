@@ -115,7 +115,7 @@ def find_copying(bot_id: int) -> Copying:
 
 
 def _show_size(size: int, row: Any) -> CopySize:
-    """Return the CopySize. `row` is None if it isn't computed yet."""
+    """`row` is None if it isn't computed yet."""
     if row is not None:
         return fill(CopySize, row)
     nothing: Any = dict.fromkeys(CopySize.__annotations__)

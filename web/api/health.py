@@ -1,7 +1,6 @@
 """GET /api/health: whether this instance is serving, and the state of its background jobs.
 
-It is public. The status is 503 if the database can't be read, or if DATA_DIR is missing or
-read-only.
+It is public. The status is 503 if the database can't be read, or DATA_DIR is missing or read-only.
 """
 
 import time
@@ -197,10 +196,9 @@ class Health(TypedDict):
     version: str
 
 
-# The background jobs. Times are in ms. `details` is JSON that the jobs wrote.
+# Times are in ms. `details` is JSON that the jobs wrote.
 JOBS = "SELECT name, state, heartbeat_at, last_success_at, last_error, details FROM job"
-# The maximum number of wallets listed individually, starting with the one that wasn't polled for
-# the longest time.
+# Maximum number of wallets listed individually, the least recently polled first.
 MAX_WALLETS = 50
 # Troubled wallets, wallets that don't balance and refused transactions are rare, so each has its
 # own index.
@@ -232,7 +230,7 @@ TROUBLED = f"""
 SELECT w.address, w.trouble, w.trouble_at, w.trouble_tries
 {IN_TROUBLE} ORDER BY w.trouble_at, w.id LIMIT ?"""
 
-# The wallets whose books don't balance, and by how many lamports and raw units of stablecoins (by
+# Wallets whose books don't balance, and by how many lamports and raw units of stablecoins (by
 # mint).
 DIFFERING = f"""FROM wallet w
 WHERE (w.imbalance <> 0 OR w.stablecoin_imbalance <> '{{}}') AND {IS_HELD}"""
@@ -263,7 +261,6 @@ def get_health() -> Response:
 
 
 def check_instance(now: int) -> dict[str, Any]:
-    """Return the Health object for pages and programs."""
     shown, allowance = check_health(find_app().settings, now), show_allowance(now)
     # Pages still work in this case, but requests with a key get 503.
     if not allowance["allowanceOk"] and shown["status"] == "ok":
@@ -288,10 +285,7 @@ def show_database(trouble: str | None, *, ok: bool, journal: str | None) -> dict
 
 
 def check_health(config: Config, now: int) -> dict[str, Any]:
-    """Return the Health object.
-
-    It is `degraded` if an enabled job is silent or its last pass had a problem.
-    """
+    """Return the Health object: `degraded` if an enabled job is silent or its last pass failed."""
     jobs = {row.name: row for row in read(JOBS)}
     observer = _show_job(jobs.get("observer"), config.observer_interval_seconds, now)
     scout = _show_job(jobs.get("scout"), config.scout_interval_seconds, now)
@@ -324,9 +318,7 @@ def show_scout(now: int) -> dict[str, Any]:
 
 
 def _show_job(row: Any, interval_seconds: float, now: int) -> JobHealth:
-    """Show one job. Its state is `off`, `unknown` (not run yet), `late` (its heartbeat stopped), or
-    the stored state.
-    """
+    """Show a job: `off`, `unknown` (not run yet), `late` (no heartbeat), or the stored state."""
     if row is None:
         state = "unknown" if interval_seconds else "off"
         nothing: Any = dict.fromkeys(JobHealth.__annotations__)
@@ -346,11 +338,7 @@ def _is_unwell(job: JobHealth) -> bool:
 
 
 def _show_backlog(now: int) -> dict[str, Any]:
-    """Show the observed wallets and the backlog.
-
-    The backlog is the time of the least recent poll (null if a wallet was never polled), and
-    transactions that couldn't be processed.
-    """
+    """Show observed wallets, the least recent poll, and transactions that couldn't be processed."""
     lagging = read(LAGGING, (IS_PROGRAM, MAX_WALLETS))
     return {
         "wallets": select_value(COUNT_OBSERVED, (IS_PROGRAM,)),
@@ -374,10 +362,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
 
 
 def _list_notes(sql: str, *names: str) -> list[dict[str, Any]]:
-    """List notes about wallets.
-
-    `names` are the members after the address, one for each column.
-    """
+    """List notes about wallets. `names`: a member for each column after the address."""
     found = database.execute_sql(sql, (MAX_WALLETS,)).fetchall()
     return [dict(zip(("wallet", *names), row, strict=True)) for row in found]
 
@@ -394,10 +379,7 @@ def _show_trouble(error: str | None) -> dict[str, Any]:
 
 
 def _show_differences() -> dict[str, Any]:
-    """Show wallets whose books don't balance.
-
-    This is a bug, so it doesn't change the instance's state.
-    """
+    """Show wallets whose books don't balance. That's a bug, so the state doesn't change."""
     return {
         "differences": [
             {
@@ -416,9 +398,7 @@ def _show_differences() -> dict[str, Any]:
 
 
 def _show_requests(row: Any) -> dict[str, Any]:
-    """Show the last pass's notes on nodes: requests per minute, paused endpoints, and what it is
-    waiting for.
-    """
+    """Show the last pass's requests per minute, paused endpoints, and what it is waiting for."""
     details = read_details(row and row.details)
     return {
         name: details.get(name)

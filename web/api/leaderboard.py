@@ -56,8 +56,7 @@ from web.api.wallets import Coverage, Wallet, find_least, list_held, show_covera
 # ---- totals --------------------------------------------------------------------------------------
 # Bots with their primary wallet, or with the last one before they retired (`retired_at`, ms).
 # find_competitors adds `coverages`, the Coverage of each of its wallets. `claimed_since` (ms) is
-# when the bot's claim began if the wallet is only claimed and another bot had it before. Otherwise
-# it is null.
+# when the bot's claim began if the wallet is only claimed and another bot had it before, else null.
 COMPETITORS = f"""
 SELECT b.id, b.uid, b.name, b.handle, b.retired_at, w.id AS wallet_id, w.address,
        w.coverage AS coverages, a.ownership,
@@ -110,10 +109,7 @@ ORDER BY {{column}} DESC, bot_id LIMIT ?
 def list_standings(
     board: stored_standings.Board, order: Order, now: int, limit: int
 ) -> list[list[StandingRow]]:
-    """List the best `limit` bots of each tier (chain.stored.standings).
-
-    Stored standings are used, except those that must be recomputed. `now`: Unix seconds.
-    """
+    """List each tier's best `limit` bots (chain.stored.standings). `now`: Unix seconds."""
     forgotten = list_forgotten(read_rows, board, now)
     tiers: list[list[StandingRow]] = [[] for _ in range(HIDDEN)]
     sql = LISTED.format(tier=order.tier, column=order.column)
@@ -129,8 +125,8 @@ def list_standings(
     return [tier[:limit] for tier in tiers]
 
 
-# The number of wallets ever connected, of those currently connected, and of those with a forward
-# record. Each count reads only an index.
+# Wallets ever connected, currently connected, and with a forward record. Each count reads only an
+# index.
 CONNECTED = f"""
 SELECT (SELECT COUNT(*) FROM wallet) AS ever,
        {COUNT_HELD} AS held,
@@ -143,11 +139,7 @@ ORDER BY forward_realized LIMIT 1 OFFSET ?
 
 
 def show_connected() -> Json:
-    """Return the numbers of connected wallets, and the median realized PnL of all observed wallets
-    while they were connected.
-
-    For an even number of wallets, the median is the lower of the middle two.
-    """
+    """Count connected wallets, and find their (lower) median realized PnL while connected."""
     row = read_one(CONNECTED)
     median = select_value(NTH, [(row.observed - 1) // 2]) if row.observed else None
     return {
@@ -158,7 +150,7 @@ def show_connected() -> Json:
     }
 
 
-# The two records: since a bot's wallets were connected, or their whole known history.
+# Since a bot's wallets were connected, or their whole known history.
 RECORDS: tuple[Record, ...] = get_args(Record)
 SORTS: tuple[Sort, ...] = get_args(Sort)
 OWNERSHIPS: tuple[Proof, ...] = get_args(Proof)
@@ -284,16 +276,12 @@ class Entry:
         return find_tier(self.reason, self.totals is not None, self.ownership == "proven")
 
 
-# The group of each tier. Bots without a rank are one group, whether observed or not.
+# Groups by tier. Bots without a rank are one group, whether observed or not.
 GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
 
 
 def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
-    """List at most `limit` ranked entries, then at most `limit` unranked ones, both with proven
-    wallets first.
-
-    `now` is UTC milliseconds.
-    """
+    """List `limit` ranked entries, then as many unranked ones, proven first. `now`: ms."""
     asked = stored_standings.Board(board.record, board.money, WINDOWS[board.window])
     tiers = list_standings(asked, ORDERS[board.sort], now // 1000, limit)
     rows = find_competitors([one.bot for tier in tiers for one in tier])
@@ -340,10 +328,7 @@ def score(entry: Entry, sort: Sort) -> int | None:
 
 
 def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[LeaderboardEntry]:
-    """Return the JSON rows.
-
-    `now` is UTC milliseconds.
-    """
+    """`now`: ms."""
     bots = [entry.row.id for entry in entries]
     falls, elsewhere = find_falls(board, bots, now), find_currencies(board, entries)
     signs: dict[int, Any] = find_signs(read_rows, find_source(board), bots, board.money)
@@ -381,9 +366,7 @@ def find_source(board: Board) -> Source:
 
 
 def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
-    """Return {bot ID: the currency of its sales} for bots that have too few sales on this board
-    because they trade in another currency.
-    """
+    """Return {bot ID: currency of its sales} for bots with too few sales in the board's."""
     asked = [
         entry.row.id
         for entry in entries
@@ -413,7 +396,7 @@ OBSERVED |= {"matchedSells", "partialSells", "unmatchedSells"}
 
 
 def show_entry(entry: Entry, board: Board, rank: int | None, fall: int | None) -> LeaderboardEntry:
-    """Return the LeaderboardEntry. `rank` is null if it has no result to rank by."""
+    """`rank` is None if it has no result to rank by."""
     row, totals, money = entry.row, entry.totals or NOTHING, CURRENCIES[board.money]
     shown = fill(
         LeaderboardEntry,
@@ -468,7 +451,6 @@ def get_leaderboard(args: Args) -> Json:
 
 
 def read_board(args: Args) -> Board:
-    """Return the requested board. Raises Problem for an unknown choice."""
     return Board(
         read_choice(args, "record", RECORDS, RECORDS[0]),
         read_choice(args, "sort", SORTS, SORTS[0]),

@@ -62,9 +62,7 @@ SHAPES: dict[str, Any] = {
 
 
 def shorten(shown: dict[str, Any]) -> dict[str, Any]:
-    """Return a trader, or a row from one of its lists, without the members that only lists
-    include.
-    """
+    """Remove the members that only lists include from a trader or one of its rows."""
     return {name: _cut(value, SHAPES.get(name)) for name, value in shown.items()}
 
 

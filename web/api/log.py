@@ -1,5 +1,4 @@
-"""Serve the append-only log in C2SP's tlog-tiles format: checkpoints, hash tiles, and entry
-bundles.
+"""Serve the append-only log in C2SP's tlog-tiles format: checkpoints, hash tiles, entry bundles.
 
 /log serves the current log. /log/{id} serves each log by its ID.
 """
@@ -20,9 +19,7 @@ BRIEFLY = {"Cache-Control": "no-cache"}
 
 
 def find_log(uid: str | None) -> LogRow:
-    """Return the log with this ID or, without an ID, the current one. Raises Problem for an unknown
-    ID.
-    """
+    """Return the log with this ID, or the current one. Raises Problem for an unknown ID."""
     found = log.find_log(uid)
     if found is None:
         raise Problem("not_found", "there is no such log, or nothing has been logged yet")

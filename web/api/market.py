@@ -1,6 +1,4 @@
-"""The scout's stored market: entries, their route, and the scout's health. Never calls a
-provider.
-"""
+"""The scout's stored market (entries and their route), and its health. Calls no provider."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal, NamedTuple
@@ -121,14 +119,13 @@ class MarketPosition(NamedTuple):
 
 
 ABOVE_ALL = MarketPosition(2**62, 2**62)
-# Tokens as the scout stored them. Times are in ms, prices are exact text, and `checks` is JSON.
+# Times are in ms, prices are exact text, and `checks` is JSON.
 ENTRY = """
 SELECT t.discovered_at, t.id, t.mint, t.symbol, t.name, t.found_by, t.price_sol, t.price_usd,
        t.liquidity_usd, t.volume24h_usd, t.volume5m_usd, t.volume1h_usd, t.change5m_pct,
        t.change1h_pct, t.market_cap_usd, t.pool_sol, t.pool_tokens, t.venue, t.pair,
        t.pair_created_at, t.pair_url, t.checks, t.checked_at, t.quoted_at, t.absurd
 FROM token t """
-# The tokens below a position.
 LISTED = f"""{ENTRY} WHERE t.tracked_at IS NOT NULL
 AND (t.discovered_at < ? OR t.discovered_at = ? AND t.id < ?)
 ORDER BY t.discovered_at DESC, t.id DESC LIMIT ?"""
@@ -140,7 +137,7 @@ SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 def list_entries(
     now_ms: int, limit: int = 100, after: MarketPosition = ABOVE_ALL
 ) -> tuple[list[MarketEntry], MarketPosition | None]:
-    """Return market entries of the tracked tokens below a position, newest discovery first.
+    """Return tracked tokens' entries below a position, newest discovery first.
 
     Also returns the position of the last entry, or None if the list ends.
     """
@@ -151,17 +148,12 @@ def list_entries(
 
 
 def find_entry(now_ms: int, mint: str) -> MarketEntry | None:
-    """Return the entry of a mint, tracked or not, or None if the scout never saw it."""
     row = read_one(ENTRY + "WHERE t.mint = ?", (mint,))
     return row and show_entry(row, find_current(now_ms))
 
 
 def find_symbols(mints: Collection[str]) -> dict[str, str]:
-    """Return {mint: symbol}, as chain.symbols shows it, for mints that have a symbol. It is
-    untrusted text.
-
-    A well-known mint has its symbol even if the market never saw it.
-    """
+    """Return {mint: symbol} as chain.symbols shows it. Symbols are untrusted text."""
     if not mints:
         return {}
     asked = list(mints)
@@ -180,8 +172,8 @@ def find_decimals(mint: str) -> int | None:
 def find_current(now_ms: int) -> int:
     """Return the time (ms) before which quotes are stale.
 
-    A quote is stale after three passes without a new one. If the pass that should have renewed it
-    failed, it is stale immediately.
+    A quote is stale after three passes without a new one, or as soon as the pass that should have
+    renewed it failed.
     """
     details = read_details(select_value(SCOUT))
     oldest = now_ms - max(MINUTE_MS, int(3000 * details.get("intervalSeconds", 0)))
@@ -190,10 +182,7 @@ def find_current(now_ms: int) -> int:
 
 
 def show_entry(row: Any, current: int) -> MarketEntry:
-    """Return the MarketEntry.
-
-    `asOf` is when the prices were fetched. Before that, it is when the token was discovered.
-    """
+    """`asOf` is when the prices were fetched. Before that, it is when the token was discovered."""
     as_of = row.quoted_at or row.discovered_at
     return fill(
         MarketEntry,
@@ -211,10 +200,7 @@ def show_entry(row: Any, current: int) -> MarketEntry:
 
 
 def _show_checks(stored: str | None, checked_at: str | None) -> list[Any]:
-    """Return an account's checks.
-
-    They were all done at the same time, which is shown once.
-    """
+    """Return an account's checks. Their common time is shown once."""
     checks: Any = read_stored(stored, STORED_CHECKS)
     if checks is None:
         checked_at, detail = None, "the mint account has not been read yet"
@@ -229,9 +215,9 @@ def show_market_health(now_ms: int) -> dict[str, Any]:
     """Return the scout's health as {"discovery": part, "safety": part}.
 
     Each part is {state: ok | failing | waiting, lastSuccessAt, ageSeconds, lastAttemptAt,
-    lastError, droppedRows}. `waiting` means that it wasn't requested yet. Ages count from the last
-    success. Discovery also has `feeds`, with the same members by request and provider, and
-    `budgets`, {provider: ProviderBudget}.
+    lastError, droppedRows}. `waiting` means not requested yet. Ages count from the last success.
+    Discovery also has `feeds`, with the same members by request and provider, and `budgets`,
+    {provider: ProviderBudget}.
     """
     details = read_details(select_value(SCOUT))
     discovery = details.get("discovery", {})
@@ -279,11 +265,7 @@ def _show_part(part: dict[str, Any], now_ms: int) -> dict[str, Any]:
 
 
 def read_details(stored: str | None) -> dict[str, Any]:
-    """Parse a job's health details.
-
-    They are empty if there aren't any yet, or if they are damaged. In that case, the job's next
-    pass rewrites them.
-    """
+    """Parse a job's health details. If they are damaged, return {}: the next pass rewrites them."""
     details: dict[str, Any] = read_stored(stored, OBJECT) or {}
     return details
 

@@ -3,7 +3,7 @@ without a local Candor.
 
 It has no sessions or streams, only one response per message. The SDK implements all versions of the
 protocol. A tool calls this application internally, behind the admission check, with the caller's
-own key, so the keys, scopes and allowance are those of /api/v1.
+own key, so keys, scopes and allowance are those of /api/v1.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
 blueprint = Blueprint("mcp", __name__)
-# The time limit for a message and for its response.
+# For a message and its response.
 MAX_SECONDS = 25.0
 HEADERS = ("Content-Type", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name")
 
@@ -47,9 +47,7 @@ _caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("caller")
 
 @blueprint.before_request
 def check_agent() -> None:
-    """Admit an agent with a working key. If agents may register themselves, no key is needed.
-    Requests from other sites' pages are rejected.
-    """
+    """Admit an agent with a key, or any if agents may register. Reject other sites' pages."""
     if not is_own_origin(request.headers.get("Origin")):
         raise Problem("foreign_origin", "pages on other sites can't call this")
     if "Authorization" in request.headers or gate.settings().self_registration == "off":
@@ -95,7 +93,6 @@ def list_headers() -> list[tuple[bytes, bytes]]:
 
 @cache
 def find_server(base_url: str) -> "MCPServer":
-    """Return the MCP server, which all callers share."""
     from agents.tools import build_server
 
     return build_server(InsideClient(base_url))
@@ -173,10 +170,7 @@ class InsideClient(Client):
         params: Mapping[str, Any] | None,
         body: Mapping[str, Any] | None,
     ) -> Answer:
-        """Make an internal request for the caller.
-
-        It doesn't need a slot, because the outer request has one.
-        """
+        """Make an internal request. It doesn't need a slot, because the outer request has one."""
         caller = _caller.get()
         environ = EnvironBuilder(
             method=method,

@@ -78,10 +78,10 @@ def show_metrics() -> Response:
 
 @dataclass(eq=False)
 class Instance(Collector):
-    """A collector for the whole instance.
+    """A collector for the whole instance. `now` is in seconds.
 
-    `now` is in seconds. `is_counting` is whether requests can be counted. `busy_answers` is {key of
-    TROUBLES: refusals by this process}. `crowded_out` are the connections that this process closed.
+    `is_counting`: whether requests can be counted. `busy_answers`: {key of TROUBLES: refusals by
+    this process}. `crowded_out`: connections that this process closed.
     """
 
     config: Config
@@ -108,7 +108,9 @@ class Instance(Collector):
         oldest = select_value(OLDEST_POLL, (IS_PROGRAM,))
         if oldest is not None:
             lag = max(0, self.now - oldest / 1000)
-            yield number("observer_lag_seconds", "Seconds since the oldest poll", lag)
+            yield number(
+                "observer_lag_seconds", "Seconds since the most overdue wallet was last polled", lag
+            )
         yield from self._collect_disk()
         yield from self._collect_refusals()
 

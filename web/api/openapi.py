@@ -1,6 +1,4 @@
-"""The OpenAPI 3.1 document, built from the routes, the models that validate bodies and the response
-shapes.
-"""
+"""The OpenAPI 3.1 document, built from the routes, the models of request bodies and the shapes."""
 
 import functools
 import operator
@@ -24,7 +22,6 @@ from web.api.shapes import NotRequired, TypedDict, described
 from web.api.trades import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.v1 import Operation
 
-# A part of the document.
 Json = dict[str, Any]
 
 INTRODUCTION = (
@@ -34,8 +31,8 @@ INTRODUCTION = (
     " leading zeros. Times are RFC 3339 in UTC; addresses and signatures are base58."
     " Responses may gain fields within v1. Any GET under /api/v1 accepts `fields=a,b,c`,"
     " which returns only these fields of the object or each row; don't use it with typed"
-    " clients that expect all fields. Responses to a key have the RateLimit headers of the"
-    " default response. Every paper-mode object has `simulated: true`."
+    " clients that expect all fields. Responses to requests with a key include the RateLimit"
+    " headers listed under the default response. Every paper-mode object has `simulated: true`."
 )
 SCHEMAS = "#/components/schemas/"
 DEMONSTRATED = {
@@ -55,9 +52,9 @@ HEADERS = {
     }.items()
 }
 KEYED = [{"key": list[str]()}]
-# If only one member uses a shape, and the shape has at most this many members, it is inlined.
+# A shape with at most this many members is inlined if only one member uses it.
 SMALL = 8
-# By tag: its description, and the routes it has: the word after /api/v1, or another prefix.
+# Each tag's description, and its routes by the word after /api/v1 or another prefix.
 TAGS = {
     "Influencers": ("Bots and the observed activity of their wallets.", "bots"),
     "Posts": ("Reading and publishing posts.", "feed", "posts", "stream"),
@@ -84,7 +81,6 @@ def find_place(operation: Operation) -> tuple[int, str, str]:
     return list(TAGS).index(find_tag(operation)), operation.path, operation.method
 
 
-# In the document's order.
 OPERATIONS = sorted(v1.OPERATIONS, key=find_place)
 
 
@@ -98,7 +94,7 @@ def choice(words: Collection[str], *default: str) -> Json:
     return {**schema, "default": default[0]} if default else schema
 
 
-# Schemas and descriptions, in the order in which the document lists them.
+# In the document's order.
 PARAMETERS: dict[str, tuple[Json, str]] = {
     "trades": (FLAG, "0 leaves out latestTrades"),
     "feed": (FLAG, "0 leaves out feed"),
@@ -225,10 +221,7 @@ class Problem(TypedDict):
 # ---- the document --------------------------------------------------------------------------------
 @functools.lru_cache(4)
 def build_document(base_url: str, demonstration: bool = False) -> Mapping[str, Any]:
-    """Build this instance's OpenAPI document.
-
-    All callers share the dict, so don't change it.
-    """
+    """Build this instance's OpenAPI document. All callers share the dict, so don't change it."""
     paths: dict[str, Json] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method] = show_operation(operation)
@@ -268,13 +261,12 @@ class ShapeSchemas(GenerateJsonSchema):
 
 
 def build_schemas(demonstration: bool) -> Json:
-    """Build {name: schema} for all bodies and responses."""
     answers = {operation.answer for operation in OPERATIONS if operation.answer}
     others = {one.rows for one in OPERATIONS if one.rows} | {
         one.body for one in OPERATIONS if isinstance(one.body, type)
     }
     named = sorted(answers | others | {Problem}, key=lambda shape: shape.__name__)
-    # This is shared, so that each shape is read only once.
+    # Shared, so that each shape is read only once.
     adapter: Any = TypeAdapter(functools.reduce(operator.or_, named))
     definitions = adapter.json_schema(
         ref_template=f"{SCHEMAS}{{model}}", schema_generator=ShapeSchemas
@@ -311,10 +303,9 @@ def list_bases(name: str, definitions: Json) -> list[str]:
 def suit_generators(schema: Any) -> Any:
     """Return the same schema in a form that client generators understand.
 
-    Null defaults are omitted, because they make a member required in TypeScript, where a member
-    with a default is always present. Titles are omitted, because they repeat the member's name and
-    become type names. A constant becomes an enum with one value, because many generators don't know
-    `const`.
+    Null defaults are omitted, because they make a member required in TypeScript. Titles are
+    omitted, because they repeat the member's name and become type names. A constant becomes an enum
+    with one value, because many generators don't know `const`.
     """
     if isinstance(schema, list):
         return [suit_generators(one) for one in schema]
@@ -348,7 +339,6 @@ def find_references(value: Any) -> Counter[str]:
 
 
 def inline_small(schemas: Json, answered: Counter[str]) -> Json:
-    """Inline small schemas that only one other schema uses."""
     references = find_references(schemas)
     small = {
         SCHEMAS + name: schema
@@ -403,7 +393,6 @@ def show_parameter(parameter: Json) -> Json:
 
 
 def show_responses(operation: Operation) -> Json:
-    """Return the Responses Object: success, and a default for refusals."""
     answer = show_answer(operation)
     responses = {"201": answer, "200": answer} if operation.method == "post" else {"200": answer}
     if operation.answer is Health:

@@ -23,12 +23,10 @@ from web.server.application import find_app
 # ---- query parameters as values ------------------------------------------------------------------
 Args = Mapping[str, str]
 Word = TypeVar("Word", bound=str)
-# The JSON schema of one.
 ADDRESS = {"type": "string", "pattern": "^[1-9A-HJ-NP-Za-km-z]{32,44}$"}
 
 
 def read_address(args: Args, name: str) -> str | None:
-    """Return the base58 address from the query, or None if the parameter is missing."""
     text = args.get(name)
     if text is not None and not is_base58(text, 32):
         raise refuse(name, "must be base58 of 32 bytes")
@@ -38,8 +36,7 @@ def read_address(args: Args, name: str) -> str | None:
 def read_bot(args: Args) -> str | None:
     """Return the bot ID from the query, or None if it's missing.
 
-    An empty ID is an error, because otherwise the caller would mistake everyone's trades for one
-    bot's.
+    An empty ID is an error: the caller could mistake everyone's trades for one bot's.
     """
     text = args.get("botId")
     if text == "":
@@ -102,9 +99,7 @@ class ListPage(NamedTuple, Generic[Row]):
 
 
 def read_limit(args: Args) -> int:
-    """Return the query's `limit`. It is 20 by default, and larger values are reduced to 100. Raises
-    Problem unless it is a whole number of 1 or more.
-    """
+    """Return the query's `limit`: 20 by default, capped at 100. Raises Problem below 1."""
     number = parse_whole(args.get("limit", str(DEFAULT_LIMIT)))
     if not number:
         raise refuse(
@@ -135,7 +130,6 @@ def write_cursor(scope: Scope, position: Position, secret: str | None = None) ->
 def read_cursor(
     args: Args, scope: Scope, kind: Callable[..., Kind], name: str = "cursor"
 ) -> Kind | None:
-    """Return the position (NamedTuple `kind`) in the query's cursor, or None without one."""
     text = args.get(name)
     return None if text is None else read_position(scope, text, kind)
 
@@ -150,9 +144,7 @@ def read_position(scope: Scope, text: str, kind: Callable[..., Kind]) -> Kind:
 
 
 def read_since(args: Args, last_event_id: str | None = None) -> int | None:
-    """Return the arrival in `since` or, without it, in the `Last-Event-ID` header. Return None
-    without either.
-    """
+    """Return the arrival in `since` or, without it, in the `Last-Event-ID` header."""
     text = last_event_id or args.get("since")
     if text is None:
         return None

@@ -85,14 +85,13 @@ from web.api.shapes import (
 
 Json = dict[str, Any]
 REASON: Any = make_object(code=str, detail=str, symbol=str | None, at=int)
-# A trader's stored JSON.
 DOCUMENTS = {
     "settings": Part(Json),
     "phase": Part(Json),
     "reasons": Part(list[REASON]),
 }
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
-# A strategy family from a file in DATA_DIR/strategies.
+# From a file in DATA_DIR/strategies.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
 
 
@@ -406,8 +405,7 @@ class Strategies(TypedDict):
 
 
 # ---- statements ----------------------------------------------------------------------------------
-# Traders with their open account period and its last review. The review decides which of its data
-# may be shown.
+# Traders with their open account period and its last review, which decides what may be shown.
 TRADERS = """
 SELECT t.id, t.uid, t.handle, t.name, t.bio, t.voice, t.family, t.settings, t.start_mode,
        t.adaptive, t.phase, t.created_at, t.retired_at, p.id AS period_id, p.number AS period,
@@ -429,26 +427,26 @@ SELECT (SELECT COUNT(*) FROM diary_entry d JOIN period p ON p.id = d.period_id
         WHERE p.trader_id = t.id AND p.twin = 0 AND c.closed_at IS NOT NULL) AS closes,
        (SELECT COUNT(*) FROM paper_post o WHERE o.trader_id = t.id) AS posts
 FROM trader t WHERE t.id = ?"""
-# The account periods. `review` is the state of the last review.
+# `review` is the state of the last review.
 PERIODS = """
 SELECT p.number, p.starting_cash, p.cash, p.opened_at, p.closed_at, p.closing_reason AS reason,
        COALESCE(r.state, 'clean') AS review
 FROM period p LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
 WHERE p.trader_id = ? AND p.twin = 0 ORDER BY p.number"""
-# The posts. `state` is that of the account period's last review. `closed` is the number of the
-# closed position that the post is about.
+# `state` is that of the account period's last review. `closed` is the number of the closed position
+# that the post is about.
 PAPER_POSTS = f"""
 SELECT o.id, o.uid, t.uid AS trader, t.name, o.body, o.mint, o.symbol, o.writer, o.event_at,
        o.created_at, o.hidden_at, d.kind,
        (SELECT state FROM review WHERE period_id = d.period_id ORDER BY id DESC LIMIT 1) AS state,
        t.handle, t.family, {CLOSE_OF_LINE} AS closed
 FROM paper_post o JOIN trader t ON t.id = o.trader_id JOIN diary_entry d ON d.id = o.entry_id"""
-# This value changes with every tick and every decision about a trader.
+# Changes with every tick and every decision about a trader.
 GENERATION = """
 SELECT (SELECT snapshot FROM engine_state WHERE id = 1) AS snapshot,
        (SELECT MAX(id) FROM trader) AS trader, (SELECT SUM(version) FROM trader) AS versions,
        (SELECT MAX(id) FROM position) AS position"""
-# The net results of the open accounts' closes since a time.
+# Net results of the open accounts' closes since a time.
 RECENT_CLOSES = """
 SELECT t.uid AS trader, o.cash AS net FROM position o
 JOIN period p ON p.id = o.period_id AND p.closed_at IS NULL AND p.twin = 0
@@ -467,9 +465,8 @@ WARNINGS = {
 }
 # A phase at its start. A list of traders has one for each.
 NEW_PHASE = asdict(rules.Phase())
-# The number of closes that the brain examines, and of rows in each list of a detail.
+# Closes that the brain examines, and rows in each list of a detail.
 MAX_CLOSES, LATEST = 200, 20
-# Higher than any ID or time.
 LAST = 2**62
 # The days and points of a sparkline.
 SUMMED_DAYS, MAX_SUMS = 30, 60
@@ -492,7 +489,6 @@ class Placed(NamedTuple):
 
 # ---- traders -------------------------------------------------------------------------------------
 def list_traders() -> list[Trader]:
-    """Return every active trader, oldest first, as the API's Trader."""
     totals = _read_totals(None)
     values: dict[int, int] = defaultdict(int)
     for position in read_positions(None):
@@ -508,10 +504,6 @@ def list_rows(condition: str, *values: Any) -> list[Any]:
 
 
 def find_trader(uid: str, now: int) -> Json | None:
-    """Return a Trader with its diary, positions, closes, posts and brain, newest first.
-
-    Returns None for an unknown ID.
-    """
     row = find_row(uid)
     if row is None:
         return None
@@ -549,7 +541,7 @@ def find_trader(uid: str, now: int) -> Json | None:
 
 
 def _list_held(trader: int) -> list[Any]:
-    """List the open positions. Damaged ones are left out."""
+    """Damaged positions are left out."""
     return [one for one in read_positions(trader) if one.raw.isdecimal() and one.price.isdecimal()]
 
 
@@ -592,11 +584,7 @@ def _read_totals(trader_id: int | None) -> dict[int, Any]:
 
 
 def show_trader(row: Any, totals: Any, held_value: int) -> Trader:
-    """Return the Trader.
-
-    `totals` are those of its open period, or None if it has no close. `held_value` is the value of
-    its positions at their marks, in lamports.
-    """
+    """`totals`: None without a close. `held_value`: positions at their marks, in lamports."""
     strategy: Any = {
         "family": row.family,
         "own": row.family not in ALL_FAMILIES,
@@ -618,7 +606,7 @@ def show_trader(row: Any, totals: Any, held_value: int) -> Trader:
 
 
 def show_performance(row: Any, totals: Any, held_value: int) -> PaperPerformance:
-    """Return the PaperPerformance. `held_value` is in lamports."""
+    """`held_value` is in lamports."""
     suppressed, equity = row.state in SUSPECT, row.cash + held_value
     gain = equity - row.starting_cash
     closes, net, wins = (totals.closes, totals.net, totals.wins) if totals else (0, 0, 0)
@@ -664,14 +652,11 @@ def show_review(row: Any) -> Review:
 
 
 def show_period(row: Any) -> AccountPeriod:
-    """Return the period of an account from its opening to its reset."""
     return fill(AccountPeriod, row, warning=WARNINGS.get(row.review))
 
 
 def _read_settings(family: str, given: Json) -> Json:
-    """Return a strategy's settings, including defaults. If they aren't a family's settings, return
-    them as stored.
-    """
+    """Return a strategy's settings, including defaults, or as stored if they aren't a family's."""
     if family not in ALL_FAMILIES:
         # Only the job knows a strategy file's settings.
         return {}
@@ -682,10 +667,7 @@ def _read_settings(family: str, given: Json) -> Json:
 
 
 def list_sums(now: int) -> dict[str, list[int]]:
-    """Return {trader: running sums of its account's latest closes}.
-
-    The sums are in lamports, begin at 0, and cover SUMMED_DAYS days. `now`: ms.
-    """
+    """Return {trader: running lamport sums of its account's latest closes}. `now`: ms."""
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0])
     for row in read(RECENT_CLOSES, (now - SUMMED_DAYS * rules.DAY_MS,)):
         sums[row.trader].append(sums[row.trader][-1] + row.net)
@@ -695,7 +677,7 @@ def list_sums(now: int) -> dict[str, list[int]]:
 # ---- posts ---------------------------------------------------------------------------------------
 def list_posts(limit: int, before: int | None = None, mint: str | None = None) -> list[Placed]:
     """Return all traders' posts with numbers below `before`, newest first."""
-    # Without `before`, use a bound above all numbers, so that the first page uses the same query.
+    # A bound above all numbers, so that the first page uses the same query.
     values: list[Any] = [LAST if before is None else before]
     where = " WHERE o.id < ?"
     if mint:
@@ -758,10 +740,7 @@ def compare_families(now: int) -> Json:
 
 
 def find_win_rates(now: int) -> dict[str, float]:
-    """Return {ID: lower bound of the win rate's 95% interval, from 0 to 1}.
-
-    Only traders with enough eligible closes in 30 days are included. `now`: ms.
-    """
+    """Return {ID: lower bound (0 to 1) of the win rate's 95% interval} over 30 days. `now`: ms."""
     return _find_compared(now).win_rates
 
 
@@ -825,7 +804,6 @@ def _find_win_rates(traders: list[Any], closes: Iterable[Close]) -> dict[str, fl
 
 
 def show_compared(closes: list[Close]) -> Json:
-    """Return the members of a Family for its own closes."""
     return results.compare(closes, _count_accounts(closes) * STARTING_CASH)
 
 
@@ -844,7 +822,7 @@ def list_venues(now: int) -> list[VenueError]:
 
 
 def show_venue(venue: str, error: measured.VenueError | None) -> Any:
-    """Return the VenueError. `error` is None if there are no real fills to compare with."""
+    """`error` is None if there are no real fills to compare with."""
     return {
         "venue": venue,
         "receipts": error.receipts if error else 0,
@@ -858,7 +836,6 @@ def show_venue(venue: str, error: measured.VenueError | None) -> Any:
 
 
 def show_costs() -> NetworkCosts:
-    """Return the NetworkCosts from this instance's own receipts, or else the recorded ones."""
     row = measured.find_costs()
     costs = row or RECORDED_COSTS
     return {
@@ -873,7 +850,7 @@ def show_costs() -> NetworkCosts:
     }
 
 
-# The accounts of twins. `worth` is what its pools would pay for its holdings, in lamports.
+# The accounts of twins. `worth`: what its pools would pay for its holdings, in lamports.
 OF_TWINS = "p.trader_id = ? AND p.number = ? AND p.twin > 0"
 TWIN_ACCOUNTS = f"""
 SELECT p.cash, COALESCE((SELECT SUM(c.worth) FROM position c
@@ -888,7 +865,6 @@ WHERE p.trader_id = ? AND p.number = ? AND d.kind = 'pause' ORDER BY d.id"""
 
 
 def show_random_entry(row: Any, closes: list[Close]) -> Json | None:
-    """Return the combined results of a trader's twins, whose closes are `closes`."""
     accounts = read(TWIN_ACCOUNTS, (row.id, row.period))
     if not accounts:
         return None

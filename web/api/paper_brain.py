@@ -19,7 +19,6 @@ from web.api.shapes import (
 Json = dict[str, Any]
 FACTS = Column(Json)
 TIMES = ("until", "expiresAt")
-# Internal keys.
 PRIVATE = ("key", "evidence")
 
 
@@ -50,7 +49,7 @@ class Rates(TypedDict):
     maxDrawdownPct: NotRequired[
         Annotated[
             float | None,
-            described("largest drawdown of the sum of realized results"),
+            described("largest drawdown of cumulative realized PnL"),
         ]
     ]
     atCosts: NotRequired[
@@ -146,16 +145,14 @@ CLOSE_OF_LINE = """
 (SELECT c.number FROM position c WHERE c.period_id = d.period_id AND c.closed_at IS NOT NULL
  AND c.number = (SELECT MAX(f.position) FROM paper_fill f JOIN paper_order o ON o.id = f.order_id
                  WHERE o.period_id = d.period_id AND o.number = d.order_number))"""
-# Diary lines. `period` is its number. `closed` is the number of the closed position that the line
-# is about.
+# `period` is its number. `closed` is the number of the closed position that the line is about.
 LINE = f"""
 SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, {CLOSE_OF_LINE} AS closed
 FROM diary_entry d JOIN period p ON p.id = d.period_id WHERE p.trader_id = ? AND p.twin = 0"""
 DIARY = f"{LINE} AND d.id < ? ORDER BY d.id DESC LIMIT ?"
 # The decisions at these times. {{}} are their marks.
 DECISIONS = f"{LINE} AND d.kind = 'decision' AND d.at IN ({{}}) ORDER BY d.id"
-# Lessons of an account under review, or whose review was upheld, are left out, because they are
-# derived from its closes.
+# Without lessons of accounts under review, or whose review was upheld: they come from its closes.
 PAUSES_AND_LESSONS = """
 SELECT d.id, d.at, d.kind, d.mint, d.facts, p.number AS period, NULL AS closed
 FROM diary_entry d JOIN period p ON p.id = d.period_id
@@ -195,9 +192,7 @@ def _show_facts(facts: Json) -> Json:
 
 
 def show_brain(trader_id: int, closes: list[Close], control: list[Close], now: int) -> Brain:
-    """Return the Brain. `closes` are in order, oldest first. `control` are the closes of its
-    twins.
-    """
+    """`closes` are in order, oldest first. `control`: its twins' closes."""
     pauses, lessons = _list_notes(trader_id, now)
     ended = {note.facts.get("ends") for note in pauses}
     open_pauses = [note for note in pauses if note.facts.get("until", 0) > now]

@@ -134,13 +134,13 @@ class PaperOrder(TypedDict):
 
 
 # ---- statements: money in lamports, times in ms --------------------------------------------------
-# The open positions. `raw` and `price` are exact text. `held` is a number of snapshots.
+# `raw` and `price` are exact text. `held` is a number of snapshots.
 POSITIONS = """
 SELECT c.period_id, c.number, c.mint, c.symbol, c.decimals, c.opened_at, c.raw, c.price,
        c.marked_at, c.spent, c.cash, c.held, c.worth, c.marks, c.pipeline
 FROM position c JOIN period p ON p.id = c.period_id AND p.closed_at IS NULL AND p.twin = 0
 WHERE c.closed_at IS NULL AND p.trader_id = COALESCE(?, p.trader_id) ORDER BY c.id"""
-# The closes. `gross` is the result of price moves only. `net` is the result after all costs.
+# `gross` is the result of price moves only. `net` is the result after all costs.
 CLOSE = """
 SELECT c.id, c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opened_at,
        c.closed_at, c.reason, c.mid_sold - c.mid_bought AS gross, c.slippage, c.fees, c.rent,
@@ -149,7 +149,7 @@ SELECT c.id, c.number, p.number AS period, c.mint, c.symbol, c.decimals, c.opene
 FROM position c JOIN period p ON p.id = c.period_id
 LEFT JOIN review r ON r.id = (SELECT MAX(id) FROM review WHERE period_id = p.id)
 WHERE p.trader_id = ? AND p.twin = 0 AND c.closed_at IS NOT NULL"""
-# The condition for rows before a time and an ID.
+# Rows before a time and an ID.
 CLOSES = f"""{CLOSE} AND (c.closed_at < ? OR c.closed_at = ? AND c.id < ?)
 ORDER BY c.closed_at DESC, c.id DESC LIMIT ?"""
 ONE_CLOSE = f"{CLOSE} AND c.number = ?"
@@ -161,11 +161,11 @@ SELECT COALESCE(f.position, (SELECT MAX(g.position) FROM paper_fill g WHERE g.or
 FROM paper_fill f JOIN paper_order o ON o.id = f.order_id JOIN period p ON p.id = o.period_id
 WHERE p.trader_id = ? AND p.twin = 0"""
 FILLS = f"{OF_POSITIONS} AND o.decided_at >= ? ORDER BY f.id"
-# The fills of one position, including failed attempts of its orders.
+# Including failed attempts of the position's orders.
 FILLS_OF_ONE = f"""{OF_POSITIONS} AND o.id IN (
     SELECT g.order_id FROM paper_fill g JOIN paper_order q ON q.id = g.order_id
     WHERE q.period_id = p.id AND g.position = ?) ORDER BY f.id"""
-# The open orders. `wanted` and `done` are in raw units for a sale or lamports for a buy.
+# `wanted` and `done` are in raw units for a sale or lamports for a buy.
 ORDERS = """
 SELECT o.side, o.mint, o.symbol, o.decimals, o.amount AS wanted, o.done, o.reason, o.decided_at,
        o.expires_at
@@ -190,14 +190,11 @@ PERIOD_CLOSES = (
 
 # ---- positions and orders ------------------------------------------------------------------------
 def read_positions(trader_id: int | None) -> list[Any]:
-    """Read the open positions of a trader or, if it is None, of all traders."""
     return read(POSITIONS, (trader_id,), marks=MARKS)
 
 
 def find_value(row: Any) -> int:
-    """Return the lamports that the position's pool would pay at the mark, or 0 if it can't be
-    read.
-    """
+    """Return the lamports that the pool would pay at the mark, or 0 if that can't be read."""
     if row.worth is not None:
         return int(row.worth)
     try:
@@ -207,7 +204,7 @@ def find_value(row: Any) -> int:
 
 
 def show_position(handle: str, row: Any, now: int) -> PaperPosition:
-    """Return the PaperPosition. `now`: ms."""
+    """`now`: ms."""
     model = find_model(row.pipeline)
     return fill(
         PaperPosition,
@@ -235,7 +232,7 @@ def find_model(pipeline: str) -> str:
 
 
 def show_order(row: Any) -> PaperOrder:
-    """Return the PaperOrder. Amounts are in lamports for a purchase, or raw units for a sale."""
+    """Amounts are in lamports for a purchase, or raw units for a sale."""
     is_sale = row.side == "sell"
     amount, filled = ("amountRaw", "filledRaw") if is_sale else ("solLamports", "filledLamports")
     return fill(PaperOrder, row, **{amount: row.wanted, filled: row.done})
@@ -247,7 +244,6 @@ def read_closes(sql: str, *values: Any) -> list[Any]:
 
 
 def show_closes(trader_id: int, handle: str, rows: list[Any]) -> list[PaperClose]:
-    """Show a trader's closes with their fills."""
     if not rows:
         return []
     fills: dict[int | None, list[PaperFill]] = defaultdict(list)
@@ -282,11 +278,7 @@ def find_percentage(part: int, whole: int) -> float | None:
 
 
 def show_fill(row: Any) -> PaperFill:
-    """Return the PaperFill.
-
-    `solLamports` went into or out of the pool, before the pool's fee and without network fee and
-    rent.
-    """
+    """`solLamports`: into or out of the pool, before its fee, without network fee and rent."""
     return fill(
         PaperFill,
         row,
@@ -308,13 +300,11 @@ def show_snapshot_id(number: int) -> str:
 
 
 def read_close(ident: str, row: Any) -> Close:
-    """Return a Close for rules and lessons."""
     reviewed = row.state in SUSPECT
     return account.read_close(ident, row, row.marks or (), reviewed=reviewed)
 
 
 def read_compared(sql: str, *values: Any) -> list[Any]:
-    """Read closes for comparisons."""
     return read(sql, values, marks=MARKS)
 
 
@@ -324,7 +314,7 @@ MARGIN_MS = 600_000
 MAX_PATH_ROWS = 5_000
 
 
-# A trader. `next_position` is one above the highest number in use.
+# `next_position` is one above the highest number in use.
 HOLDER = """
 SELECT t.id, t.uid, t.handle, t.name, t.family, p.next_position FROM trader t
 JOIN period p ON p.trader_id = t.id AND p.closed_at IS NULL AND p.twin = 0 WHERE t.uid = ?"""
@@ -343,10 +333,10 @@ AND price_sol IS NOT NULL ORDER BY taken_at, id LIMIT ?"""
 
 @dataclass(frozen=True)
 class QuotedFill:
-    """A fill with the quotes of its decision and execution.
+    """A fill with the quotes of its decision and execution. Amounts in `row` are in lamports.
 
-    The amounts in `row` are in lamports. `paid` is the SOL per token in the pool, without the
-    pool's and network fees, or None for a failed attempt.
+    `paid` is the SOL per token in the pool, without the pool's and network fees, or None for a
+    failed attempt.
     """
 
     shown: PaperFill
@@ -358,10 +348,7 @@ class QuotedFill:
 
 @dataclass(frozen=True)
 class CloseStory:
-    """A close with everything that its page shows.
-
-    `trader` is a row of HOLDER. `path` are rows of PATH, in order.
-    """
+    """A close's page. `trader` is a row of HOLDER, `path` rows of PATH in order."""
 
     trader: Any
     close: PaperClose
@@ -372,7 +359,6 @@ class CloseStory:
 
 
 def find_story(trader_uid: str, close_id: str) -> CloseStory | None:
-    """Return what a close's page shows, or None if the trader or close is unknown."""
     trader = read_one(HOLDER, (trader_uid,))
     number = trader and find_number(trader, close_id)
     if number is None:
@@ -404,7 +390,6 @@ def _list_decisions(trader: Any, number: int, fills: list[Any]) -> list[DiaryLin
 
 
 def quote_fills(fills: list[Any], decimals: int) -> list[QuotedFill]:
-    """Return fills with the quotes of their decision and execution."""
     ids = sorted({number for one in fills for number in (one.decided_on, one.snapshot)})
     quotes = {one.id: one for one in read(QUOTES.format(write_marks(ids)), ids)}
     return [
@@ -459,7 +444,7 @@ class TradeRow(NamedTuple):
     closed_at: int | None
 
 
-# The newest trades come first.
+# Newest first.
 TRADES = """
 SELECT o.side, f.at, f.mid AS sol, c.closed_at FROM paper_fill f
 JOIN paper_order o ON o.id = f.order_id
@@ -514,7 +499,6 @@ class AccountHistory(NamedTuple):
         ]
 
     def list_shares(self, until: int) -> list[SharePoint]:
-        """List the share of the equity in positions, up to `until` (ms)."""
         shares = [
             SharePoint(min(one.at + MARK_MS, until), 10_000 * one.held // one.equity)
             for one in self.marks
@@ -530,7 +514,6 @@ class AccountHistory(NamedTuple):
 
 
 def read_history(uid: str) -> AccountHistory | None:
-    """Return the history of a trader's open account, or None."""
     row = read_one(ACCOUNT, (uid,))
     if row is None:
         return None

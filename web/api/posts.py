@@ -184,11 +184,7 @@ def show_posts(rows: Iterable[Any]) -> list[Post]:
 
 
 def show_post(row: Any, base_url: str, scales: Scales) -> Post:
-    """Return the Post.
-
-    A hidden post keeps its record but not its words. `base_url` is this instance's URL without a
-    trailing slash.
-    """
+    """Return the Post. A hidden post keeps its record but not its words."""
     hidden = row.hidden_at is not None
     if is_damaged(row):
         # Show it as before the trade was observed, because there is no receipt to show.
@@ -220,7 +216,6 @@ OBSERVER_TROUBLE = "SELECT 1 FROM job WHERE name = 'observer' AND last_error IS 
 
 
 def find_reason(row: Any) -> str | None:
-    """Return why a post isn't judged yet, or why it can't be."""
     if row.status == "none":
         return "no_wallet" if row.signature else "no_signature"
     if row.status != "pending":
@@ -243,7 +238,7 @@ def _show_symbol(row: Any) -> str | None:
 
 
 # ---- receipts ------------------------------------------------------------------------------------
-# The kinds with a side. For other kinds, the kind itself is enough.
+# Kinds with a side. For other kinds, the kind itself is enough.
 SIDES = ("buy", "sell", "swap")
 
 
@@ -293,9 +288,7 @@ def _show_venue_sol(row: Any) -> str | None:
 
 
 def list_moved(row: Any) -> list[Change]:
-    """List the amount of each token that the trade moved through its venue, without zeros. The list
-    is empty if the venue's part is unknown.
-    """
+    """List the nonzero amounts that the trade moved through its venue. Empty if unknown."""
     if (not row.token_changes and not row.beside_tokens) or "ambiguous" in (row.trade_flags or ()):
         return []
     return list_venue_changes(row.token_changes or (), row.beside_tokens or ())
@@ -387,7 +380,6 @@ def make_promise(done: posts.Published, log_uid: str) -> LogPromise:
 
 
 def read_event_id() -> str | None:
-    """Return the `Idempotency-Key` header as UTF-8 text, or None."""
     text = request.headers.get("Idempotency-Key")
     try:
         return text and text.encode("latin-1").decode("utf-8")
@@ -403,9 +395,9 @@ FORMS = ("multipart/form-data", "application/x-www-form-urlencoded")
 FORM_FIELDS = ("content", "nonce")
 # Discord's response when a URL isn't a webhook.
 UNKNOWN_WEBHOOK = {"message": "Unknown Webhook", "code": 10015}
-# The reasons for rejecting the key in the URL.
+# Reasons for rejecting the key in the URL.
 KEY_REFUSALS = ("missing_key", "invalid_key", "insufficient_scope")
-# The values that Discord clients send for true: Python's, JSON's, and a number.
+# What Discord clients send for true: Python's, JSON's, and a number.
 YES = ("true", "True", "1")
 
 
@@ -471,9 +463,6 @@ def make_message(value: dict[str, Any], uid: str, key_uid: str) -> Json:
 
 
 def read_message() -> dict[str, Any]:
-    """Return the message from a JSON body or from a form, as its part `payload_json` or
-    `content`.
-    """
     if request.mimetype == "application/json":
         return parse_json(request.get_data())
     if request.mimetype not in FORMS:

@@ -32,7 +32,7 @@ class TradePosition(NamedTuple):
     id: int
 
 
-# Trades and their bots, as in models.Trade. `explained` is 0 to 100.
+# As in models.Trade. `explained` is 0 to 100.
 TRADE_COLUMNS = """
 SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature,
        t.tx_index AS transaction_index,
@@ -112,7 +112,7 @@ ARRIVALS = (
 )
 
 
-# The wallets' coverage, as JSON, and their bots.
+# As JSON, with the wallets' bots.
 COVERAGES = """
 SELECT w.id, w.address, w.coverage, b.uid AS bot, b.name AS bot_name
 FROM wallet w JOIN bot b ON b.id = w.bot_id"""
@@ -135,7 +135,7 @@ MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT
 
 
 # Bots with their primary wallet. `voice` and `coverage` are JSON. `since` is when the bot's claim
-# began if the wallet is only claimed and another bot had proven it. Otherwise it is null.
+# began if the wallet is only claimed and another bot had proven it, else null.
 BOT = f"""
 SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
        b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
@@ -198,7 +198,6 @@ ORDER BY p.id DESC LIMIT ?"""
 # ---- reads ---------------------------------------------------------------------------------------
 # SQL and its values, or None if there is no condition.
 Condition = tuple[Any, ...] | None
-# The columns with stored JSON.
 STORED = {
     **WALLET_PARTS,
     "token_changes": CHANGES,
@@ -208,14 +207,13 @@ STORED = {
     "flags": NAMES,
     "trade_flags": NAMES,
 }
-# The limits on bots or tokens with the same name, and on posts that the front page counts.
+# Maximum numbers of bots or tokens with the same name, and of posts that the front page counts.
 MAX_CALLED, MAX_RECENT = 10, 500
-# A position above every trade. With it, the first page uses the same search as the others.
+# Above every trade. With it, the first page uses the same search as the others.
 ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
 
 
 def find_place(row: Any) -> TradePosition:
-    """Return a trade's position, which lists are sorted by."""
     return TradePosition(row.slot, row.place, row.id)
 
 
@@ -246,7 +244,6 @@ ALL_POSTS = PostFilter()
 
 
 def list_posts(limit: int, before: int | None = None, wanted: PostFilter = ALL_POSTS) -> list[Any]:
-    """Return posts, newest first, below the id `before`."""
     lists = [_list_ids(limit, before, part) for part in _split(wanted)]
     found = find_posts(list(heapq.merge(*lists, reverse=True))[:limit])
     return sorted(found.values(), key=attrgetter("id"), reverse=True)
@@ -269,14 +266,12 @@ def _split(wanted: PostFilter) -> list[PostFilter]:
 
 
 def _list_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
-    """Return the numbers of posts, using one index."""
     filters = [("p.id < ?", before) if before else None, *_post_filters(wanted)]
     sql, values = _select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
     return select(int, sql, [*values, limit])
 
 
 def _post_filters(wanted: PostFilter) -> Sequence[Condition]:
-    """Return the conditions of a part that _split made."""
     return (
         ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", wanted.bot) if wanted.bot else None,
         ("p.mint = ?", *wanted.mints) if wanted.mints else None,
@@ -291,9 +286,6 @@ def find_bot_ids(name: str) -> list[str]:
 
 
 def find_mints(ticker: str) -> list[str]:
-    """Return the mints of tokens with this ticker. Tickers aren't unique, because anyone can choose
-    one.
-    """
     return select(str, MINTS_CALLED, (ticker.lower(), MAX_CALLED))
 
 
@@ -316,10 +308,7 @@ def find_posts(ids: Sequence[int]) -> dict[int, Any]:
 
 
 def _find_rows(sql: str, ids: Sequence[int]) -> dict[int, Any]:
-    """Return {number: row} for the rows with these numbers.
-
-    `sql` is the statement up to the number's column.
-    """
+    """Return {number: row}. `sql` is the statement up to the number's column."""
     rows = read(f"{sql} IN ({write_marks(ids)})", ids, **STORED) if ids else []
     return {row.id: row for row in rows}
 
@@ -339,11 +328,10 @@ def list_trades(
     money: str | None = None,
     floor: TradePosition | None = None,
 ) -> list[Any]:
-    """Return trades, newest first.
+    """Return trades, newest first: positions below `before`, IDs up to `up_to`.
 
-    With `before`, only positions below it are included. With `up_to`, only IDs up to it are.
-    `spans` are spans of wallets, or None for all. With `kinds` or `money`, trades are examined one
-    by one, down to the position `floor`.
+    `spans`: spans of wallets, or None for all. With `kinds` or `money`, trades are examined one by
+    one, down to the position `floor`.
     """
     of_kind = (
         # Don't use the index of kinds, because it has another order.
@@ -382,7 +370,6 @@ def _list_trades(
 def find_trade_position(
     count: int, before: TradePosition | None, span: Any, mint: str | None
 ) -> TradePosition | None:
-    """Return the position of the `count`th trade below `before`, or None if there are fewer."""
     table = "trade_mint m" if mint else "trade t"
     sql, values = _select(
         f"SELECT {', '.join(_position_columns(mint))} FROM {table}",
@@ -393,7 +380,6 @@ def find_trade_position(
 
 
 def _position_columns(mint: str | None) -> tuple[str, str, str]:
-    """Return the columns that sort the trades of one token, or all trades."""
     return ("m.slot", "m.place", "m.trade_id") if mint else ("t.slot", "t.place", "t.id")
 
 
@@ -408,9 +394,7 @@ def _order_newest(mint: str | None) -> str:
 def _below(
     before: TradePosition | None, span: Any, mint: str | None, trade: str
 ) -> Sequence[Condition]:
-    """Return the conditions for a wallet and a token, below a position. `trade` is the SQL of a
-    trade's ID.
-    """
+    """Return conditions for a wallet and token below a position. `trade`: SQL of a trade's ID."""
     return (
         (OF_MINT.format("m"), mint) if mint else None,
         (f"{'m' if mint else 't'}.wallet_id = ?", span.wallet_id) if span else None,
@@ -424,9 +408,7 @@ def find_trades(ids: Sequence[int]) -> dict[int, Any]:
 
 
 def find_wallets(address: str | None = None, bot: str | None = None) -> list[Any]:
-    """Return the spans of the wallet with this address, and of the wallets with trades of this bot
-    (its uid).
-    """
+    """Return the spans of the wallet with this address, or of this bot's wallets (uid)."""
     sql, values = _select(
         SPAN_OF_BOT if bot else SPAN_OF_WALLET,
         [("b.uid = ?", bot) if bot else None, ("w.address = ?", address) if address else None],
@@ -461,7 +443,6 @@ def list_activity(mint: str, limit: int, before: TradePosition | None = None) ->
 
 
 def count_sides(mint: str) -> dict[str, int]:
-    """Return {"buy": number of wallets that bought the token, "sell": number that sold it}."""
     return {side: select_value(TRADERS_OF_MINT, (mint, side) * 2) for side in ("buy", "sell")}
 
 
@@ -475,12 +456,10 @@ def find_head() -> Any:
 
 
 def find_newest_ids() -> Any:
-    """Return the public IDs of the newest rows, for examples."""
     return read_one(NEWEST)
 
 
 def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
-    """Return the keys that aren't revoked or expired and whose owner isn't banned. `now`: ms."""
     return set(
         select(
             int,
@@ -526,8 +505,7 @@ def _list_arrived_posts(limit: int, last: int, wanted: PostFilter) -> list[Any]:
 def list_trades_since(
     limit: int, after: int, spans: Sequence[Any] | None = None, mint: str | None = None
 ) -> list[Arrived]:
-    """Return the trades after this arrival, in order of arrival. The speed doesn't depend on the
-    filter or the distance.
+    """Return the trades after this arrival, in order, equally fast for any filter or distance.
 
     Trades are numbered in order of arrival, so one look-up turns the arrival into a trade's ID, and
     each filter has an index that starts there. Clients see only the arrival's number.
@@ -574,7 +552,6 @@ def is_owner(owner_id: int, bot: str) -> bool:
 
 
 def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
-    """Return {bot ID: [address...]} of earlier wallets, in order."""
     held: dict[int, list[str]] = {}
     sql = f"{FORMER_WALLETS}({write_marks(bot_ids)}) ORDER BY a.attached_at, w.id"
     for row in read(sql, bot_ids):
@@ -593,10 +570,7 @@ JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at,
 
 
 def add_wallets(rows: Sequence[Any]) -> list[Any]:
-    """Return bots with the totals of all their wallets.
-
-    `rows` have the totals of the primary wallet.
-    """
+    """Add the totals of the other wallets to those of the primary wallet."""
     if not rows:
         return []
     others = defaultdict(list)

@@ -137,7 +137,6 @@ class Told(NamedTuple):
 
 
 def find_results(source: Source, bots: Sequence[int]) -> dict[int, Told]:
-    """Return {bot ID: its totals} for bots with wallets in this view."""
     found: defaultdict[int, Told] = defaultdict(lambda: Told({}, {}))
     several = Counter[tuple[int, str]]()
     for bot, money, sums, drawdown in list_totals(read_rows, source, bots, CURRENCIES):
@@ -167,8 +166,7 @@ WHERE {which} AND a.bot_id IN ({bots}) ORDER BY a.bot_id, a.id, t.hour"""
 def find_drawdowns(
     source: Source, bot_ids: Sequence[int], since: int | None = None, money: str = SOL
 ) -> dict[int, int]:
-    """Return {bot ID: max drawdown in raw units}, over all time or from an hour on (counted from
-    1970).
+    """Return {bot ID: max drawdown in raw units}, over all time or since an hour (from 1970).
 
     The results of a bot's wallets in the same hour are added first. Bots without results are
     omitted.
@@ -274,8 +272,7 @@ class Risk(TypedDict):
     daysActive: Annotated[int, described("UTC days with a trade")]
 
 
-# The wallets' rows of chain.stored.tables.RiskTotal. Its columns are null without sales.
-# `realized_in_all` is null without derived data.
+# Wallets' RiskTotal rows. Columns are null without sales; `realized_in_all`, without derived data.
 DERIVED = {OF_RECORD: "a.forward_realized", OF_RESULTS: "w.forward_realized"}
 RISKS = f"""
 SELECT a.bot_id, {{derived}} AS realized_in_all, r.best, r.worst, r.median_holding, r.holdings
@@ -294,9 +291,7 @@ class BotRisk(NamedTuple):
 
 
 def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | None]:
-    """Return {bot ID: its risk}. The risk is None if it is damaged. Bots without derived data are
-    left out.
-    """
+    """Return {bot ID: its risk}. It is None if damaged. Bots without derived data are left out."""
     sql = RISKS.format(**source._asdict(), derived=DERIVED[source], bots=write_marks(bot_ids))
     rows: dict[int, list[Any]] = {}
     for row in read(sql, bot_ids):
@@ -334,7 +329,6 @@ def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
 
 # ---- JSON ----------------------------------------------------------------------------------------
 def find_risk(source: Source, bot_id: int) -> Risk | None:
-    """Return a bot's Risk, or None if it is damaged or nothing was derived."""
     told = find_risks(source, [bot_id]).get(bot_id)
     if told is None:
         return None
@@ -357,7 +351,6 @@ def find_risk_reason(bot: Mapping[str, Any]) -> str | None:
 
 # ---- for pages -----------------------------------------------------------------------------------
 def list_windows(bot_id: int, now: int) -> list[Json]:
-    """List a bot's results in each window since it connected its wallets. `now`: ms."""
     hour, last = now // HOUR_MS, _read_record(bot_id)
     return [
         _show_window(bot_id, name, hour - seconds // HOUR_SECONDS, last)
@@ -392,7 +385,6 @@ def _show_window(bot_id: int, name: str, since: int, last: Mapping[str, Sums]) -
 # ---- by token ------------------------------------------------------------------------------------
 # A page shows this many of the best and of the worst tokens.
 MAX_TOKENS = 5
-# The number of tokens in the full list.
 MAX_LISTED = 20
 
 
@@ -426,11 +418,7 @@ ABOVE_ALL = (2**62, "")
 
 
 def show_ends(bot_id: int) -> Json | None:
-    """Return a bot's token count, how many of the tokens were profitable, and its best and worst
-    tokens.
-
-    Returns None if nothing was derived.
-    """
+    """Count a bot's tokens and the profitable ones, and return the best and worst, or None."""
     spans = read(SPANS, [bot_id])
     if not spans:
         return None
@@ -441,7 +429,6 @@ def show_ends(bot_id: int) -> Json | None:
 
 
 def write_totals(spans: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Return the SQL for the combined results of these spans by token, and its values."""
     sql = OF_ONE if len(spans) == 1 else OF_MANY.format(" OR ".join([f"({OF_SPAN})"] * len(spans)))
     return sql, [number for span in spans for number in span]
 
@@ -504,10 +491,7 @@ WHERE b.uid IN ({{bots}}) GROUP BY b.uid, s.at ORDER BY b.uid, s.at
 def sample_realized(
     source: Source, money: str, bots: Sequence[str], times: Sequence[int]
 ) -> dict[str, list[int]]:
-    """Return {bot: its realized PnL at the full hour before each of these Unix seconds}.
-
-    The values are in order, in raw units of the currency. `bots` are public IDs.
-    """
+    """Return {bot ID: realized PnL (raw units) at the full hour before each Unix second}."""
     found: dict[str, list[int]] = {}
     if not bots or not times:
         return found
@@ -534,9 +518,8 @@ def find_times(address: str, first_slot: int, last_slot: int) -> tuple[int | Non
     return before, select_value(TIME_AFTER, (address, last_slot))
 
 
-# A wallet's purchases and sales. `at` is in Unix seconds. `status`: matched | partial | unmatched |
-# not_applicable. `result` and `cost` are in lamports. Only the newest transactions are read,
-# because a wallet may have a million.
+# `at` is in Unix seconds. `status`: matched | partial | unmatched | not_applicable. `result` and
+# `cost` are in lamports. Only the newest transactions are read: a wallet may have a million.
 SALES = """
 SELECT n.block_time AS at, n.kind, n.realized AS status, n.result, n.cost FROM (
     SELECT t.block_time, t.kind, t.realized, t.result, t.cost FROM trade t
@@ -551,9 +534,7 @@ MAX_READ = 1_000
 
 
 def list_sales(bot: str) -> list[Any]:
-    """List purchases and sales among the newest MAX_READ transactions of each of a bot's current
-    wallets, newest first.
-    """
+    """List buys and sells in each current wallet's last MAX_READ transactions, newest first."""
     wallets = select(int, HELD, (bot,))
     found = [read(SALES, (number, MAX_READ)) for number in wallets]
     # Each list is already in order within a second.
@@ -600,7 +581,6 @@ WHERE b.uid = ? AND {OF_RESULTS.which} ORDER BY a.id, t.hour
 
 
 def list_daily_totals(bot: str, money: str) -> list[DayTotals]:
-    """List the days on which a bot's current wallets traded in a currency, in order."""
     # The last hour of each day.
     ends = {
         (row.attachment, row.hour // 24): row for row in select(HourRow, HOURS_OF_BOT, (money, bot))

@@ -84,9 +84,7 @@ class Found(NamedTuple):
 
 # ---- the query -----------------------------------------------------------------------------------
 def read_query(text: str) -> str:
-    """Return a query without surrounding blanks. Raises Problem if it is too long or may be a
-    secret.
-    """
+    """Return a trimmed query. Raises Problem if it is too long or may be a secret."""
     query = unicodedata.normalize("NFC", text.replace("\0", " ")).strip()
     if len(query) > MAX_QUERY:
         raise Problem("invalid_parameter", f"q may have at most {MAX_QUERY} characters")
@@ -201,7 +199,6 @@ def show_hit(
     at: int | None = None,
     text: str | None = None,
 ) -> SearchHit:
-    """Return a SearchHit. `path` is the path of its page. `at`: ms."""
     return {
         "kind": kind,
         "id": uid,

@@ -135,7 +135,6 @@ def _show_exact(raw: int | None, decimals: int) -> str | None:
 def cut_standings(
     row: StoredSeason, now: int, limit: int, scope: paging.Scope, after: seasons.Place | None
 ) -> paging.ListPage[SeasonRow]:
-    """Return a page of standings after a position."""
     listed = seasons.list_standings(row, now)
     rest = [one for one in listed if after is None or find_place(row.rule, one) > after]
     return paging.cut_page(rest, limit, scope, lambda one: find_place(row.rule, one))

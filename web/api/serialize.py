@@ -1,6 +1,4 @@
-"""Convert values to JSON. Amounts are decimal strings, and times are RFC 3339 in UTC. There are no
-floats.
-"""
+"""Convert values to JSON: amounts as decimal strings, times as RFC 3339 in UTC, no floats."""
 
 import functools
 import re
@@ -22,13 +20,11 @@ def show_time(ms: int) -> str: ...
 @overload
 def show_time(ms: int | None) -> str | None: ...
 def show_time(ms: int | None) -> str | None:
-    """Write UTC milliseconds as `2026-11-20T12:00:00.123Z`. Whole seconds don't have a fraction.
-    None stays None.
-    """
+    """Write UTC milliseconds as `2026-11-20T12:00:00.123Z`. Whole seconds have no fraction."""
     if ms is None:
         return None
     seconds, rest = divmod(ms, 1000)
-    # This is four times as fast as strftime.
+    # Four times as fast as strftime.
     text = datetime.fromtimestamp(seconds, UTC).isoformat()[:19]
     return f"{text}.{rest:03}Z" if rest else f"{text}Z"
 
@@ -46,11 +42,7 @@ def show_share(percent: int | None) -> str | None:
 
 
 def show_percentage(result: int | None, cost: int | None) -> str | None:
-    """Return a result as a percentage of its cost, with up to two decimals: -4.13.
-
-    Both have the same unit. Halves are rounded away from zero. Returns None without a result or a
-    cost.
-    """
+    """Return a result as a percentage of its cost (-4.13), halves away from zero, or None."""
     if result is None or not cost:
         return None
     hundredths = (abs(result) * 20_000 + cost) // (2 * cost)
@@ -62,10 +54,7 @@ def show_seconds(seconds: int | None) -> str | None:
 
 
 def count_seconds(at: int | None, now: int) -> int | None:
-    """Return the whole seconds since a time. Both times are in ms.
-
-    Returns 0 if the time is in the future. None stays None.
-    """
+    """Return whole seconds since a time (ms), or 0 if it is in the future."""
     return None if at is None else max(0, now - at) // 1000
 
 
@@ -85,7 +74,7 @@ class Always(Written):
 
 
 AS_STORED = Written(None)
-# The suffixes that a member's name has and its column's name doesn't: the unit or the kind of text.
+# Suffixes that a member's name has and its column's name doesn't: the unit or the kind of text.
 SUFFIXES = ("_lamports", "_raw", "_sol", "_sells", "_share", "_id")
 Shape = TypeVar("Shape")
 
@@ -153,13 +142,12 @@ def _find_mark(hint: Any) -> Written:
 
 
 # ---- reasons -------------------------------------------------------------------------------------
-# The reason if a bot with a claimed wallet has no results. The wallet's totals include those of the
-# bot that had it before, and results since the claim aren't totaled separately.
+# If a bot with a claimed wallet has no results: the wallet's totals include those of the bot that
+# had it before, and results since the claim aren't totaled separately.
 HELD_BY_ANOTHER = "held_by_another"
-# The reason for a part whose stored text is damaged. The next poll rebuilds it.
+# A part whose stored text is damaged. The next poll rebuilds it.
 DAMAGED = "damaged"
 
 
 def show_part(value: Any) -> tuple[Any, str | None]:
-    """Return a part of a row, or None and the reason if it is missing."""
     return (None, DAMAGED) if isinstance(value, Damaged) else (value, None)

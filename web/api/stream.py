@@ -2,7 +2,7 @@
 
 One thread per process polls for arrivals while there are subscribers, and serializes each event
 once for all streams. A stream that falls behind the buffer reads from the database until it catches
-up. A waiting stream only needs a thread, but neither a slot of web.server.worker nor a database
+up. A waiting stream needs only a thread. It doesn't use a web.server.worker slot or a database
 connection.
 """
 
@@ -31,19 +31,19 @@ from web.server import gate
 from web.server.application import find_app
 from web.server.gate import ApiCaller
 
-# The first limit is per process, for streams with a key. The second is per instance, for pages.
+# Streams with a key, per process, and pages' streams, per instance.
 MAX_STREAMS, MAX_PAGE_STREAMS = 32, 64
-# The limit per owner and per address. One more stream closes the oldest.
+# Per owner and per address. One more stream closes the oldest.
 MAX_STREAMS_EACH = 4
-# The kinds that streams send. Webhooks send more.
+# Webhooks send more kinds.
 STREAMED = ("post", "trade", "verification")
-# The number of events to read at a time, and the number buffered for all streams.
+# Events to read at a time, and events buffered for all streams.
 BATCH, MAX_BUFFERED = 100, 1_000
-# The seconds between checks for a commit. Without commits, keys are checked at the second interval.
+# Between checks for a commit. Without commits, keys are checked at the second interval.
 POLL_SECONDS, KEYS_SECONDS = 0.05, 1.0
 COMMENT_SECONDS, RETRY_SECONDS, PAGE_RETRY_SECONDS = 15, 5, 60
-# This is one line, because a blank line after it would end an event, and some clients would yield
-# an event without data.
+# One line, because a blank line after it would end an event, and some clients would yield an event
+# without data.
 COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
 
@@ -68,7 +68,6 @@ def stream_events() -> Response:
 
 
 def open_stream(after: int | None, room: int, caller: ApiCaller | None = None) -> Response | None:
-    """Respond with a stream, or return None if there is no room for one more."""
     hub: StreamHub = find_app().stream_hub
     newest = queries.find_last_id("arrival")
     subscriber = hub.subscribe(gate.find_network(), newest, room, caller)
@@ -91,8 +90,8 @@ def open_stream(after: int | None, room: int, caller: ApiCaller | None = None) -
 class Event:
     """A serialized event and its arrival.
 
-    `raw` is empty if a rebuild removed the trade, and for kinds that streams don't send. `hidden`
-    is whether the post is hidden. `public` is the event for pages, which is empty for trades.
+    `raw` is empty if a rebuild removed the trade, and for kinds that streams don't send. `hidden`:
+    whether the post is hidden. `public`: the event for pages, empty for trades.
     """
 
     arrival: int
@@ -102,7 +101,6 @@ class Event:
 
 
 def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Event]:
-    """Return the events after this arrival, in order."""
     return [
         Event(
             one.arrival,
@@ -123,7 +121,7 @@ def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
     scales = read_scales()
     posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
     rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
-    # Unreadable ones are left out.
+    # Unreadable trades are left out.
     shown = {one["id"]: one for one in show_trades(list(rows.values()))}
     trades = {number: shown.get(row.uid) for number, row in rows.items()}
     wallets = queries.find_coverages([one.wallet_id for one in arrivals if one.wallet_id])
@@ -177,10 +175,10 @@ def write_id(secret: str, arrival: int) -> bytes:
 
 @dataclass(eq=False)
 class Subscriber:
-    """An open stream from `network`, the network that limits count.
+    """An open stream. `network`: where limits count it. A page's stream has no key or owner.
 
-    A page's stream has no key or owner. `is_active` becomes False when its key is revoked or
-    expires, its owner or address opens too many streams (`is_displaced`), or the process stops.
+    `is_active` becomes False when its key is revoked or expires, its owner or address opens too
+    many streams (`is_displaced`), or the process stops.
     """
 
     key_id: int | None
@@ -195,8 +193,7 @@ class Subscriber:
 
 
 class StreamHub:
-    """The state that all streams of this process share: the newest events, and the thread that
-    reads them.
+    """The state that all streams of this process share: the newest events, and the polling thread.
 
     `_events` has the events after `_floor`, up to `_reach`.
     """
@@ -209,17 +206,16 @@ class StreamHub:
         self._subscribers: dict[Subscriber, None] = {}
         self._is_polled, self._floor, self._reach = False, 0, 0
         self._events: deque[Event] = deque()
-        # The version of the database at the last read.
+        # The database's at the last read.
         self._version: object = None
 
     # ---- for streams -----------------------------------------------------------------------------
     def subscribe(
         self, network: str, newest: int, room: int, caller: ApiCaller | None = None
     ) -> Subscriber | None:
-        """Open a stream, or one of a page (without a caller). None if this process already has
-        `room` of them.
+        """Open a stream (a page's without a caller), or return None if `room` are open already.
 
-        `newest` is the last arrival. If the hub isn't polling yet, it starts there. An owner and an
+        `newest` is the last arrival, where a hub that isn't polling yet starts. An owner and an
         address can each have MAX_STREAMS_EACH. One more ends the oldest, which a restarted bot has
         abandoned.
         """
@@ -249,8 +245,8 @@ class StreamHub:
         """Yield the bytes of a stream after this arrival while the subscriber is active.
 
         The first event, `hello`, has an ID, so that a client can resume from the beginning. Like
-        every event, it has data, because some clients drop an event without data, and others yield
-        an empty message.
+        every event, it has data: some clients drop an event without data, and others yield an empty
+        message.
         """
         yield b"retry: 2000\nid: %b\nevent: hello\ndata: {}\n\n" % write_id(self.secret, after)
         while subscriber.is_active:
@@ -268,10 +264,7 @@ class StreamHub:
             yield b"retry: %d\n\n" % (1000 * PAGE_RETRY_SECONDS)
 
     def _wait(self, subscriber: Subscriber, after: int) -> list[Event] | None:
-        """Return the events after this arrival as soon as there are any.
-
-        After a timeout, the list is empty. Returns None if the events are no longer buffered.
-        """
+        """Wait for events after this arrival. [] after a timeout, None if they left the buffer."""
         with self._news:
             if after < self._floor:
                 return None
@@ -314,10 +307,10 @@ class StreamHub:
                 return
 
     def _poll(self) -> int | None:
-        """Read new arrivals, then find which keys still work. Return the number of events, or None
-        once streams are told to end.
+        """Read new arrivals, then find which keys still work.
 
-        Keys come last, so that nothing is sent that arrived after a revocation.
+        Returns the number of events, or None once streams are told to end. Keys come last, so that
+        nothing is sent that arrived after a revocation.
         """
         with self._news:
             keys = {one.key_id for one in self._subscribers if one.key_id is not None}
@@ -364,7 +357,6 @@ class StreamHub:
 
 
 def _list_surplus(opened: list[Subscriber], name: str, made: Subscriber) -> list[Subscriber]:
-    """Return the oldest streams of the same owner or address that must end for this one."""
     same = [one for one in opened if getattr(one, name) == getattr(made, name)]
     return same[: max(0, len(same) - MAX_STREAMS_EACH + 1)]
 

@@ -23,7 +23,7 @@ LABELS = {
     "none": "Not verified",
     "simulated": "Simulated",
 }
-# States of posts with these labels.
+# Post states by label.
 STATUSES = {
     **{label: (label,) for label in ("verified", "mismatch", "pending")},
     "none": ("none", "not_found"),
@@ -42,9 +42,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """Posts as the API shows them, and the position of the next page, or None if there are no older
-    ones.
-    """
+    """Posts as the API shows them, and the next page's position, or None on the last page."""
 
     posts: Sequence[Json]
     next: tuple[int, ...] | None
@@ -77,10 +75,7 @@ ALL = Filters()
 
 
 def list_page(size: int, position: Start | None = None, filters: Filters = ALL) -> Page:
-    """Return at most `size` posts.
-
-    `position` is from an earlier Page, or None for the newest posts.
-    """
+    """Return at most `size` posts, the newest or from an earlier Page's position on."""
     start = position or find_newest()
     wallet_posts = _list_wallet_posts(size + 1, start, filters) if filters.real else []
     paper_posts = _list_paper_posts(size + 1, start, filters) if filters.simulated else []

@@ -63,14 +63,13 @@ def read_scales() -> Scales:
 def find_multiplier(scales: Scales, mint: str, at: int | None) -> Fraction | None:
     """Return the multiplier from raw units to displayed amounts, or None if it can't be read.
 
-    `at` is in Unix seconds, or None for the latest known multiplier.
+    `at`: Unix seconds, or None for the latest multiplier.
     """
     scale = scales.get(mint)
     return ONE if scale is None else scale.find(sys.maxsize if at is None else at)
 
 
 def write_multiplier(multiplier: Fraction | None) -> str | None:
-    """Return the multiplier as an exact decimal number, or None if it can't be read."""
     if multiplier is None:
         return None
     return "1" if multiplier == 1 else f"{Decimal(multiplier.numerator) / multiplier.denominator:f}"
@@ -80,8 +79,7 @@ def read_multiplier(text: str | None) -> Fraction | None:
     return None if text is None else Fraction(text)
 
 
-# The kinds that have a currency, and the kinds that may have one because a market can fill an
-# order.
+# Kinds that have a currency, and kinds that may have one because a market can fill an order.
 PAID_KINDS = ("buy", "sell", "round_trip")
 PAYABLE_KINDS = (*PAID_KINDS, "order_fill")
 PAID_ELSEWHERE = "paid_elsewhere"
@@ -294,10 +292,7 @@ def show_trade(row: Any, symbols: Mapping[str, str], state: CoverageState, scale
 
 
 def find_money(kind: str, currency: str | None, status: str | None = None) -> Currency | None:
-    """Return a trade's currency, or None if nothing was paid.
-
-    `currency` is as stored. `status` is the status of its result.
-    """
+    """Return a trade's currency, or None if nothing was paid. `currency`: as stored."""
     return CURRENCIES.get(currency or "") if is_paid(kind, status) else None
 
 
@@ -341,7 +336,6 @@ def _show_outside(row: Any, symbols: Mapping[str, str], scales: Scales) -> Outsi
 
 
 def read_outside(shown: Json) -> Json:
-    """Return the changes in a Trade or TokenTrade that aren't part of the trade."""
     return shown["outsideVenue"] or {"solLamports": "0", "tokenChanges": []}
 
 
@@ -351,7 +345,6 @@ def show_changes(
     symbols: Mapping[str, str],
     scales: Scales,
 ) -> list[TokenChange]:
-    """Return a trade's TokenChanges, as its tokens were displayed at the time."""
     return [
         show_change(change, symbols, find_multiplier(scales, change[0], row.block_time))
         for change in changes
@@ -397,7 +390,6 @@ def list_moved(row: Any) -> list[Change]:
 
 
 def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
-    """Return the TokenTrade: the amount of this mint that the trade bought or sold."""
     change = next(one for one in list_moved(row) if one.mint == mint)
     amount, money = abs(change.raw), find_money(row.kind, row.currency)
     multiplier = find_multiplier(scales, mint, row.block_time)
@@ -416,9 +408,9 @@ def show_activity(row: Any, mint: str, scales: Scales) -> TokenTrade:
 
 
 # ---- searching -----------------------------------------------------------------------------------
-# The number of trades of a wallet, a token or the instance to examine for one page.
+# Maximum number of a wallet's, a token's or the instance's trades to examine for one page.
 MAX_LOOK_BACK = 2_000
-# The number of arrivals to search at a time.
+# Arrivals to search at a time.
 BATCH = 100
 TRADE_KINDS: tuple[str, ...] = get_args(TradeKind)
 EVERY_TRADE = "trade"
@@ -476,10 +468,7 @@ class Arrived(NamedTuple):
 
 
 def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
-    """Find a page of trades after this arrival.
-
-    Searches examine MAX_LOOK_BACK of them. `wanted` has at most one mint.
-    """
+    """Find a page of trades after this arrival, among the next MAX_LOOK_BACK."""
     (mint,) = _list_mints(wanted)
     rows: list[Any] = []
     size, looked = BATCH if wanted.kinds else limit, 0
@@ -506,7 +495,6 @@ def is_wanted(wanted: Wanted, row: Any) -> bool:
 
 
 def expand_kinds(words: Sequence[str]) -> frozenset[str]:
-    """Replace EVERY_TRADE with the kinds that it stands for."""
     kinds = {kind for word in words for kind in (TRADES if word == EVERY_TRADE else (word,))}
     return frozenset(kinds)
 
@@ -527,7 +515,6 @@ def _list_mints(wanted: Wanted) -> Sequence[str | None]:
 
 # ---- routes --------------------------------------------------------------------------------------
 def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
-    """Read the requested selection of trades. Return it with the scope of its cursors."""
     bot, wallet, mint = read_bot(args), read_address(args, "wallet"), read_address(args, "mint")
     kinds, currency = read_kinds(args), read_currency(args)
     spans = queries.find_wallets(wallet, bot) if wallet or bot else None

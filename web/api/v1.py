@@ -241,9 +241,7 @@ def pack_response(response: Response) -> Response:
 
 # ---- fields= -------------------------------------------------------------------------------------
 def read_fields(text: str | None, shape: Any) -> tuple[str, ...] | None:
-    """Return the names in `fields` in the shape's order, or None if `fields` is missing. Raises
-    Problem for an unknown name.
-    """
+    """Return the names in `fields`, in the shape's order. Raises Problem for an unknown name."""
     if text is None:
         return None
     known = shape.__annotations__

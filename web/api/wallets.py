@@ -1,6 +1,4 @@
-"""Show bots' wallets: their shapes, how much of each history is known, and their combined
-holdings.
-"""
+"""API types and queries for bots' wallets, history coverage and combined holdings."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -167,8 +165,8 @@ class Position(TypedDict):
 
 
 # ---- coverage ------------------------------------------------------------------------------------
-# The wallets attached to bots, with the primary wallet first. `attached_at` is in ms, and
-# `coverage` is JSON.
+# Wallets attached to bots, with the primary wallet first. `attached_at` is in ms, and `coverage` is
+# JSON.
 HELD = """
 SELECT a.bot_id, w.address, a.attached_at, a.ownership, w.coverage
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
@@ -177,7 +175,6 @@ WHERE a.detached_at IS NULL AND a.bot_id IN ({}) ORDER BY a.attached_at, a.id
 
 
 def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
-    """Return {bot ID: its current wallets}, with the primary wallet first."""
     found: defaultdict[int, list[Wallet]] = defaultdict(list)
     rows = read(HELD.format(write_marks(bot_ids)), bot_ids) if bot_ids else []
     for row in rows:
@@ -188,9 +185,7 @@ def list_held(bot_ids: Sequence[int]) -> dict[int, list[Wallet]]:
 
 
 def show_coverage(address: str | None, stored: str | None) -> Coverage:
-    """Return a wallet's Coverage. If there isn't one, return one with the state `none` and the
-    reason.
-    """
+    """Return a wallet's Coverage. If there is none, its state is `none`, with the reason."""
     told = read_coverage(stored)
     if address is None and stored is None:
         told = {**NOT_POLLED, "note": "no wallet is connected, so nothing is observed"}
@@ -198,10 +193,7 @@ def show_coverage(address: str | None, stored: str | None) -> Coverage:
 
 
 def find_least(coverages: Iterable[Coverage]) -> Coverage:
-    """Return the Coverage of the least complete wallet.
-
-    If several are equally complete, one with gaps is preferred, or else the first.
-    """
+    """Return the least complete Coverage. Among equals, prefer one with gaps."""
     told = list(coverages)
     if not told:
         return show_coverage(None, None)

@@ -1,5 +1,5 @@
-"""The Flask application class, fast JSON responses, the path prefix, and the headers of every
-response, including the server's own errors.
+"""The Flask application class, fast JSON responses, the path prefix, and headers of every response,
+including the server's own errors.
 """
 
 from __future__ import annotations
@@ -47,8 +47,6 @@ HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
 
 
 class Application(Flask):
-    """The Flask application with its shared state."""
-
     allowance: Allowance
     # Lists as bytes, and feeds with the time of their last change.
     list_cache: ListCache[Any]
@@ -59,14 +57,13 @@ class Application(Flask):
     log_signer: Signer
     # Slots for slow responses.
     places: Places
-    # This process's counts of `busy` responses, by cause.
+    # This process's `busy` responses, by cause.
     busy_answers: Counter[str]
-    # Connections that were closed because their address, or the instance, had too many.
+    # Connections closed because their address, or the instance, had too many.
     crowded_out = 0
 
     @property
     def settings(self) -> Config:
-        """The settings this application was created with."""
         return cast("Config", self.config["CANDOR"])
 
     @property
@@ -76,7 +73,6 @@ class Application(Flask):
 
 
 def find_app() -> Application:
-    """Return the application that handles the current request."""
     return cast("Application", app_ctx.app)
 
 
@@ -103,16 +99,14 @@ class JsonResponse(Response):
 class Prefix:
     """WSGI middleware that tells the application its path prefix.
 
-    BASE_URL decides the prefix, so it doesn't matter whether a proxy passes it on or strips it. A
-    header isn't used, because proxies forward X-Forwarded-Prefix by default, so a client could use
-    it to put any link on our pages.
+    BASE_URL decides the prefix, whether or not a proxy strips it. X-Forwarded-Prefix isn't used:
+    proxies forward it by default, so a client could put any link on our pages.
     """
 
     def __init__(self, app: WSGIApplication, path: str) -> None:
         self.app, self.path = app, path
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-        """Move the prefix from PATH_INFO to SCRIPT_NAME, whether or not a proxy passed it on."""
         path = environ["PATH_INFO"]
         if path == self.path or path.startswith(self.path + "/"):
             environ["PATH_INFO"] = path[len(self.path) :] or "/"
@@ -121,7 +115,7 @@ class Prefix:
 
 
 class Headers:
-    """WSGI middleware that adds these headers to every response that doesn't set them itself."""
+    """WSGI middleware that adds headers to every response that doesn't set them itself."""
 
     def __init__(self, app: WSGIApplication, https: bool) -> None:
         self.app, self.headers = app, {**SECURITY_HEADERS, **(HTTPS_ONLY if https else {})}

@@ -18,9 +18,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class CacheEntry(Generic[Value]):
-    """A value, and the database version from which it was read. `turn` orders reads and requests of
-    the whole cache.
-    """
+    """A value, and its database version. `turn` orders reads and requests of the whole cache."""
 
     version: object
     turn: int
@@ -28,10 +26,7 @@ class CacheEntry(Generic[Value]):
 
 
 class ListCache(Generic[Value]):
-    """An LRU cache with at most `max_entries` values.
-
-    Writers don't need to invalidate anything, because a commit by any process changes the version.
-    """
+    """An LRU cache without invalidation: a commit by any process changes the version."""
 
     def __init__(self, max_entries: int) -> None:
         self._entries: LRUCache[Hashable, CacheEntry[Value]] = LRUCache(max_entries)
@@ -39,12 +34,12 @@ class ListCache(Generic[Value]):
         self._reading = [threading.Lock() for _ in range(LOCKS)]
 
     def find(self, name: Hashable, version: object, read: Callable[[], Value]) -> Value:
-        """Return the value cached under `name`. Call `read()` if there isn't one or it is stale.
+        """Return the value cached under `name`. Call `read()` if there is none or it is stale.
 
-        The caller must get `version` from the database before reading anything. A thread that had
-        to wait accepts any read that started after its own request, so a burst of requests, each
-        after another commit, causes only two reads. If `read` raises, nothing is cached, because
-        otherwise callers could fill the cache with invalid names. `read` must not use this cache.
+        Get `version` from the database before reading anything. A thread that waited accepts any
+        read that started after its own request, so a burst of requests, each after another commit,
+        causes only two reads. If `read` raises, nothing is cached; otherwise callers could fill the
+        cache with invalid names. `read` must not use this cache.
         """
         arrived = next(self._turns)
         with self._reading[hash(name) % LOCKS]:

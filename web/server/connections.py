@@ -1,7 +1,7 @@
 """Client connections without threads.
 
-A connection collects bytes until gunicorn's parser finds a complete request in them. It buffers the
-part of a response that its client hasn't read yet.
+A connection collects bytes until gunicorn's parser finds a complete request. It buffers the part of
+a response that its client hasn't read yet.
 """
 
 import contextlib
@@ -22,11 +22,10 @@ from storage.trouble import REQUEST_SECONDS
 # A client must read something within STALL_SECONDS, and on average this many bytes per second.
 STALL_SECONDS, MIN_BYTES_PER_SECOND = 15.0, 4096
 MAX_HEAD_BYTES, MAX_REQUEST_BYTES = 32 * 1024, 128 * 1024
-# The CPU time for parsing one request. Each piece that arrives causes it to be parsed again. A
-# chunk costs as much as a kilobyte of a body with Content-Length.
+# CPU time for parsing one request, which restarts with each piece that arrives. A chunk costs as
+# much as a kilobyte of a body with Content-Length.
 MAX_PARSE_SECONDS, MAX_CHUNKED_LINES = 0.05, 512
-# The number of open connections per address and worker process. Behind a proxy, all clients share
-# the proxy's address.
+# Maximum per address and worker process. Behind a proxy, all clients share the proxy's address.
 MAX_OF_ADDRESS = 256
 TURN_BYTES = 256 * 1024
 
@@ -36,13 +35,11 @@ class Incomplete(Exception):
 
 
 class BodyTooLarge(errors.ParseException):
-    """The request body exceeds the limit."""
+    pass
 
 
 def read_once(data: bytes | bytearray) -> Iterator[bytes]:
-    """Yield the data that has arrived, for gunicorn's parser. Raises Incomplete if it asks for
-    more.
-    """
+    """Yield data to gunicorn's parser. Raises Incomplete if it asks for more."""
     yield bytes(data)
     raise Incomplete
 
@@ -68,9 +65,9 @@ class Connection:
         self.received, self.unread = bytearray(), bytearray()
 
     def find_request(self, max_body_bytes: int) -> bool:
-        """Return whether a complete request has arrived. If so, it is taken from the buffer.
+        """Return whether a complete request arrived. If so, it is taken from the buffer.
 
-        Raises ParseException if the request is malformed, too long, or takes too long to parse.
+        Raises ParseException if it is malformed, too long, or takes too long to parse.
         """
         received, request, began = IterUnreader(read_once(self.received)), None, time.thread_time()
         try:
@@ -105,7 +102,6 @@ class Connection:
                 self.send_unread()
 
     def begin_answer(self, app: WSGIApplication) -> None:
-        """Call the application with the request."""
         request, self.request, self.response = self.request, None, None
         self.began, self.sent = time.monotonic(), 0
         response, environ = wsgi.create(request, self, self.client, self.server, self.cfg)
@@ -115,9 +111,7 @@ class Connection:
         self.is_stream = "text/event-stream" in dict(response.headers).get("Content-Type", "")
 
     def continue_answer(self) -> bool:
-        """Send a whole stream, or TURN_BYTES more of another response. Return whether it is
-        complete.
-        """
+        """Send a whole stream, or TURN_BYTES more. Return whether the response is complete."""
         self.sock.settimeout(STALL_SECONDS if self.is_stream else 0)
         for part in self._rest:
             self.response.write(part)
@@ -132,13 +126,12 @@ class Connection:
         return True
 
     def end_answer(self) -> None:
-        """Let the application release what it opened for the response."""
         parts, self.parts = self.parts, ()
         if close := getattr(parts, "close", None):
             close()
 
     def sendall(self, data: bytes) -> None:
-        """Buffer data to send. gunicorn writes responses to a connection as if it were a socket."""
+        """Buffer data to send. gunicorn writes to a connection as if it were a socket."""
         self.unread += data
 
     def send_unread(self) -> None:

@@ -1,4 +1,4 @@
-"""Error responses: problem+json on JSON routes, and a page elsewhere. Both contain a request id."""
+"""Error responses: problem+json on JSON routes, and a page elsewhere. Both contain a request ID."""
 
 import logging
 import secrets
@@ -20,7 +20,7 @@ from storage import trouble
 from web.server.application import SECURITY_HEADERS, Application, find_app
 from web.server.connections import BodyTooLarge
 
-# The errors that Flask itself raises, by status.
+# Errors that Flask itself raises, by status.
 FLASK_CODES = {
     CODES[code][0]: code
     for code in (
@@ -37,7 +37,7 @@ DETAILS = {
     "method_not_allowed": "this path doesn't support the method; see the Allow header",
     "body_too_large": "a request body may have at most 64 KiB",
 }
-# The errors that gunicorn finds before the application receives the request.
+# Errors that gunicorn finds before the application gets the request.
 MALFORMED = {
     http.LimitRequestLine: (414, "bad_request", "the URL is too long"),
     http.LimitRequestHeaders: (
@@ -54,7 +54,6 @@ log = logging.getLogger("candor")
 
 
 def init_app(app: Application) -> None:
-    """Register a handler for every exception."""
     app.busy_answers = Counter()
     app.register_error_handler(Problem, answer)
     app.register_error_handler(HTTPException, answer_http)
@@ -65,15 +64,12 @@ def init_app(app: Application) -> None:
 
 
 def wants_json() -> bool:
-    """Return whether the path is a JSON route: under /api, ending in .json, or used only by
-    programs.
-    """
+    """Return whether the path is under /api, ends in .json, or is used only by programs."""
     path = request.path
     return path in ("/api", "/mcp") or path.startswith("/api/") or path.endswith(".json")
 
 
 def answer(problem: Problem) -> Response:
-    """Return a Problem as JSON or as a page, depending on the route."""
     status, title = CODES[problem.code]
     shown = {
         **describe(find_app().settings.base_url, status, title, problem.detail, problem.code),
@@ -119,18 +115,12 @@ def answer_http(error: HTTPException) -> AnyResponse:
 
 
 def answer_database(error: PeeweeException) -> Response:
-    """Return `busy` if the database is locked or full.
-
-    The transaction was rolled back, so the client may retry.
-    """
+    """Return `busy` if the database is locked or full. The transaction was rolled back."""
     return answer_busy(error) if storage.is_busy(error) else answer_unexpected(error)
 
 
 def answer_busy(error: Exception) -> Response:
-    """Return `busy`, and log one short line.
-
-    web.server.logs doesn't repeat it, because on a full disk every byte counts.
-    """
+    """Return `busy`, and log one short line, because on a full disk every byte counts."""
     word = trouble.name_trouble(error, find_app().settings.data_dir)
     find_app().busy_answers[word] += 1
     shown = {"problem": trouble.TROUBLES[word], "error": type(error).__name__}
@@ -145,7 +135,6 @@ def answer_busy(error: Exception) -> Response:
 
 
 def answer_unexpected(error: Exception) -> Response:
-    """Return 500 for a bug, and log the error with the request id."""
     log.error("unexpected", exc_info=error, extra={"shown": {"requestId": g.context.request_id}})
     return answer(
         Problem(

@@ -1,6 +1,4 @@
-"""The checks of every request, in order: host, address, key, rate limit. Also sets the headers of
-every response.
-"""
+"""Check every request's host, address, key and rate limit, in order, and set response headers."""
 
 import functools
 import hmac
@@ -28,26 +26,23 @@ from storage import counters, database, trouble
 from storage.rows import select_one
 from web.server.application import Application, find_app
 
-# The blueprints whose routes require a key.
+# Blueprints whose routes require a key.
 KEYED = ("v1", "inbox", "mcp")
 KEYED_PATHS = "/api/v1/"
-# These routes don't count toward the rate limit. Tool calls by an agent do.
+# These don't count toward the rate limit. An agent's tool calls do.
 FREE = ("v1.get_me", "mcp.answer_agent")
-# Static files, of which a page requests several, and health checks. They aren't counted, so they
-# never wait for the counters.
+# Static files (a page requests several) and health checks never wait for the counters.
 UNCOUNTED = ("static", "health.get_health")
 # Nobody reads faster than this.
 REPORTS_PER_MINUTE = 5
-# The number of account exports per address. Each reads everything that an owner has.
+# Per address. An export reads everything that an owner has.
 EXPORTS_PER_MINUTE = 3
-# The size of tables per address, in pages of 1,000 trades after the first page.
+# Table pages per address, of 1,000 trades each, not counting the first page.
 TABLE_PAGES_PER_MINUTE = 60
-# How many bots agents can register from one address per day, as a multiple of the limit per minute.
+# Bots that agents can register from one address per day, as a multiple of the limit per minute.
 REGISTRATION_MINUTES_A_DAY = 20
-# The API's name for an address's window.
 ADDRESS = "address"
 access_log = logging.getLogger("candor.access")
-# What each window limits, for messages.
 PERIODS = {
     "minute": "requests a minute",
     "hour": "requests an hour",
@@ -65,12 +60,10 @@ def settings() -> Config:
 
 # ---- limits of addresses: flask-limiter, counting where the allowance does -----------------------
 def find_network() -> str:
-    """Return the network for which the current request is counted."""
     return ratelimit.network_of(request.remote_addr or "")
 
 
 def limited(window: ratelimit.Window, whose: str) -> Problem:
-    """Return Problem 429 for a window that is used up."""
     most = f"{window.most} {PERIODS.get(window.name, 'a minute')}"
     return Problem(
         "rate_limited",
@@ -84,7 +77,7 @@ limiter = Limiter(find_network, headers_enabled=False, strategy="fixed-window")
 
 
 def count_address() -> None:
-    """Count a request by this address. Raises Problem 429 over the limit."""
+    """Raises Problem 429 over the limit."""
     find_context().is_counted = True
     count_in("address", find_app().settings.ip_limit_per_minute, "requests")
 
@@ -98,15 +91,12 @@ def note_failure() -> None:
 
 
 def count_evidence() -> None:
-    """Count an evidence document or page for this address. Raises Problem 429 over the limit."""
+    """Count an evidence document or page. Raises Problem 429 over the limit."""
     count_in("evidence", find_app().settings.evidence_per_minute, "evidence")
 
 
 def count_more_evidence(pages: int) -> None:
-    """Count `pages` more of evidence for this address.
-
-    The current request still succeeds, but the next one has to wait.
-    """
+    """Charge `pages` more evidence pages to this address's limit. The next request waits."""
     key = RateLimitItemPerMinute(find_app().settings.evidence_per_minute).key_for(
         find_network(), "evidence"
     )
@@ -114,10 +104,9 @@ def count_more_evidence(pages: int) -> None:
 
 
 def meter_table() -> Callable[[], None]:
-    """Return a function that counts a table page for this address. It also works outside the
-    request.
+    """Return a function that counts a table page for this address, even outside the request.
 
-    Raises Problem 429 if the address used up its pages for this minute.
+    It raises Problem 429 once the address has used up its pages for this minute.
     """
     allowance, network = find_app().allowance, find_network()
     limit = Limit(f"tables:{network}", "", 60, TABLE_PAGES_PER_MINUTE)
@@ -128,21 +117,20 @@ def meter_table() -> Callable[[], None]:
 
 
 def count_report() -> None:
-    """Count a report by this address. Raises Problem 429 over the limit."""
+    """Raises Problem 429 over the limit."""
     count_in("reports", REPORTS_PER_MINUTE, "reports")
 
 
 def count_export() -> None:
-    """Count an account export for this address. Raises Problem 429 over the limit."""
+    """Raises Problem 429 over the limit."""
     count_in("exports", EXPORTS_PER_MINUTE, "archives")
 
 
 def count_in(name: str, most: int, what: str) -> None:
     """Count a request by this address under `name`. Raises Problem 429 after `most` per minute.
 
-    A refused request isn't counted. This is called explicitly, because flask-limiter's decorators
-    look up all limits of a route each time, which takes longer than everything else that a cached
-    page needs.
+    A refused request isn't counted. flask-limiter's decorators aren't used, because they look up
+    all limits of a route each time, which takes longer than the rest of a cached page.
     """
     item, network = RateLimitItemPerMinute(most), find_network()
     if limiter.limiter.hit(item, network, name):
@@ -156,7 +144,7 @@ def count_in(name: str, most: int, what: str) -> None:
 def refuse_address(window: ratelimit.Window, what: str) -> Problem:
     """Return Problem 429 for an address's window.
 
-    Even with a valid key, the headers describe this window, because the owner's rate limit wasn't
+    Even with a valid key, the headers describe this window, because the owner's limit isn't
     exceeded.
     """
     context = find_context()
@@ -208,38 +196,36 @@ class ApiCaller(NamedTuple):
     owner_uid: str
     bot_id: int | None
     bot_uid: str | None
-    # None if the owner isn't banned.
     ban_reason: str | None
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """The current request (`g.context`): its id, its time of arrival (`now` in ms, `began` in
-    seconds of perf_counter), and the results of the checks.
+    """The current request (`g.context`), with the results of its checks.
+
+    `now` is its arrival in ms, `began` in seconds of perf_counter.
     """
 
     method: str = ""
     # The matched rule, never the path, which may contain anything that a user pasted.
     route: str | None = None
-    # It is unique but not secret. The system's random source would cost a system call.
+    # Unique but not secret. The system's random source would cost a system call.
     request_id: str = field(default_factory=lambda: f"req_{random.getrandbits(96):024x}")
     now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     began: float = field(default_factory=time.perf_counter)
-    # The version of the database.
+    # The database's.
     version: object = None
     caller: ApiCaller | None = None
-    # The state of the owner's rate limit.
+    # The owner's.
     rate_limit: ratelimit.RateLimitState | None = None
     # Whether the request counts for its address.
     is_counted: bool = False
 
 
 def enter(config: Config) -> None:
-    """Start a request: create its context, and check its host and, for routes without a key, its
-    address.
-    """
-    # The object behind Flask's proxy. It is looked up once, because each lookup costs as much as
-    # the attribute.
+    """Create the request's context, and check its host and, without a key, its address."""
+    # The object behind Flask's proxy, looked up once, because each look-up costs as much as the
+    # attribute.
     this = request_ctx.request
     begin(this.method, this.url_rule.rule if this.url_rule else None)
     # The server sets this when the request arrives, so that waiting for a thread counts, too.
@@ -265,7 +251,7 @@ def enter(config: Config) -> None:
 
 def end(error: BaseException | None) -> None:
     trouble.end_deadline()
-    # The first query opens a connection; a request without queries has none to close.
+    # The first query opens a connection; without queries, there is none to close.
     if not database.is_closed():
         database.close()
 
@@ -276,9 +262,7 @@ def begin(method: str = "", route: str | None = None) -> None:
 
 
 def list_hosts(environ: WSGIEnvironment) -> list[str]:
-    """Return the hosts in a request: the Host header's and, if there is an absolute URI, the
-    URI's.
-    """
+    """Return the Host header's host and, if there is an absolute URI, the URI's."""
     hosts, uri = [], environ.get("RAW_URI", "")
     if "HTTP_HOST" in environ:
         hosts.append(environ["HTTP_HOST"])
@@ -288,24 +272,19 @@ def list_hosts(environ: WSGIEnvironment) -> list[str]:
 
 
 def is_served(config: Config, host: str) -> bool:
-    """Return whether the Host header is for this instance. Under DNS rebinding, another site's page
-    sends its own name.
-    """
+    """Return whether the Host header is ours. It isn't under DNS rebinding."""
     host = host.lower()
     name = host[: host.find("]") + 1] if host.startswith("[") else host.partition(":")[0]
     return name in config.allowed_hosts
 
 
 def check_key() -> None:
-    """Admit a request to /api/v1. It needs a valid key within its rate limit. /me isn't counted."""
+    """Admit a request to /api/v1 with a valid key within its rate limit. /me isn't counted."""
     admit(request_ctx.request.headers.get("Authorization", ""), "read", "publish")
 
 
 def admit(header: str, *scopes: str) -> None:
-    """Admit and count a request with a valid key that has one of these scopes.
-
-    `header` is the value of the Authorization header.
-    """
+    """Admit and count a request whose Authorization header has a key with one of these scopes."""
     app, context, this = find_app(), find_context(), request_ctx.request
     try:
         caller = identify(app, context, header)
@@ -332,7 +311,6 @@ def admit(header: str, *scopes: str) -> None:
 
 
 def find_context() -> RequestContext:
-    """Return the current request's context."""
     context: RequestContext = g.context
     return context
 
@@ -343,10 +321,10 @@ def find_caller() -> ApiCaller:
 
 
 def identify(app: Application, context: RequestContext, header: str) -> ApiCaller:
-    """Find the Authorization header's caller and record the key's use. Raises Problem 401 without a
-    valid key and 403 if the owner is banned.
+    """Find the Authorization header's caller, and record the key's use.
 
-    A key is looked up once per database version.
+    Raises Problem 401 without a valid key and 403 if the owner is banned. A key is looked up once
+    per database version.
     """
     context.version = version = database.data_version()
     scheme, _, text = header.partition(" ")
@@ -378,9 +356,7 @@ def read_key(digest: str) -> ApiCaller | None:
 def find_key(
     text: str, now: int, read: Callable[[str], ApiCaller | None] = read_key
 ) -> ApiCaller | None:
-    """Return a valid key's owner, or None. Malformed text costs no query. `read`: read_key, or a
-    cache of it.
-    """
+    """Return a valid key's owner, or None. `read` is read_key or a cache of it."""
     if not is_well_formed(text):
         return None
     digest = hash_secret(text)
@@ -395,8 +371,8 @@ def find_key(
 def check_creation(owner_id: int | None = None, by_agent: bool = False) -> None:
     """Count a new bot for this address and for the owner, if there is one.
 
-    Raises Problem over the limit, or if registration is closed. `by_agent` means that no human
-    filled in a form, so a limit per day applies, too.
+    Raises Problem over the limit, or if registration is closed. `by_agent`: no human filled in a
+    form, so a daily limit also applies.
     """
     settings = find_app().settings
     if settings.registration == "closed":
@@ -415,9 +391,7 @@ def check_creation(owner_id: int | None = None, by_agent: bool = False) -> None:
 
 
 def check_posting(owner_id: int) -> None:
-    """Count a post that was sent with a form. Raises Problem 429 over the limit, which the owner's
-    keys share.
-    """
+    """Count a post sent with a form. Raises Problem 429 over the limit shared with the keys."""
     limits = ratelimit.list_limits(find_app().settings, owner_id, posting=True)
     posts = [limit for limit in limits if limit.name == "posts_minute"]
     state = find_app().allowance.charge(posts, g.now / 1000)
@@ -426,7 +400,6 @@ def check_posting(owner_id: int) -> None:
 
 
 def finish(config: Config, response: Response) -> Response:
-    """Add our headers to a response, and log the request."""
     context = find_context()
     # Pass pairs, because Werkzeug inspects each value of a dict.
     response.headers.extend(list(list_headers(config, context).items()))
@@ -437,19 +410,13 @@ def finish(config: Config, response: Response) -> Response:
 
 
 def wait_for_reset(response: Response, state: ratelimit.RateLimitState) -> None:
-    """Make Retry-After no earlier than RateLimit-Reset, because a client that reads both couldn't
-    know which one to trust.
-    """
+    """Make Retry-After no earlier than RateLimit-Reset, because clients may read either."""
     wait = max(int(response.headers.get("Retry-After", 0)), state.tightest.reset)
     response.headers["Retry-After"] = str(wait)
 
 
 def list_headers(config: Config, context: RequestContext) -> dict[str, str]:
-    """Return the headers for the request id and the rate limit.
-
-    With a key, these are the owner's limits and remaining requests. Without a key, they are the
-    address's policy.
-    """
+    """Return the request ID and the rate limit: the owner's, or else the address's policy."""
     shown = {"X-Request-Id": context.request_id}
     if context.rate_limit is not None:
         shown |= ratelimit.show_headers(context.rate_limit)

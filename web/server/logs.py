@@ -1,6 +1,6 @@
 """Log to stderr: JSON lines or, on a terminal, plain text.
 
-Lines have the request id if there is one. Secrets are never passed to a logger.
+Lines have the request ID if there is one. Secrets are never passed to a logger.
 """
 
 import json
@@ -16,19 +16,19 @@ from gunicorn.glogging import Logger
 from pythonjsonlogger.core import LogData
 from pythonjsonlogger.json import JsonFormatter
 
-# Don't record the caller, thread or process (Logging HOWTO, "Optimization"), because finding them
-# takes as long as writing the line.
+# Don't record the caller, thread or process (Logging HOWTO, "Optimization"): finding them takes as
+# long as writing the line.
 logging._srcfile = None
 logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 escape_all = json.JSONEncoder(default=str).encode
 
 
 class JsonLines(JsonFormatter):
-    """Writes {"at", "level", "logger", "message"}, then the record's `shown`, "repeated" if
-    `Repeats` counted repetitions, and "trace" for an exception.
+    """Writes {"at", "level", "logger", "message"}, then the record's `shown`, "repeated" (see
+    Repeats), and "trace" for an exception.
 
-    Lines are ASCII, so text from a request can't fake another line. Other attributes of a record
-    are dropped, because a library may put a secret there.
+    Lines are ASCII, so text from a request can't fake another line. Other attributes are dropped,
+    because a library may put a secret there.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,6 @@ class JsonLines(JsonFormatter):
     def add_fields(
         self, log_data: LogData, record: logging.LogRecord, message_dict: dict[str, Any]
     ) -> None:
-        """Fill `log_data`. The `exc_info` in `message_dict` is an exception's trace."""
         at = datetime.fromtimestamp(record.created, UTC)
         log_data["at"] = at.isoformat(timespec="milliseconds")
         log_data["level"] = record.levelname.lower()
@@ -52,12 +51,9 @@ class JsonLines(JsonFormatter):
 
 
 class PlainLines(JsonLines):
-    """Writes `14:03:09 warning: message name=value ...` for a terminal. An exception's trace
-    follows.
-    """
+    """Writes `14:03:09 warning: message name=value ...`, then an exception's trace."""
 
     def jsonify_log_record(self, log_data: LogData) -> str:
-        """Write the fields as text. The library calls this method to write JSON."""
         at, level, _, message, trace = (
             log_data.pop(name, "") for name in ("at", "level", "logger", "message", "trace")
         )
@@ -68,9 +64,7 @@ class PlainLines(JsonLines):
 
 
 class Repetition(NamedTuple):
-    """A repeated message: when it is written again, the pause until then, and how many were dropped
-    since the last one.
-    """
+    """A message's next write, the pause until then, and how many were dropped since."""
 
     due: float = 0.0
     pause_seconds: float = 0.0
@@ -80,9 +74,9 @@ class Repetition(NamedTuple):
 class Repeats(logging.Filter):
     """A filter that throttles recurring errors, such as those of a full disk.
 
-    The first one is written immediately, and the next one after a minute, with the number of
-    dropped ones (`repeated`). The pause doubles each time, up to sixty minutes. Records with a
-    request id are always written, because someone may look for them.
+    The first is written immediately, and the next after a minute, with the number of dropped ones
+    (`repeated`). The pause doubles up to sixty minutes. Records with a request ID are always
+    written, because someone may look for them.
     """
 
     FIRST_SECONDS, LAST_SECONDS, MAX_KINDS = 60, 3_600, 200
@@ -93,7 +87,6 @@ class Repeats(logging.Filter):
         self._kinds: dict[Hashable, Repetition] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to write this record."""
         shown = getattr(record, "shown", {})
         named = "requestId" in shown
         if record.levelno < logging.WARNING or (named and not getattr(record, "often", False)):
@@ -101,8 +94,7 @@ class Repeats(logging.Filter):
         error_type = record.exc_info and record.exc_info[0]
         kind = record.name, record.getMessage(), shown.get("problem"), error_type
         with self._lock:
-            # Remove and insert it again, so that the least recent kinds come first and are dropped
-            # first.
+            # Insert it again, so that the least recent kinds come first and are dropped first.
             before = self._kinds.pop(kind, Repetition())
             after = self._count(before, self.clock())
             self._kinds[kind] = after
@@ -142,10 +134,7 @@ CONFIG: dict[str, Any] = {
 
 
 def make_config(log_format: str, is_terminal: bool) -> dict[str, Any]:
-    """Return the configuration for logging.config.
-
-    `log_format` is json, plain, or "" for plain on a terminal and JSON elsewhere.
-    """
+    """Return the configuration for logging.config. `log_format`: json, plain, or "" to decide."""
     chosen = log_format or ("plain" if is_terminal else "json")
     handlers = {"stderr": {**CONFIG["handlers"]["stderr"], "formatter": chosen}}
     return {**CONFIG, "handlers": handlers}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from accounts.problem import Problem
 
-# Both limits are per process.
+# Per process.
 MAX_PLACES, MAX_OF_ADDRESS = 6, 2
 RETRY_SECONDS = 5
 
@@ -16,11 +16,7 @@ class Places:
         self._lock, self._held = threading.Lock(), dict[object, str]()
 
     def take(self, network: str) -> Callable[[], None]:
-        """Take a slot for an address. Return a function that releases it, which can be called
-        repeatedly.
-
-        Raises Problem `busy` if no slot is free.
-        """
+        """Take a slot, and return a function that releases it. Raises Problem `busy`."""
         place = object()
         with self._lock:
             taken = Counter(self._held.values())

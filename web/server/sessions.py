@@ -1,8 +1,8 @@
-"""Owners' browser sessions, without a password. A signed cookie contains a random id, and a table
+"""Owners' browser sessions, without a password. A signed cookie contains a random ID, and a table
 its hash.
 
-The row decides. Deleting it ends the session, and its `seen_at` determines when the session
-expires. The cookie contains no time, so servers with different clocks don't end sessions.
+The row decides: deleting it ends the session, and its `seen_at` determines when it expires. The
+cookie contains no time, so servers with different clocks don't end sessions.
 """
 
 import contextlib
@@ -22,16 +22,16 @@ from models import Owner, Session
 from storage import trouble
 from web.server.application import Application, find_app
 
-# An idle session expires after this long.
+# For an idle session.
 LIFETIME_MS = 180 * 86_400_000
 # The precision of `seen_at`.
 SEEN_EVERY_MS = 3_600_000
-# Browsers limit the lifetime of cookies anyway (Chrome: 400 days), regardless of our clock.
+# Browsers limit a cookie's lifetime anyway (Chrome: 400 days), regardless of our clock.
 NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 # Browsers accept a cookie with the second name only over https, from this host, and for all paths.
 PLAIN_NAME, HOST_NAME = "session", "__Host-session"
-# The name used if BASE_URL has a path. A __Host- cookie would apply to all paths, and other
-# applications may share the host.
+# If BASE_URL has a path. A __Host- cookie would apply to all paths, and other applications may
+# share the host.
 SECURE_NAME = "__Secure-session"
 # A form token has about 90 characters.
 MAX_TOKEN_TEXT = 200
@@ -45,7 +45,6 @@ class Cookies(SecureCookieSessionInterface):
     """
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession:
-        """Read the request's cookie. Return an empty session if there is no valid cookie."""
         if "Cookie" not in request.headers:
             return self.session_class()
         value = request.cookies.get(self.get_cookie_name(app), "")
@@ -59,15 +58,13 @@ class Cookies(SecureCookieSessionInterface):
             return self.session_class()
 
     def get_expiration_time(self, app: Flask, session: SessionMixin) -> datetime.datetime | None:
-        """Return when the browser may delete the cookie."""
         return NEVER if session.permanent else None
 
     def save_session(self, app: Flask, session: SessionMixin, response: Response) -> None:
-        """Set the cookie when the session changes, and again on each page, because browsers delete
-        old cookies.
+        """Set the cookie when the session changes, and on each page, because browsers delete old
+        ones.
 
-        It is never set on a response that a cache may share, because anyone with the cookie is
-        signed in.
+        It is never set on a response that a cache may share: anyone with the cookie is signed in.
         """
         # Don't compute the cookie's attributes for an unused, empty session.
         if not (session.accessed or session.modified or session):
@@ -85,9 +82,7 @@ def _is_shareable(response: Response) -> bool:
 
 
 def init_app(app: Application) -> None:
-    """Set up cookies and CSRF tokens. Only form handlers check tokens (`check_sender`). The API
-    doesn't.
-    """
+    """Set up cookies and CSRF tokens. Only form handlers check tokens (`check_sender`)."""
     config = app.settings
     https = config.base_url.startswith("https:")
     secure_name = SECURE_NAME if config.base_path else HOST_NAME
@@ -120,7 +115,7 @@ def check_sender() -> None:
 
 
 def is_own_origin(origin: str | None) -> bool:
-    """Return whether an Origin header is for this site. Programs don't send one."""
+    """Return whether an Origin header is ours. Programs don't send one."""
     own = _origin(request.host_url), _origin(find_app().settings.base_url)
     return origin is None or origin in own
 
@@ -140,7 +135,6 @@ def find_session() -> Session | None:
 
 
 def require_session() -> Session:
-    """Return this browser's Session. Raises Problem if the browser isn't signed in."""
     found = find_session()
     if found is None:
         raise Problem("not_creator", "this browser is not signed in")
@@ -148,15 +142,12 @@ def require_session() -> Session:
 
 
 def find_owner() -> Owner | None:
-    """Return the owner who is signed in on this browser, or None."""
     found = find_session()
     return found.owner if found else None
 
 
 def begin_session(owner: Owner, now: int) -> None:
-    """Sign this browser in as `owner`. The old content of the cookie is cleared, including the form
-    token.
-    """
+    """Sign this browser in, and clear the cookie, including the form token."""
     name = secrets.token_urlsafe(32)
     g.creator_session = Session.create(
         owner=owner, hash=hash_secret(name), created_at=now, seen_at=now
@@ -175,7 +166,6 @@ def end_session() -> None:
 
 
 def end_sessions_of(owner: Owner) -> None:
-    """Sign out all of the owner's browsers."""
     Session.delete().where(Session.owner == owner).execute()
 
 

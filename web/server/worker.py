@@ -1,6 +1,6 @@
 """The gunicorn worker.
 
-One thread, the poller, receives requests and sends buffered output. The other threads only compute
+One thread, the poller, receives requests and sends buffered output. The others only compute
 responses. Only event streams block on their clients.
 """
 
@@ -29,7 +29,7 @@ class Queue:
     def __init__(self, threads: int, is_proxied: bool) -> None:
         self.most = {"read": threads, "write": threads // 2, "rest": max(1, threads // 8)}
         self.most_of_address = threads if is_proxied else threads * 3 // 4
-        # The connections that have waited longest come first.
+        # The longest-waiting connections come first.
         self._lines: dict[tuple[str, str], deque[Connection]] = {}
         self._of_address, self._of_work = Counter[str](), Counter[str]()
 
@@ -39,7 +39,7 @@ class Queue:
         self._lines.setdefault((conn.address, conn.work), deque()).append(conn)
 
     def take(self) -> Connection | None:
-        """Take the next connection, or return None until another one is given back."""
+        """Take the next connection. None until another one is given back."""
         if self._of_work.total() >= self.most["read"]:
             return None
         for (address, work), line in self._lines.items():
@@ -60,8 +60,7 @@ class Queue:
         self._of_address += Counter()
 
 
-# The time from a request's first byte to its last, and from the last response until the client
-# hangs up.
+# From a request's first byte to its last, and from the last response until the client hangs up.
 ARRIVAL_SECONDS, LINGER_SECONDS = 15.0, 2.0
 # In a faster burst, older connections haven't had time to send anything yet.
 MIN_WAIT_SECONDS = 0.5
@@ -77,7 +76,7 @@ class Worker(ThreadWorker):
         self.queue = Queue(self.cfg.threads, is_proxied)
         self.most_of_address = inf if is_proxied else MAX_OF_ADDRESS
         self.of_address = Counter[str]()
-        # The connections in the poller, in the order in which they started to wait.
+        # The longest-waiting connections come first.
         self.waiting: dict[Connection, None] = {}
         self.next_sweep = 0.0
         super().init_process()
@@ -98,9 +97,7 @@ class Worker(ThreadWorker):
             self.crowd_out([one for one in self.waiting if one.address == conn.address])
 
     def crowd_out(self, waiting: list[Connection]) -> None:
-        """Close the connection that has waited longest for its client. In a burst, close the
-        newest.
-        """
+        """Close the longest-waiting connection or, in a burst, the newest."""
         self.wsgi.crowded_out += 1
         has_waited = time.monotonic() - waiting[0].waits_since >= MIN_WAIT_SECONDS
         self.close(waiting[0 if has_waited else -1])
@@ -133,9 +130,7 @@ class Worker(ThreadWorker):
         conn.end_answer()
 
     def murder_keepalived(self, force: bool = False) -> None:
-        """Close connections that waited too long for their clients. gunicorn calls this after each
-        event.
-        """
+        """Close connections that waited too long. gunicorn calls this after each event."""
         now = time.monotonic()
         if now >= self.next_sweep or force:
             self.next_sweep = now + 1
@@ -170,18 +165,15 @@ class Worker(ThreadWorker):
             self.close(conn)
 
     def find_request(self, conn: Connection) -> None:
-        """Queue the request if it is complete."""
         try:
             if conn.find_request(self.wsgi.config["MAX_CONTENT_LENGTH"]):
                 self.stop_waiting(conn)
                 self.queue_turn(conn)
         except Exception as error:
-            # Catch all errors, not only ParseException, because no request may stop the poller,
-            # which serves all connections.
+            # Not only ParseException: no error may stop the poller, which serves all connections.
             self.refuse(conn, error)
 
     def refuse(self, conn: Connection, error: Exception) -> None:
-        """Respond without the application, and close the connection."""
         conn.unread += write_refusal(error, self.wsgi.settings.base_url)
         self.go_on(conn, self.linger)
 
@@ -206,7 +198,7 @@ class Worker(ThreadWorker):
         except OSError:
             log.debug("client disconnected")
         except Exception as error:
-            # Catch everything, because without a next step the turn would never be given back.
+            # Without a next step, the turn would never be given back.
             if conn.response is None or not conn.response.headers_sent:
                 next_step = functools.partial(self.refuse, error=error)
             else:
@@ -223,7 +215,6 @@ class Worker(ThreadWorker):
         threading.Thread(target=self.answer, args=(conn, self.go_on), daemon=True).start()
 
     def go_on(self, conn: Connection, next_step: Step) -> None:
-        """Do the next step once the client has read everything."""
         self.stop_waiting(conn)
         if conn.unread and next_step != self.close:
             step = functools.partial(self.send, next_step=next_step)
@@ -245,8 +236,8 @@ class Worker(ThreadWorker):
     def linger(self, conn: Connection) -> None:
         """Close our side, and wait for the client to hang up.
 
-        Otherwise data that the client is still sending would reset the connection, and the client
-        would lose the end of the response (RFC 9112 9.6).
+        Otherwise data that the client still sends would reset the connection, and it would lose the
+        end of the response (RFC 9112 9.6).
         """
         with contextlib.suppress(OSError):
             conn.sock.shutdown(socket.SHUT_WR)

@@ -33,7 +33,6 @@ REPORT = make_shape(make_object(kind=str, equity=list[Any], closes=list[Any], ca
 
 @blueprint.get("/backtests")
 def show_backtests() -> ResponseReturnValue:
-    """Show the backtest form and the owner's latest backtests. Visitors see an explanation."""
     if sessions.find_owner() is None:
         return render_template("backtests.html", owner=None)
     return render_form({})
@@ -56,13 +55,11 @@ def render_form(
 
 
 def list_settings(strategy: Strategy) -> str:
-    """List a family's settings with their defaults, in the form's format."""
     return " ".join(f"{name}={value}" for name, value in show_settings(strategy).items())
 
 
 @blueprint.post("/backtests")
 def begin_backtest() -> ResponseReturnValue:
-    """Start a backtest. Its page shows the progress."""
     owner, typed = require_owner(), read_texts(*backtests.FIELDS)
     try:
         run = backtests.begin_backtest(settings(), owner, {**typed, "start": "standard"}, g.now)
@@ -91,16 +88,13 @@ def show_backtest(uid: str) -> ResponseReturnValue:
 
 
 def name_chosen(report: dict[str, Any]) -> str:
-    """Return the name of the settings on which a report's figures are based. It is empty if no
-    others were tried.
-    """
+    """Return the name of the settings behind a report's figures, or "" if no others were tried."""
     if len(report["candidates"]) == 1:
         return ""
     return f"with {name_candidate(report['settings'], report)}"
 
 
 def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return (name, figures) of each candidate, of its random entries, and of holding SOL."""
     rows = []
     for one in report["candidates"]:
         name = name_candidate(one["settings"], report)
@@ -118,9 +112,6 @@ def draw(report: dict[str, Any]) -> Curve | None:
 
 
 def name_candidate(shown: dict[str, int], report: Any) -> str:
-    """Return a name for a set of settings that mentions only those in which the candidates
-    differ.
-    """
     others = [one["settings"] for one in report["candidates"]]
     differing = [name for name in shown if len({one[name] for one in others}) > 1]
     return ", ".join(f"{name} {shown[name]}" for name in differing) or "As asked"
@@ -137,9 +128,7 @@ def show_csv(uid: str) -> ResponseReturnValue:
 
 
 def find_report(uid: str) -> Any:
-    """Return the result of the owner's finished backtest. Raises Problem `not_found` if there isn't
-    one.
-    """
+    """Return the result of the owner's finished backtest. Raises Problem `not_found`."""
     run = backtests.find_backtest(settings(), require_owner(), uid, g.now)
     if run.result is None:
         raise Problem("not_found", "this backtest has no result")

@@ -18,11 +18,10 @@ from web.site.words import WINDOW_NAMES
 
 blueprint = Blueprint("board", __name__)
 blueprint.after_request(add_etag)
-# The number of rows per group: proven or claimed, with or without a rank.
+# Rows per group: proven or claimed, with or without a rank.
 MAX_RANKS = 25
-# The labels of time windows.
 TIMES = {**WINDOW_NAMES, "all": "all time"}
-# The filters, each with its choices and their labels.
+# Each with its choices and their labels.
 FILTERS = {
     "window": ("Time", {value: name.capitalize() for value, name in TIMES.items()}),
     "record": ("History", {"forward": "Since connected", "all": "Everything known"}),
@@ -58,7 +57,6 @@ def show_leaderboard() -> ResponseReturnValue:
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:
-    """Return the URL of this board with some choices changed."""
     values = board._replace(**chosen)._asdict()
     if values["currency"] == leaderboard.Board().currency:
         del values["currency"]

@@ -13,7 +13,7 @@ from storage.rows import read, write_marks
 MAX_CLAIMS = 60
 # In units of the drawing. Each claim is STEP wide.
 STEP, HEIGHT = 9, 18
-# The shape of each status, drawn from the left edge of its slot.
+# Drawn from the left edge of a claim's slot.
 SHAPES = {
     "verified": "M{x} 2h7v14h-7z",
     "mismatch": "M{x} 3l7 12m0-12l-7 12",
@@ -21,12 +21,11 @@ SHAPES = {
     "none": "M{x} 6h6v6h-6z",
     "not_found": "M{x} 6h6v6h-6z",
 }
-# The shapes in every slot of a strip.
 SHAPES_AT = {
     status: [shape.format(x=place * STEP + 1) for place in range(MAX_CLAIMS)]
     for status, shape in SHAPES.items()
 }
-# The sentence about each status. The first one is always included.
+# Clauses by status. The first one is always included.
 CLAUSES = {
     "mismatch": ("contradicts one", "contradict one"),
     "pending": ("is waiting for the chain", "are waiting for the chain"),
@@ -62,11 +61,7 @@ class Path(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """A bot's strip.
-
-    `width` is in units of the drawing, and 0 without claims. The last three fields are counts of
-    claims.
-    """
+    """A bot's strip: its width in units of the drawing (0 without claims), and counts of claims."""
 
     sentence: str
     paths: tuple[Path, ...]
@@ -81,7 +76,6 @@ def find_strip(bot: str) -> Strip:
 
 
 def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
-    """Return {bot uid: strip} for these bots, using one query."""
     rows = read(f"{CLAIMS}({write_marks(bots)})", bots)
     found = {row.bot: row.statuses or "" for row in rows}
     return {bot: draw_strip(found.get(bot, "").split()) for bot in bots}

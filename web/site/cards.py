@@ -1,5 +1,5 @@
-"""Link previews of posts and bots on other sites: the texts of Open Graph cards, and their pictures
-at /posts/{id}.png and /bots/{id}.png. Hidden posts have none.
+"""Link previews of posts and bots on other sites: Open Graph texts, and pictures at /posts/{id}.png
+and /bots/{id}.png. Hidden posts have none.
 """
 
 import threading
@@ -24,9 +24,7 @@ TAKEN_DOWN = "The operator or its owner removed this text."
 
 
 class Card(NamedTuple):
-    """A page's Open Graph title, description and type (`article` or `profile`), as text, and
-    whether it has a picture.
-    """
+    """A page's Open Graph texts (`type`: article or profile), and whether it has a picture."""
 
     title: str
     description: str
@@ -35,7 +33,6 @@ class Card(NamedTuple):
 
 
 def init_app(app: Flask) -> None:
-    """Register the template filters for link previews."""
     app.jinja_env.filters.update(
         card_of_post=card_of_post,
         card_of_bot=card_of_bot,
@@ -76,15 +73,12 @@ def _describe_earned(one: Json) -> str:
 
 
 def list_earned(results: Json) -> list[str]:
-    """List the realized PnL in each currency, with SOL first: `+18.00 SOL`, `−1.000 USDT`."""
+    """List the realized PnL in each currency, SOL first: `+18.00 SOL`, `−1.000 USDT`."""
     return [write(one, "realizedRaw", True) for one in list_traded(results)]
 
 
 def write_title(post: Json) -> str:
-    """Return a post's title.
-
-    The label and the sale's result come first, so that a long name can't push them out of view.
-    """
+    """The label and the sale's result come first, so a long name can't push them out of view."""
     name, text = words.plain(post["botName"]), _cut(post["body"] or TAKEN_DOWN, MAX_TITLE)
     warning = words.UNDER_REVIEW if words.find_warning(post) else ""
     parts = (words.trust_of(post).label, warning, facts.write_outcome(post))
@@ -92,9 +86,7 @@ def write_title(post: Json) -> str:
 
 
 def describe_trust(post: Json) -> str:
-    """Return a post's label, its warning, and its transaction's effect or, without one, the label's
-    reason.
-    """
+    """Return a post's label, warning, and its transaction's effect or else the label's reason."""
     trust, fact = words.trust_of(post), facts.write_fact(post)
     parts = (f"{trust.label.capitalize()}.", words.find_warning(post), fact and f"{fact}.")
     return " ".join(filter(None, (*parts, "" if fact else trust.detail)))
@@ -125,9 +117,7 @@ _drawing, _places = threading.Lock(), threading.Semaphore(MAX_WAITING)
 
 
 def draw(content: Json) -> bytes:
-    """Draw a receipt_image.Content. Raises Problem `busy` if MAX_WAITING requests are already
-    waiting.
-    """
+    """Draw a receipt_image.Content. Raises Problem `busy` if MAX_WAITING requests are waiting."""
     if not _places.acquire(blocking=False):
         raise _make_busy()
     try:
@@ -171,8 +161,7 @@ def _answer(content: Json, caching: str) -> ResponseReturnValue:
     response = Response(content_type="image/png")
     response.headers["Cache-Control"] = caching
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
-    # Drawing costs more than any other page, so the ETag is computed from the content before
-    # drawing.
+    # Drawing costs more than any other page, so compute the ETag from the content first.
     response.set_etag(generate_etag(orjson.dumps([VERSION, content])))
     response.make_conditional(request)
     if response.status_code == 200:

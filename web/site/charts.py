@@ -1,4 +1,4 @@
-"""Convert amounts and times to coordinates of charts, which the templates draw as SVG. Pure.
+"""Convert amounts and times to chart coordinates, which the templates draw as SVG. Pure.
 
 Coordinates are percentages of the drawing, so that it can stretch without distorting its text.
 """
@@ -13,7 +13,7 @@ from chain.amounts import sol
 from web.site.figures import write_exact, write_tokens
 
 SPARK_HEIGHT, SPARK_MARGIN = 20, 1.5
-# A label's height, as a share of the race's height.
+# As a share of the race's height.
 LABEL_HEIGHT = 8.0
 MAX_RACE_ROWS = 8
 Point = TypeVar("Point")
@@ -21,7 +21,7 @@ Point = TypeVar("Point")
 TOP, BOTTOM = 5.0, 88.0
 MAX_LEVELS, MAX_PRICE_LEVELS, MAX_DATES = 4, 6, 5
 MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3_600, 86_400
-# The possible seconds between dates on an axis.
+# Possible seconds between dates on an axis.
 DATE_STEPS = (
     *(MINUTE_SECONDS * minutes for minutes in (1, 2, 5, 10, 15, 30)),
     *(HOUR_SECONDS * hours for hours in (1, 2, 3, 6, 12)),
@@ -37,8 +37,8 @@ CHARACTER_WIDTH, DATE_GAP, DATE_EXCESS = 2.6, 3.0, 2.0
 class Tick(NamedTuple):
     """A date below a curve, or an amount next to it.
 
-    `at` is its position. `anchor`: start | middle | end. `hour` is the Unix second of a time of
-    day, which a script formats in the reader's time zone.
+    `anchor`: start | middle | end. `hour` is the Unix second of a time of day, which a script
+    formats in the reader's time zone.
     """
 
     at: float
@@ -54,7 +54,6 @@ class Axis(NamedTuple):
     ends: int
 
     def find_x(self, at: int) -> float:
-        """Return a time's position, limited to the edges."""
         x = 100 * (at - self.begins) / ((self.ends - self.begins) or 1)
         return round(min(100.0, max(0.0, x)), 2)
 
@@ -84,7 +83,6 @@ def list_levels(
     write: Callable[[int], str] = write_gain,
     most: int = MAX_LEVELS,
 ) -> list[Tick]:
-    """List round amounts on the scale, including the base."""
     size = _find_size(scale.top - scale.bottom, most)
     first, last = -(-(scale.bottom - base) // size), (scale.top - base) // size
     return [
@@ -93,9 +91,7 @@ def list_levels(
 
 
 def _find_size(height: int, most: int) -> int:
-    """Return the smallest step of 1, 2, 5, 10... that divides a height into at most this many
-    parts.
-    """
+    """Return the smallest step of 1, 2, 5, 10... that divides a height into up to `most` parts."""
     power = 1
     while 10 * power * most < height:
         power *= 10
@@ -131,9 +127,7 @@ def _draw_date(axis: Axis, at: int, pattern: str) -> Tick:
 
 
 def _keep_apart(ticks: Sequence[Tick]) -> list[Tick]:
-    """Drop ticks that are too close to the previous one, and drop the time from a tick with both
-    date and time.
-    """
+    """Drop ticks that are too close to the previous one, and the time of a tick that has both."""
     kept: list[Tick] = []
     for one in ticks:
         if kept and not _are_apart(kept[-1], one):
@@ -153,7 +147,6 @@ def _are_apart(left: Tick, right: Tick) -> bool:
 
 
 def _find_edges(tick: Tick) -> tuple[float, float]:
-    """Return a date's edges on a narrow screen, as percentages of the width."""
     width = len(tick.label) * CHARACTER_WIDTH
     left = tick.at - {"start": 0.0, "middle": width / 2, "end": width}[tick.anchor]
     return left, left + width
@@ -164,7 +157,7 @@ def _write_time(at: int, pattern: str) -> str:
 
 
 class Step(NamedTuple):
-    """An amount from one Unix second to another. `value` is in lamports."""
+    """An amount (`value`: lamports) from one Unix second to another."""
 
     begins: int
     ends: int
@@ -174,8 +167,7 @@ class Step(NamedTuple):
 class Run(NamedTuple):
     """A part of a curve on one side of zero, as the `d` attributes of paths.
 
-    Its area and its line start and end at zero, except at the curve's end. `side`: up | down |
-    flat, or held, which is neither good nor bad.
+    `side`: up | down | flat, or held, which is neither good nor bad.
     """
 
     side: str
@@ -189,8 +181,10 @@ class Band(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A trade on a curve. `kind`: buy | gain | loss | unknown (a sale with unknown cost, or a paid
-    price) | part (a partial sale) | sold.
+    """A trade on a curve.
+
+    `kind`: buy | gain | loss | unknown (a sale with unknown cost, or a paid price) | part (a
+    partial sale) | sold.
     """
 
     x: float
@@ -199,10 +193,10 @@ class Mark(NamedTuple):
 
 
 class TimedTrade(NamedTuple):
-    """A trade.
+    """A trade. `at` is in Unix seconds.
 
-    `at` is in Unix seconds. `side` is a kind of Mark or, on a timeline, buy | sell | got | gave (in
-    a swap for another token).
+    `side` is a kind of Mark or, on a timeline, buy | sell | got | gave (in a swap for another
+    token).
     """
 
     at: int
@@ -211,10 +205,10 @@ class TimedTrade(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A curve over time.
+    """A curve from `begins` to `ends` (Unix seconds).
 
-    `begins` and `ends` are in Unix seconds. `zero` is the height of its start, or of zero PnL.
-    `total` are the lamports at its end. `connected` is when the wallet was connected to its bot.
+    `zero` is the height of its start, or of zero PnL. `total`: the lamports at its end.
+    `connected`: when the wallet was connected to its bot.
     """
 
     runs: list[Run]
@@ -230,17 +224,14 @@ class Curve(NamedTuple):
 
 
 def thin_out(points: Sequence[Point], most: int) -> Sequence[Point]:
-    """Return every nth point, and the last one, so that about `most` are left."""
+    """Return every nth point and the last one, so that about `most` are left."""
     chosen = points[:: -(-len(points) // most)]
     return chosen if chosen[-1] == points[-1] else [*chosen, points[-1]]
 
 
 # ---- curves --------------------------------------------------------------------------------------
 def make_steps(times: Sequence[int], values: Sequence[int]) -> list[Step]:
-    """Return steps for samples at these Unix seconds, in order.
-
-    Each value applies from the previous time to its own.
-    """
+    """Return steps for samples in order. Each value applies from the previous time to its own."""
     return [
         Step(begins, ends, value)
         for (begins, ends), value in zip(itertools.pairwise(times), values[1:], strict=True)
@@ -255,11 +246,10 @@ def draw_curve(
     connected_at: int | None = None,
     write_level: Callable[[int], str] = write_gain,
 ) -> Curve | None:
-    """Draw steps, which must be in order. Return None if there aren't any.
+    """Draw steps, which must be in order. None without steps.
 
-    `base` are the lamports that separate gain from loss. `gaps` are the Unix seconds from and to.
-    `trades` are marked on the curve. `connected_at` is in Unix seconds. `write_level` formats the
-    amounts on the axis.
+    `base`: the lamports that separate gain from loss. `gaps` and `connected_at` are in Unix
+    seconds. `write_level` formats the amounts on the axis.
     """
     if not steps:
         return None
@@ -293,7 +283,6 @@ def draw_runs(steps: Sequence[Step], base: int, axis: Axis, scale: Scale) -> lis
 
 
 def draw_steps(steps: Sequence[Step], axis: Axis, scale: Scale) -> str:
-    """Draw steps as a part of a path's `d` attribute."""
     return "".join(
         f"V{scale.find_y(value):g}H{axis.find_x(list(same)[-1].ends):g}"
         for value, same in itertools.groupby(steps, lambda step: step.value)
@@ -301,7 +290,6 @@ def draw_steps(steps: Sequence[Step], axis: Axis, scale: Scale) -> str:
 
 
 def find_side(amount: int) -> str:
-    """Return the side of zero that an amount is on: up | down | flat."""
     return "up" if amount > 0 else "down" if amount < 0 else "flat"
 
 
@@ -329,9 +317,7 @@ def scale_price(price: Decimal) -> int:
 
 
 def draw_path(quotes: Sequence[PricePoint], paid: Sequence[tuple[str, PricePoint]]) -> Curve | None:
-    """Draw quotes, given in order and each valid until the next, with fills by kind of mark; None
-    for fewer than two quotes.
-    """
+    """Draw quotes in order, with fills by kind of mark. None for fewer than two quotes."""
     if len(quotes) < 2:
         return None
     prices = [scale_price(one.price) for one in quotes]
@@ -361,10 +347,7 @@ def _write_price(scaled: int) -> str:
 
 # ---- sparklines ----------------------------------------------------------------------------------
 class Spark(NamedTuple):
-    """A small curve with its own size.
-
-    `zero` is the height of its start. `change` is the total change, and `side` its direction.
-    """
+    """A small curve. `zero` is the height of its start, `side` the direction of `change`."""
 
     runs: tuple[Run, ...]
     zero: float
@@ -373,9 +356,7 @@ class Spark(NamedTuple):
 
 
 def draw_spark(values: Sequence[int]) -> Spark | None:
-    """Draw equally spaced samples as changes since the first one. Return None for fewer than
-    two.
-    """
+    """Draw equally spaced samples as changes since the first. None for fewer than two."""
     if len(values) < 2:
         return None
     base = values[0]
@@ -388,7 +369,7 @@ def draw_spark(values: Sequence[int]) -> Spark | None:
 
 # ---- the race ------------------------------------------------------------------------------------
 class Runner(NamedTuple):
-    """A bot in the race. `values` is its realized PnL in raw units at each sampled time."""
+    """A bot in the race. `values`: its realized PnL in raw units at each sampled time."""
 
     name: str
     values: Sequence[int]
@@ -396,8 +377,10 @@ class Runner(NamedTuple):
 
 
 class Lane(NamedTuple):
-    """A bot's line in the race. `place`: from 1; `changes`: raw units since the start of the race,
-    at each sampled time; `label_y`: the height of its label.
+    """A bot's line in the race.
+
+    `place`: from 1; `changes`: raw units since the start of the race, at each sampled time;
+    `label_y`: the height of its label.
     """
 
     place: int
@@ -409,8 +392,9 @@ class Lane(NamedTuple):
 
 
 class Race(NamedTuple):
-    """Realized PnL of several bots in a window, best first. `times`: sampled Unix seconds;
-    `listed`: which of them the table shows, by index.
+    """Realized PnL of several bots in a window, best first.
+
+    `times`: sampled Unix seconds; `listed`: indexes of the bots in the table.
     """
 
     lanes: list[Lane]
@@ -426,7 +410,6 @@ def draw_race(
     runners: Sequence[Runner],
     write_level: Callable[[int], str] = write_gain,
 ) -> Race | None:
-    """Draw bots at the Unix seconds of their samples. Return None if there aren't any."""
     if not runners or len(times) < 2:
         return None
     changes = [[value - one.values[0] for value in one.values] for one in runners]
@@ -474,11 +457,7 @@ class Timeline(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """A trade on a token's timeline.
-
-    It is above the middle if the wallet received the token, and below it if the token left. Its
-    height depends on the SOL.
-    """
+    """A trade on a token's timeline. It is above the middle if the wallet received the token."""
 
     x: float
     y: float
@@ -487,7 +466,6 @@ class Bar(NamedTuple):
 
 
 def draw_timeline(trades: Sequence[TimedTrade]) -> Timeline | None:
-    """Draw a token's trades, given in any order. Return None if there aren't any."""
     if not trades:
         return None
     axis = Axis(min(trade.at for trade in trades), max(trade.at for trade in trades))

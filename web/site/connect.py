@@ -39,7 +39,7 @@ from web.site.forms import (
 )
 from web.site.keys import list_keys, render_key
 
-# The text that must be typed.
+# This text must be typed.
 CONFIRMATION = "delete my account"
 # Archives up to this many bytes are kept in memory.
 MAX_IN_MEMORY = 4_000_000
@@ -67,11 +67,7 @@ def render_connect(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the page.
-
-    `typed` is the text from the form for a new bot. `errors` are errors by field, for any form on
-    the page.
-    """
+    """`typed`: the form for a new bot. `errors`: by field, for any form on the page."""
     owner = sessions.find_owner()
     page = render_template(
         "connect.html",
@@ -89,7 +85,6 @@ def render_connect(
 
 
 def list_own_bots(owned: Sequence[Bot]) -> list[Json]:
-    """List an owner's bots as the API shows them, with their `state` and `isToProve`."""
     is_down = bool(owned) and health.check_instance(g.now)["walletObserver"]["state"] == "failing"
     return [
         {**one, "state": find_state(one, is_down), "isToProve": is_to_prove(one["wallet"])}
@@ -98,14 +93,11 @@ def list_own_bots(owned: Sequence[Bot]) -> list[Json]:
 
 
 def is_to_prove(wallet: Json | None) -> bool:
-    """Return whether the wallet is only claimed and a key could prove it."""
     return bool(wallet and wallet["ownership"] == "claimed" and is_provable(wallet["address"]))
 
 
 def find_state(bot: Json, is_down: bool) -> str:
-    """Return a bot's status, as named in connect.html. `is_down`: the observer can't reach a
-    node.
-    """
+    """Return a bot's status, as in connect.html. `is_down`: the observer can't reach a node."""
     coverage = bot["coverage"]
     if bot["retiredAt"]:
         return "retired"
@@ -125,9 +117,7 @@ def find_state(bot: Json, is_down: bool) -> str:
 # ---- a new bot -----------------------------------------------------------------------------------
 @blueprint.post("/connect")
 def create_bot() -> ResponseReturnValue:
-    """Create a bot with the form's draft number as its ID, so that sending the form again (by
-    reloading) doesn't create a second bot.
-    """
+    """Create a bot. Its ID is the form's draft number, so reloading doesn't create another."""
     texts = read_texts("name", "bio", "wallet", "tone", "emoji", *LISTS)
     wallet, owner, uid = texts["wallet"].strip(), sessions.find_owner(), read_draft()
     errors = find_profile_errors(texts)
@@ -159,10 +149,7 @@ def create_bot() -> ResponseReturnValue:
 def _create(
     texts: Texts, wallet: str | None, owner: Owner | None, uid: str | None
 ) -> influencers.NewBot:
-    """Create the bot.
-
-    A new owner is signed in by the same commit. Otherwise nothing is stored.
-    """
+    """Create the bot and sign in a new owner, in one commit."""
     gate.check_creation(owner.id if owner else None)
     with writing():
         made = influencers.create_bot(
@@ -174,7 +161,6 @@ def _create(
 
 
 def read_draft() -> str | None:
-    """Return the draft ID in the form, or None if it is missing or malformed."""
     draft = request.form.get("draft", "")
     return f"bot_{draft}" if re.fullmatch(r"[0-9a-f]{24}", draft) else None
 
@@ -198,9 +184,7 @@ def create_read_key() -> ResponseReturnValue:
 
 @blueprint.post("/recover")
 def recover() -> ResponseReturnValue:
-    """Sign this browser in with a recovery code, which is used up and replaced. The owner's other
-    browsers are signed out.
-    """
+    """Sign in with a recovery code, which is replaced. Other browsers are signed out."""
     # Use one commit, so that a code is never used up without signing anyone in.
     with writing():
         found = owners.recover_owner(request.form.get("code", "")[:MAX_CODE])
@@ -220,9 +204,7 @@ def recover() -> ResponseReturnValue:
 
 @blueprint.post("/recovery-code")
 def renew_recovery_code() -> ResponseReturnValue:
-    """Replace the recovery code of an owner who knows the current one. The new code is shown
-    once.
-    """
+    """Replace the owner's recovery code, given the current one. The new code is shown once."""
     present = request.form.get("present", "")[:MAX_CODE]
     code = owners.renew_recovery_code(require_owner(), present)
     if code is None:
@@ -232,14 +214,12 @@ def renew_recovery_code() -> ResponseReturnValue:
 
 
 def render_recovery_code(code: str, heading: str, text: str) -> ResponseReturnValue:
-    """Render the page that shows a recovery code once."""
     back = url_for("studio.show_connect")
     return render_template("secret.html", recovery_code=code, heading=heading, back=back, text=text)
 
 
 @blueprint.post("/logout")
 def log_out() -> ResponseReturnValue:
-    """End this browser's session."""
     sessions.end_session()
     flash("You’re signed out. Use your recovery code to sign in again.")
     return redirect(url_for("studio.show_connect"))
@@ -250,8 +230,7 @@ def log_out() -> ResponseReturnValue:
 def export_account() -> ResponseReturnValue:
     owner = require_owner()
     gate.count_export()
-    # Send the file only when it is complete, so that a truncated file can't be mistaken for an
-    # archive.
+    # Send the file only when it is complete, so that a truncated file can't pass for an archive.
     file = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115
     departures.write_archive(owner, settings().base_url, VERSION, g.now, file)
     file.seek(0)
@@ -261,7 +240,6 @@ def export_account() -> ResponseReturnValue:
 
 @blueprint.route("/account/delete", methods=["GET", "POST"])
 def delete_account() -> ResponseReturnValue:
-    """Explain what deletion means, and delete the account once the text was typed."""
     owner = require_owner()
     typed = " ".join(request.form.get("confirmation", "")[:100].split()).lower()
     if request.method == "POST" and typed == CONFIRMATION:
@@ -295,7 +273,6 @@ def show_claim() -> ResponseReturnValue:
 
 @blueprint.post("/claim")
 def claim_bot() -> ResponseReturnValue:
-    """Show the link's bot. Once confirmed, make this browser's owner the bot's owner."""
     code, owner = request.form.get("code", "").strip()[:MAX_CODE], sessions.find_owner()
     found = registration.find_claim(code, g.now)
     if found is None:

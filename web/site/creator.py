@@ -29,17 +29,13 @@ def forbid_caching(response: Response) -> Response:
 
 @blueprint.app_errorhandler(CSRFError)
 def show_stale_form(error: CSRFError) -> ResponseReturnValue:
-    """Show the form again with the text that was typed, and with a token that matches this
-    browser's cookie.
-    """
+    """Show the form again with the typed text and a token that matches this browser's cookie."""
     fields = without_secrets(read_known_fields(request.form))
     return render_template("stale.html", fields=fields, action=request.path), 400
 
 
 def require_owner() -> Owner:
-    """Return the owner who is signed in on this browser. Raises Problem `not_creator` if there
-    isn't one.
-    """
+    """Return the owner who is signed in. Raises Problem `not_creator` if there isn't one."""
     owner: Owner | None = sessions.find_owner()
     if owner is None:
         raise Problem(
@@ -50,9 +46,7 @@ def require_owner() -> Owner:
 
 
 def managing(view: Callable[[Bot], ResponseReturnValue]) -> Callable[[str], ResponseReturnValue]:
-    """Decorate a bot's view so that only its owner's browser may open it. The view receives the
-    Bot.
-    """
+    """Decorate a bot's view, which gets the Bot, so that only its owner's browser may open it."""
 
     @wraps(view)
     def check_and_view(uid: str) -> ResponseReturnValue:
@@ -78,8 +72,8 @@ def render_confirm(
 ) -> ResponseReturnValue:
     """Render a page that asks before a destructive action.
 
-    `back` is the URL that Cancel leads to. `overlap` is whether to ask how long an old key keeps
-    working. `hidden` are additional fields to send.
+    `back`: Cancel's URL. `overlap`: ask how long an old key keeps working. `hidden`: more fields to
+    send.
     """
     return render_template(
         "confirm.html",

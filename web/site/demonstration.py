@@ -1,8 +1,7 @@
 """Mark a demo instance (`app.py demo`). Every response says once that its data is made up. Links to
 explorers are removed, because explorers don't know the transactions.
 
-Responses are marked only here, after they are complete. Instances with real data don't install
-this.
+Complete responses are marked, and only here. Instances with real data don't install this.
 """
 
 import re
@@ -11,7 +10,7 @@ from typing import Any
 import orjson
 from flask import Flask, Response, request
 
-# The blueprints whose responses are objects, except for the API's description.
+# Blueprints whose responses are objects, except for the API's description.
 MARKED_BLUEPRINTS = ("v1", "legacy", "health", "feeds", "inbox", "evidence")
 # Queries for a page of evidence, which is named by the digest of its bytes.
 DIGESTED = {"page", "posts"}
@@ -23,13 +22,11 @@ FEED_EXTENSION = "_candor"
 
 
 def init_app(app: Flask) -> None:
-    """Mark every response as a demo, and remove links to explorers."""
     app.after_request(mark_answer)
     app.jinja_env.globals["explorer_url"] = lambda signature: "(demonstration)"
 
 
 def mark_answer(response: Response) -> Response:
-    """Mark a response according to its media type."""
     if request.blueprint not in MARKED_BLUEPRINTS or response.status_code == 304:
         return response
     if response.mimetype == "text/event-stream":
@@ -45,9 +42,7 @@ def mark_answer(response: Response) -> Response:
 
 
 def mark_evidence(response: Response) -> None:
-    """Mark a whole evidence document. Its lines and pages stay unchanged, because digests cover
-    them.
-    """
+    """Mark a whole evidence document, but not its lines and pages, because digests cover them."""
     if response.mimetype == "application/json" and not DIGESTED & request.args.keys():
         shown = orjson.loads(response.get_data())
         response.set_data(orjson.dumps({**shown, "demonstration": True}))

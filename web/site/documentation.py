@@ -1,7 +1,6 @@
 """The OpenAPI document; /docs and the pages below it: every request, error and field of the API,
 from the operations behind the document.
 
-
 Each example works unchanged if CANDOR_KEY has a key.
 """
 
@@ -77,7 +76,7 @@ EXAMPLE_BODIES = {
 
 
 class Shape(NamedTuple):
-    """An object of the API: its description, the schemas of its members, and the required ones."""
+    """An API object: its description, its members' schemas, and the names of required members."""
 
     text: str
     members: dict[str, Json]
@@ -86,7 +85,6 @@ class Shape(NamedTuple):
 
 @blueprint.record
 def init_templates(state: BlueprintSetupState) -> None:
-    """Register template functions for these pages."""
     state.app.jinja_env.globals["find_group"] = find_group
     state.app.jinja_env.filters |= {
         one.__name__: one for one in (mark_code, describe_type, describe_field, find_shape)
@@ -95,7 +93,7 @@ def init_templates(state: BlueprintSetupState) -> None:
 
 @blueprint.get("/openapi.json")
 def show_document() -> Response:
-    # Takes a tenth of the startup time, so it waits until a request needs it.
+    # This takes a tenth of the startup time, so it waits until a request needs it.
     from web.api import openapi
 
     made = openapi.build_document(settings().base_url, settings().demonstration)
@@ -120,7 +118,6 @@ def show_docs() -> ResponseReturnValue:
 
 @blueprint.get("/docs/requests/<name>")
 def show_request(name: str) -> ResponseReturnValue:
-    """Show one request with its examples. `name` is the operationId."""
     operation = next((one for one in list_operations() if one.name == name), None)
     if operation is None:
         raise Problem("not_found", "there is no such request")
@@ -193,12 +190,11 @@ def list_refusals(operation: "Operation") -> dict[str, list[str]]:
 
 
 def name_codes(codes: Iterable[str]) -> str:
-    """Format error codes, each with its status."""
     return ", ".join(f"{CODES[code][0]} {code}" for code in codes)
 
 
 # ---- fields --------------------------------------------------------------------------------------
-# This is cached, because it is slower than a page should be.
+# Cached, because it is slower than a page should be.
 @functools.lru_cache(1)
 def list_shapes() -> dict[str, dict[str, Shape]]:
     """Return {group: {name: shape}}, sorted by name, with all groups in order."""
@@ -228,7 +224,6 @@ def map_groups() -> dict[str, str]:
 
 
 def read_shape(schema: Json) -> Shape:
-    """Convert a schema to a shape. If it extends others, include only its own members."""
     *extended, own = schema.get("allOf", (schema,))
     names = " and ".join(map(_name_of, extended))
     text = schema.get("description", "")
@@ -243,9 +238,7 @@ def describe_field(schema: Json) -> str:
 
 
 def find_shape(schema: Json) -> str | None:
-    """Return the name of the shape to which a schema refers: directly, in a list, or as an
-    alternative to null.
-    """
+    """Return the shape that a schema refers to: directly, in a list, or in a union with null."""
     if "$ref" in schema:
         return _name_of(schema)
     inner = [
@@ -262,9 +255,7 @@ def _name_of(schema: Json) -> str:
 
 
 def describe_type(schema: Json) -> str:
-    """Write a JSON schema as text, such as `list of Post` or `text of 1 to 128 characters or
-    null`.
-    """
+    """Write a JSON schema as text: `list of Post`, `text of 1 to 128 characters or null`."""
     if "anyOf" in schema:
         return " or ".join(map(describe_type, schema["anyOf"]))
     if "$ref" in schema:

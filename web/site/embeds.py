@@ -21,8 +21,7 @@ blueprint = Blueprint("embeds", __name__)
 FRAMED_POLICY = (
     "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors *"
 )
-# The approximate width of a badge's characters, in pixels at font size 11, and the badge's height
-# and padding.
+# In pixels at font size 11: the approximate width of a badge's characters, its height and padding.
 LETTER, HEIGHT, PADDING = 6.6, 20, 7
 GOOD, BAD, PLAIN = "#06724a", "#b3261e", "#5c6670"
 BADGE_CACHING = "public, max-age=300"
@@ -56,7 +55,6 @@ def _frame(name: str, **values: Any) -> ResponseReturnValue:
 # ---- the badge -----------------------------------------------------------------------------------
 @blueprint.get("/bots/<uid>/badge.svg")
 def show_badge(uid: str) -> ResponseReturnValue:
-    """Serve a badge for a README, with the bot's PnL and how many of its claims match."""
     svg = draw_badge(find_profile(uid), candor.find_strip(uid))
     response = Response(svg, content_type="image/svg+xml")
     response.headers["Cache-Control"] = BADGE_CACHING

@@ -41,8 +41,7 @@ def show_evidence(uid: str) -> ResponseReturnValue:
     if wallet_id is None and "wallet" in request.args:
         raise Problem("not_found", "this bot never had that wallet")
     if "posts" in request.args:
-        # Caches must not keep this forever, because the text of a hidden post must not stay in
-        # them.
+        # Not kept forever, because the text of a hidden post must not stay in caches.
         return show_page("posts", lambda number: read_page(POSTS, bot, number), keeps=False)
     if "page" in request.args:
         return show_page("page", lambda number: find_receipts(wallet_id, number))
@@ -54,7 +53,6 @@ def show_evidence(uid: str) -> ResponseReturnValue:
 
 
 def render(bot: int, wallet_id: int | None) -> bytes:
-    """Render the document, with the log's leaf that last contained a digest of the wallet."""
     made = document.make_document(bot, wallet_id, find_programs(), g.now // HOUR_MS)
     # A long history needs seconds of CPU time.
     pages = len(made["receiptPages"]) + len(made["postPages"])
@@ -63,22 +61,19 @@ def render(bot: int, wallet_id: int | None) -> bytes:
 
 
 def find_receipts(wallet_id: int | None, number: int) -> Page:
-    """Return a page of receipts. Raises Problem `not_found` if there is no wallet."""
+    """Raises Problem `not_found` if there is no wallet."""
     if wallet_id is None:
         raise Problem("not_found", "this bot has no wallet")
     return read_page(RECEIPTS, wallet_id, number)
 
 
 def find_programs() -> Programs:
-    """Return this instance's table of programs."""
     config = settings()
     return table(config.extra_swap_programs, config.added_programs)
 
 
 def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> ResponseReturnValue:
-    """Serve the page in the query, by its digest if one is given. `keeps` means that caches may
-    keep such a page forever.
-    """
+    """Serve the page in the query. `keeps`: caches may keep a page named by its digest forever."""
     page = read(read_whole(request.args, name, 1, MAX_PAGE))
     wanted = request.args.get("digest")
     if wanted not in (None, page.digest):
@@ -87,9 +82,7 @@ def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> Res
 
 
 def respond(body: bytes, is_named: bool = False) -> ResponseReturnValue:
-    """Respond with JSON that has an ETag, or with 304. `is_named` means that the URL identifies the
-    content.
-    """
+    """Respond with JSON and an ETag, or with 304. `is_named`: the URL identifies the content."""
     response = Response(body, content_type="application/json")
     response.headers["Cache-Control"] = IMMUTABLE if is_named else "no-cache"
     response.set_etag(generate_etag(body))

@@ -31,7 +31,7 @@ from web.site.profiles import find_wanted, read_filter
 
 blueprint = Blueprint("exports", __name__)
 PAGE_SIZE, COUNTED_ROWS = 100, 1_000
-# The columns with numbers, which aren't quoted.
+# Columns with numbers, which aren't quoted.
 NUMBERS = frozenset(
     (
         *("slot", "transactionIndex", "blockTime", "solChangeLamports", "solChange"),
@@ -79,7 +79,7 @@ class Leg(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line of the file. `fee` is in SOL, or empty if there isn't one."""
+    """A line of the file. `fee` is in SOL, or empty."""
 
     sent: Leg | None
     received: Leg | None
@@ -90,14 +90,11 @@ NOTHING = Leg(WRAPPED_SOL, "0")
 
 
 class Format(NamedTuple):
-    """The file format of a tax tool."""
-
     columns: tuple[str, ...]
     make_rows: Callable[[Json], list[Cells]]
 
 
 def list_lines(trade: Json) -> list[Line]:
-    """List what a trade moved through its venue. The list is empty for other transactions."""
     if trade["kind"] not in TRADES and not is_paid(trade["kind"], trade["realized"]["status"]):
         return []
     fee = int(trade["feeLamports"]) + int(trade["tipLamports"])
@@ -118,14 +115,12 @@ def list_lines(trade: Json) -> list[Line]:
 
 
 def _list_raw(changes: Iterable[Json]) -> list[tuple[str, str, int]]:
-    """List raw on-chain changes. They are used because a display multiplier changes over time."""
+    """List raw on-chain changes, because a display multiplier changes over time."""
     return [(one["mint"], one["changeRaw"], one["decimals"]) for one in changes]
 
 
 def _find_ordered(trade: Json, moved: Collection[str]) -> list[Change]:
-    """Return the tokens that a filled order sold. They left the wallet when the order was
-    opened.
-    """
+    """Return the tokens that a filled order sold. They left the wallet when it was opened."""
     raw = int(trade["realized"]["matchedRaw"]) + int(trade["realized"]["unmatchedRaw"])
     if not raw or trade["mint"] in moved:
         return []
@@ -205,16 +200,13 @@ def show_trades(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/bots/<uid>/lots.csv")
 def show_lots(uid: str) -> ResponseReturnValue:
-    """Serve the lots that a bot's sales used, with the newest sale first, and in it the oldest lot
-    first.
-    """
+    """Serve the lots that a bot's sales used: newest sale first, and in it the oldest lot first."""
     return respond(uid, "lots", LOT_COLUMNS, make_lot_cells)
 
 
 def respond(
     uid: str, name: str, columns: Sequence[str], make_rows: Callable[[Json], Iterable[Cells]]
 ) -> Response:
-    """Respond with a table. Raises Problem `not_found` for an unknown bot."""
     if queries.find_bot(uid) is None:
         raise Problem("not_found", "there is no such bot")
     pages = list_trade_pages(find_wanted(uid, read_filter()))
@@ -222,7 +214,6 @@ def respond(
 
 
 def make_lot_cells(trade: Json) -> list[Cells]:
-    """Return the cells of each lot that a sale used, by column."""
     return [
         {
             "saleId": trade["id"],
@@ -285,7 +276,6 @@ def write_table(
     columns: Sequence[str],
     make_rows: Callable[[Json], Iterable[Cells]],
 ) -> Iterator[str]:
-    """Yield CSV text: the header row, then a chunk for each page."""
     yield write_lines([columns])
     for page in pages:
         rows = [cells for trade in page for cells in make_rows(trade)]

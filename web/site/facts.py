@@ -1,8 +1,7 @@
 """Describe a transaction next to a post's words: one sentence and one result, as markup for pages
 and as text for feeds, previews and copies.
 
-The post's wording isn't checked. The result next to it always has a sign, so that readers can
-compare them.
+The post's wording isn't checked. The result always has a sign, so that readers can compare them.
 """
 
 from collections.abc import Mapping
@@ -18,8 +17,7 @@ from web.api.serialize import Json
 from web.site import facts, figures, words
 from web.site.money import venue_changes, venue_sol
 
-# Sentences by kind of transaction. `{tokens}` is an amount with its token. `{sol}` and `{paid}`
-# have no sign.
+# Sentences by kind. `{tokens}` is an amount with its token. `{sol}` and `{paid}` have no sign.
 DEEDS = {
     "buy": "bought {tokens} for {paid}",
     "sell": "sold {tokens} for {paid}",
@@ -42,7 +40,7 @@ DEEDS = {
     "failed": "failed",
     "other": "did something other than trade",
 }
-# Sentences for transactions with unknown amounts.
+# Sentences for unknown amounts.
 PLAIN_DEEDS = {
     "buy": "bought",
     "sell": "sold",
@@ -62,12 +60,11 @@ NO_RESULT = {
 
 
 class Fact(NamedTuple):
-    """What a transaction did.
+    """What a transaction did. Fields are empty if they don't apply.
 
     `told` is the sentence. `result` and `change` are a sale's result in SOL or a stablecoin, and as
-    a percentage. `note` are the limits of the result. Each of these is empty if there isn't one.
-    `share` is how much of the value came from the venue, unless all of it did. `at` is when it
-    happened, and `when` is text about that time.
+    a percentage. `note`: the result's limits. `share` is how much of the value came from
+    the venue, unless all of it did. `at` is when it happened, and `when` is text about that time.
     """
 
     told: str
@@ -83,10 +80,7 @@ NAME = Markup("<bdi>{}</bdi>")
 
 
 def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None:
-    """Return what a post's transaction did, as markup, or None until it is observed.
-
-    `symbols` is {mint: symbol}, in addition to the post's own symbol.
-    """
+    """Return what a post's transaction did, as markup, or None until it is observed."""
     receipt = post["receipt"]
     if receipt is None:
         return None
@@ -103,7 +97,6 @@ def fact_of(post: Json, symbols: Mapping[str, str] | None = None) -> Fact | None
 
 
 def find_text(post: Json) -> Fact | None:
-    """Return what a post's transaction did, as text, or None until it is observed."""
     fact = fact_of(post)
     return fact and Fact(*map(_strip, fact))
 
@@ -113,10 +106,9 @@ def _strip(part: Any) -> Any:
 
 
 def write_fact(post: Json) -> str:
-    """Write the whole strip on one line: `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) · 20
-    Nov 2026 16:44`.
+    """Write the whole strip on one line, or "" until the transaction is observed.
 
-    It is empty until the transaction is observed.
+    `Sold 879.5 FERN for 0.3381 SOL · −0.0146 SOL (−4.1%) · 20 Nov 2026 16:44`
     """
     fact = find_text(post)
     if fact is None:
@@ -128,7 +120,6 @@ def write_fact(post: Json) -> str:
 
 
 def write_trade(trade: Json) -> str:
-    """Write what a Trade of the API did, in the format of `write_fact`."""
     seen = {"status": "verified", "reason": None}
     return write_fact({"receipt": _show_receipt(trade), "verification": seen, "hiddenAt": None})
 
@@ -149,9 +140,7 @@ def _show_receipt(trade: Json) -> Json:
 
 
 def write_outcome(post: Json) -> str:
-    """Write only the result of the sale in a post, such as `−0.0146 SOL`. It is empty if
-    unknown.
-    """
+    """Write only the result of a post's sale, such as `−0.0146 SOL`, or "" if unknown."""
     fact = find_text(post)
     return fact.result if fact else ""
 
@@ -186,11 +175,7 @@ def _tell(post: Json, receipt: Json, symbols: Mapping[str, str]) -> Any:
 
 
 def _find_claim(post: Json, receipt: Json, symbols: Mapping[str, str]) -> str:
-    """Return the name of the token in a post, or of the token that moved.
-
-    The post's own words aren't used. If this instance doesn't know the token's name, its address is
-    used.
-    """
+    """Return the token's name, or else its address. It is never from the post's words."""
     claimed = _find_name(post["mint"], None, symbols)
     moved = _find_name(receipt["mint"], receipt["symbol"], symbols)
     return words.short(post["mint"]) if claimed == moved else claimed
@@ -219,10 +204,7 @@ def _tell_tokens(amount: str | None, name: str) -> Any:
 
 
 def _tell_sides(receipt: Json, symbols: Mapping[str, str]) -> dict[str, Any]:
-    """Return the tokens that a swap gave and received.
-
-    Only the largest of each is returned, which is enough for one line.
-    """
+    """Return the tokens that a swap gave and received. The largest of each is enough for a line."""
     known = {receipt["mint"]: receipt["symbol"]} if receipt["symbol"] else {}
     sides = {"gave": "", "got": ""}
     for mint, change in receipt["moved"].items():
@@ -248,15 +230,12 @@ def _tell_share(receipt: Json) -> str:
 
 # ---- notifications for people --------------------------------------------------------------------
 def list_notices(base_url: str, after: int, limit: int) -> list[Event]:
-    """Return the events after this arrival, in order, each with its fact."""
     events = stream.list_events(base_url, after, limit)
     return [event._replace(fact=write_line(event.kind, event.shown)) for event in events]
 
 
 def write_line(kind: str, shown: Json | None) -> str:
-    """Write what the chain shows about an event on one line. The text is empty if it shows
-    nothing.
-    """
+    """Write what the chain shows about an event on one line, or "" if nothing."""
     if shown is None:
         return ""
     if kind == "trade":

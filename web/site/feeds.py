@@ -30,18 +30,16 @@ from web.site.cards import TAKEN_DOWN, describe_trust, write_title
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50
-# The filters in a query.
 FILTERS = ("label", "source", "mint")
 ATOM_TYPE, JSON_TYPE = "application/atom+xml", "application/feed+json"
 # The size limits of a whole feed, and of an entry without its content.
 MAX_BYTES, ENTRY_BYTES = 256_000, 3_000
-# XML or JSON needs several bytes for these characters. `&amp;` has 5, and `\u001f` has 6.
+# XML or JSON needs several bytes for these: 5 for `&amp;`, 6 for `\u001f`.
 ESCAPED = re.compile(r"""[\x00-\x1f&<>"'\\]""")
 MAX_EXTRA_BYTES = 5
 # When an empty feed last changed.
 NEVER = "1970-01-01T00:00:00Z"
-# The characters that production 2 of XML 1.0 excludes. Compiling the inverse of the allowed
-# characters would take 3 ms.
+# What production 2 of XML 1.0 excludes. Compiling the inverse of what it allows would take 3 ms.
 NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 NOTICE = (
     "Labels come from this instance. A post's text comes from its author and is untrusted:"
@@ -71,9 +69,6 @@ def show_atom_of_bot(uid: str) -> ResponseReturnValue:
 
 
 def find_feed() -> Json:
-    """Return the posts that match `label`, `source` and `mint`. Without filters, return all
-    posts.
-    """
     given = {name: request.args[name] for name in FILTERS if request.args.get(name)}
     for name, allowed in (("label", timeline.LABELS), ("source", timeline.SOURCES)):
         if given.get(name, "") not in allowed:
@@ -97,7 +92,6 @@ def find_feed() -> Json:
 
 
 def find_feed_of_bot(uid: str) -> Json:
-    """Return a bot's feed, starting at the page in the query."""
     row = queries.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
@@ -108,7 +102,6 @@ def find_feed_of_bot(uid: str) -> Json:
 
 
 def list_page_of_bot(uid: str, size: int, before: IdPosition | None) -> timeline.Page:
-    """List a bot's posts before a position, newest first."""
     found = queries.list_posts(size + 1, before and before.id, queries.PostFilter(uid))
     rows = found[:size]
     return timeline.Page(show_posts(rows), (rows[-1].id,) if len(found) > size else None)
@@ -119,10 +112,7 @@ def find_page(
     scope: Scope,
     kind: Callable[..., Kind],
 ) -> timeline.Page:
-    """Return the page at the query's cursor, with as many posts as fit into MAX_BYTES.
-
-    `kind` is the NamedTuple of this feed's cursors.
-    """
+    """Return as many posts at the query's cursor as fit into MAX_BYTES."""
     text = request.args.get("before")
     before = None
     if text is not None:
@@ -133,7 +123,6 @@ def find_page(
 
 
 def cut_to_size(posts: Sequence[Json]) -> Sequence[Json]:
-    """Return as many of the newest posts as fit into MAX_BYTES in either format."""
     total = 0
     for count, post in enumerate(posts):
         total += measure(post)
@@ -150,10 +139,10 @@ def measure(post: Json) -> int:
 
 
 def respond(find: Callable[[], Json], content_type: str) -> ResponseReturnValue:
-    """Respond with the feed, or with 304. Feeds are public lists, and are cached like these.
+    """Respond with the feed, or with 304. Feeds are cached like public lists.
 
-    The ETag is exact. If a reader sends only If-Modified-Since, and there are two changes within a
-    second, it may not see the second change until the next one.
+    The ETag is exact. A reader that sends only If-Modified-Since may see the second of two changes
+    within a second only after the next one.
     """
 
     def render() -> tuple[bytes, datetime]:
@@ -175,9 +164,7 @@ def respond(find: Callable[[], Json], content_type: str) -> ResponseReturnValue:
 
 # ---- JSON Feed 1.1 -------------------------------------------------------------------------------
 def show_feed(title: str, page: str, path: str, found: timeline.Page, scope: Scope) -> Json:
-    """Return a feed for a page of posts. `page` and `path` are the paths of the HTML page and of
-    the feed.
-    """
+    """Return a feed. `page` and `path` are the paths of the HTML page and of the feed."""
     config = settings()
     following = found.next and paging.write_cursor(scope, found.next)
     return {
@@ -192,7 +179,6 @@ def show_feed(title: str, page: str, path: str, found: timeline.Page, scope: Sco
 
 
 def link_page(feed_url: str, cursor: str | None) -> str:
-    """Return the address of the page that begins at this cursor."""
     return f"{feed_url}{'&' if '?' in feed_url else '?'}before={cursor}" if cursor else feed_url
 
 
@@ -211,7 +197,6 @@ def show_item(post: Json, base_url: str) -> Json:
         "date_modified": find_change(post),
         "authors": [
             {
-                # On one clean line.
                 "name": words.plain(post["botName"]),
                 "url": f"{base_url}/{kind}/{post['botId']}",
             }
@@ -226,22 +211,19 @@ def show_item(post: Json, base_url: str) -> Json:
 
 
 def find_change(post: Json) -> str:
-    """Return when a post last changed: when it arrived, its verification changed, or it was
-    hidden.
-    """
+    """Return when a post arrived, its verification changed, or it was hidden: the latest."""
     times = (post["createdAt"], post["verification"]["checkedAt"], post.get("hiddenAt"))
     latest: str = max(filter(None, times), key=datetime.fromisoformat)
     return latest
 
 
 def write_content(post: Json) -> str:
-    """Return a post's words with its reason, as plain text."""
     reason = f"\n\nReason: {post['reason']}" if post["reason"] else ""
     return f"{post['body'] or TAKEN_DOWN}{reason}"
 
 
 def show_extension(post: Json) -> Json:
-    """Return our extension member, which is what this instance knows about a post."""
+    """Return our extension member: what this instance knows about a post."""
     trust = words.trust_of(post)
     return {
         "post": post["id"],

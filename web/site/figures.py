@@ -26,15 +26,15 @@ from chain import amounts
 
 Number = str | int | float | Decimal
 SIGNIFICANT_DIGITS = 4
-# Used for an amount below one, if these show at least three significant digits.
+# For an amount below one, if these show at least three significant digits.
 PLACES_BELOW_ONE = 4
 MIN_WITH_FIXED_PLACES = Decimal("0.01")
-# The limits for smaller amounts. Prices and tiny amounts, such as a fee, keep their own digits.
+# For smaller amounts. Prices and tiny amounts, such as a fee, keep their own digits.
 MAX_SMALL_PLACES, MIN_SMALL = 5, Decimal("0.0001")
-# The minimum for a column of money. With fewer, its amounts would look the same.
+# In a column of money. With fewer, its amounts would look the same.
 MIN_COLUMN_PLACES = 2
 MINUS, UNKNOWN = "\u2212", "–"
-# This is enough for any amount on a chain, so a sum of tokens is never rounded by accident.
+# Enough for any amount on a chain, so a sum of tokens is never rounded by accident.
 EXACT = Context(prec=60)
 SOL_DECIMALS = 9
 
@@ -43,7 +43,7 @@ SOL_DECIMALS = 9
 def write_number(number: Number, sign: bool = False, places: int | None = None) -> str:
     """Write a number with four significant digits, such as `1,234`, `18.00`, `0.0982`, `0.000005`.
 
-    `sign` adds a plus to positive numbers. `places` are the decimal places of a column.
+    `sign` adds a plus to positive numbers. `places`: the decimal places of a column.
     """
     value = _read(number)
     # In a column, a nonzero number must not look like zero.
@@ -68,14 +68,11 @@ def write_sol(number: Number, sign: bool = False) -> str:
 
 
 def write_lamports(lamports: str | int, sign: bool = False) -> str:
-    """Write lamports as SOL, like write_sol."""
     return write_units(lamports, "SOL", SOL_DECIMALS, sign)
 
 
 def write_units(raw: str | int, symbol: str, decimals: int, sign: bool = False) -> str:
-    """Write raw units of a currency, like write_sol. For example, 2.5 USDC becomes `+2.500
-    USDC`.
-    """
+    """Write raw units of a currency, like write_sol: `+2.500 USDC`."""
     return f"{write_number(amounts.exact(int(raw), decimals), sign)} {symbol}"
 
 
@@ -103,7 +100,7 @@ def write_percent(share: Number) -> str:
 
 
 def write_change(percentage: Number) -> str:
-    """Write a percentage change with its sign. -4.13 becomes `−4.1%`, and 250 becomes `+250%`."""
+    """Write a percentage change with its sign: `−4.1%`, `+250%`."""
     value = Decimal(str(percentage))
     return f"{write_number(percentage, True, 0 if abs(value) >= 100 else 1)}%"
 
@@ -117,15 +114,14 @@ def write_bps(bps: int) -> str:
     return write_change(amounts.exact(bps, 2))
 
 
-# Matches a number in a sentence, with its sign and unit.
+# A number in a sentence, with its sign and unit.
 TOLD = re.compile(r"(?<![\w.,])([+-]?)(\d+(?:\.\d+)?)(?![\w.]*\w)( SOL\b| ?%)?")
 
 
 def told(text: str) -> str:
-    """Reformat the numbers in a sentence.
+    """Reformat the numbers in a sentence, with true minus signs.
 
-    They get true minus signs. SOL and long amounts get four significant digits, and percentages one
-    decimal.
+    SOL and long amounts get four significant digits, and percentages one decimal.
     """
     return TOLD.sub(_write_told, text)
 
@@ -143,10 +139,7 @@ def _write_told(match: re.Match[str]) -> str:
 
 
 def find_places(numbers: Iterable[Number | None]) -> int:
-    """Return the decimal places for a column.
-
-    Its largest number has four significant digits, and there are at least two places.
-    """
+    """Return a column's decimal places: two or more, with four digits for the largest number."""
     largest = max(
         (abs(Decimal(str(one))) for one in numbers if one is not None), default=Decimal(0)
     )
@@ -154,17 +147,14 @@ def find_places(numbers: Iterable[Number | None]) -> int:
 
 
 def find_unit_places(raws: Iterable[str | int | None], decimals: int) -> int:
-    """Return the decimal places for a column of raw units."""
     return find_places(None if one is None else amounts.exact(int(one), decimals) for one in raws)
 
 
 def find_lamport_places(lamports: Iterable[str | int | None]) -> int:
-    """Return the decimal places for a column of lamports that is shown as SOL."""
     return find_unit_places(lamports, SOL_DECIMALS)
 
 
 def _choose_places(value: Decimal) -> int:
-    """Return the decimal places for a nonnegative number that isn't in a column."""
     if value >= 1:
         return max(0, SIGNIFICANT_DIGITS - 1 - value.adjusted())
     if value >= MIN_WITH_FIXED_PLACES:
@@ -179,7 +169,6 @@ def _find_own_places(value: Decimal) -> int:
 
 
 def _shorten(value: Decimal) -> Decimal:
-    """Round a nonnegative number to its own digits."""
     shown = _round(value, _choose_places(value))
     # 999.96 becomes 1,000, not 1,000.0.
     return _round(value, _choose_places(shown))
@@ -223,15 +212,12 @@ def units(
     unit: bool = True,
     places: int | None = None,
 ) -> Markup | str:
-    """Mark up raw units of a currency: SOL or a stablecoin."""
     number = None if raw is None else amounts.exact(int(raw), decimals)
     return _mark_up(number, symbol, sign, unit, places)
 
 
 def flow(number: Number | None, places: int | None = None) -> Markup | str:
-    """Mark up SOL that was paid or received. It is neither a gain nor a loss, so it isn't
-    colored.
-    """
+    """Mark up SOL that was paid or received, which is neither a gain nor a loss, without color."""
     if number is None:
         return UNKNOWN
     text, exact = write_number(number, True, places), write_exact(number, True)
@@ -239,9 +225,7 @@ def flow(number: Number | None, places: int | None = None) -> Markup | str:
 
 
 def tokens(number: Number | None, sign: bool = False, places: int | None = None) -> Markup | str:
-    """Mark up an amount of tokens (not raw units). It is neither a gain nor a loss, so it isn't
-    colored.
-    """
+    """Mark up an amount of tokens (not raw units), without color."""
     if number is None:
         return UNKNOWN
     return _wrap(number, write_tokens(number, sign, places), write_exact(number, sign))
@@ -254,7 +238,6 @@ def usd(number: Number | None) -> Markup | str:
 
 
 def price(number: Number | None) -> Markup | str:
-    """Mark up a price in SOL, without its unit."""
     return UNKNOWN if number is None else _wrap(number, write_price(number), write_exact(number))
 
 
@@ -263,11 +246,7 @@ def percent(share: Number | None) -> Markup | str:
 
 
 def change(percentage: Number | None, neutral: bool = False) -> Markup | str:
-    """Mark up a percentage change.
-
-    `neutral` means that it is neither a gain nor a loss, such as a price change, so it isn't
-    colored.
-    """
+    """Mark up a percentage change. `neutral`: neither a gain nor a loss, so without color."""
     if percentage is None:
         return UNKNOWN
     exact = f"{write_exact(percentage, True)}%"

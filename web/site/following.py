@@ -21,7 +21,6 @@ FOLLOWED_EVENTS = {
 
 @blueprint.get("/following")
 def show_following() -> ResponseReturnValue:
-    """List an owner's notifications about other owners' bots."""
     owner = require_owner()
     own = {bot.uid for bot in influencers.list_bots_of(owner)}
     listed = [one for one in list_following(owner) if one[1].keys() - own]
@@ -38,7 +37,6 @@ def list_following(owner: Owner) -> list[tuple[Json, dict[str, str]]]:
 
 @blueprint.get("/bots/<uid>/follow")
 def show_follow(uid: str) -> ResponseReturnValue:
-    """Show the ways to follow a bot."""
     return render_follow(influencers.find_bot(uid), {})
 
 
@@ -61,7 +59,6 @@ def render_follow(bot: Bot, errors: dict[str, str], status: int = 200) -> Respon
 
 @blueprint.post("/bots/<uid>/follow")
 def follow(uid: str) -> ResponseReturnValue:
-    """Follow a bot with one of the owner's hooks, or with a new hook."""
     owner, bot = require_owner(), influencers.find_bot(uid)
     back = url_for("studio.show_follow", uid=bot.uid)
     try:
@@ -82,7 +79,6 @@ def follow(uid: str) -> ResponseReturnValue:
 
 @blueprint.post("/bots/<uid>/unfollow")
 def unfollow(uid: str) -> ResponseReturnValue:
-    """Stop following a bot with one of the owner's hooks."""
     hooks.unfollow(require_owner(), request.form.get("hook", ""), uid)
     flash("You no longer follow this bot.")
     return redirect(url_for("studio.show_follow", uid=influencers.find_bot(uid).uid))

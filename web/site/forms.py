@@ -16,7 +16,7 @@ from accounts.fields import check_name, holds_secret
 from accounts.problem import Problem
 from voice import builtin
 
-# Fields that contain a list, with the list's separator.
+# Fields that contain a list, and its separator.
 LISTS = {
     "style": r"[,\n]",
     "adjectives": r"[,\n]",
@@ -34,8 +34,8 @@ SAMPLES = (
 )
 # An address has up to 44 letters. A secret key has 64 or more.
 MAX_MISTYPED_ADDRESS = 50
-# These fields are kept when a form with a stale token is shown again. Fields that may contain a
-# pasted secret (wallet, prove, signature, code) are left out.
+# Fields to show again if the form's token was stale. Fields that may contain a pasted secret
+# (wallet, prove, signature, code) are left out.
 STALE_FIELDS = (
     "name",
     "bio",
@@ -55,7 +55,7 @@ STALE_FIELDS = (
 )
 # Twice the longest field, so that overlong text is shown again and can be shortened.
 MAX_TYPED_TEXT = 8_000
-# The maximum length of a body and its reason together.
+# A body and its reason together.
 MAX_STALE_TEXT = 8_500
 # Typed text, or errors, by field.
 Texts = dict[str, str]
@@ -63,16 +63,12 @@ Texts = dict[str, str]
 
 # ---- reading -------------------------------------------------------------------------------------
 def read_texts(*names: str, form: Mapping[str, str] | None = None) -> Texts:
-    """Return these fields of a form, with the API's line breaks.
-
-    By default, it is the current request's form.
-    """
+    """Return these fields of a form (by default the request's), with the API's line breaks."""
     form = request.form if form is None else form
     return {name: form.get(name, "").replace("\r\n", "\n") for name in names}
 
 
 def read_voice(form: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the typed voice in the format that influencers.check_voice expects."""
     voice: dict[str, Any] = {
         name: text for name, text in read_texts("tone", "emoji", form=form).items() if text.strip()
     }
@@ -84,7 +80,7 @@ def read_voice(form: Mapping[str, str] | None = None) -> dict[str, Any]:
 def read_known_fields(form: Mapping[str, str]) -> Texts:
     """Return the form's STALE_FIELDS, or nothing if they are longer than anyone would type.
 
-    The sender may never have opened the form, so the length is checked before the text is read.
+    The sender may never have opened the form, so check the length before reading the text.
     """
     given = {name: form[name] for name in STALE_FIELDS if name in form}
     return given if sum(map(len, given.values())) <= MAX_STALE_TEXT else {}
@@ -93,7 +89,7 @@ def read_known_fields(form: Mapping[str, str]) -> Texts:
 def without_secrets(typed: Texts, errors: Texts | None = None) -> Texts:
     """Return the fields, with unsafe ones cleared.
 
-    A field is cleared if it looks like a secret, is too long to check, or is a rejected wallet that
+    A field is unsafe if it looks like a secret, is too long to check, or is a rejected wallet that
     isn't just a mistyped address.
     """
     refused = "wallet" in (errors or {})
@@ -106,10 +102,7 @@ def without_secrets(typed: Texts, errors: Texts | None = None) -> Texts:
 
 
 def _is_typo(text: str) -> bool:
-    """Return whether the text is short and only one word.
-
-    A phrase has several words, and a secret key has more letters.
-    """
+    """Return whether the text is one short word. A phrase has several, a secret key is longer."""
     return len(text) <= MAX_MISTYPED_ADDRESS and len(text.split()) <= 1
 
 
@@ -118,7 +111,6 @@ def _may_be_secret(text: str) -> bool:
 
 
 def write_samples(voice: dict[str, Any]) -> list[str]:
-    """Return this voice's text for each of SAMPLES, or nothing if the voice is invalid."""
     try:
         persona = orjson.loads(influencers.check_voice(voice))
     except Problem:
@@ -128,7 +120,6 @@ def write_samples(voice: dict[str, Any]) -> list[str]:
 
 # ---- refusing ------------------------------------------------------------------------------------
 def find_errors(*checks: Callable[[], object]) -> Texts:
-    """Run all checks and return {field: message} for those that fail."""
     errors: Texts = {}
     for check in checks:
         try:
@@ -139,9 +130,7 @@ def find_errors(*checks: Callable[[], object]) -> Texts:
 
 
 def find_profile_errors(texts: Texts, present_name: str | None = None) -> Texts:
-    """Check name, bio and voice. The current name is accepted even if today's rules would reject
-    it.
-    """
+    """Check name, bio and voice. The current name is accepted even under newer rules."""
     return find_errors(
         lambda: texts["name"].strip() == present_name or check_name(texts["name"]),
         lambda: influencers.check_bio(texts["bio"]),
@@ -165,7 +154,6 @@ def list_errors_of(form: str, problem: Problem) -> Texts:
 
 
 def first_error(problem: Problem) -> str:
-    """Return the message about the first invalid field, or about the whole form."""
     return next(iter(list_errors(problem).values()))
 
 

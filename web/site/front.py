@@ -23,10 +23,7 @@ WINDOW = "7d"
 
 
 class Filter(NamedTuple):
-    """The reader's filters, as typed.
-
-    `token` is a ticker or an address. `bot` is a name, a handle or an ID.
-    """
+    """The filters as typed. `token`: a ticker or address. `bot`: a name, handle or ID."""
 
     label: str = ""
     source: str = ""
@@ -35,7 +32,6 @@ class Filter(NamedTuple):
 
     @property
     def is_set(self) -> bool:
-        """Return whether any filter is set."""
         return any(self)
 
     def link(self, **changes: str) -> str:
@@ -45,7 +41,6 @@ class Filter(NamedTuple):
 
 @blueprint.get("/")
 def show_feed() -> ResponseReturnValue:
-    """Show all bots' posts, newest first, with the query's filters."""
     asked, wrong = read_filter()
     scope = ("feed page", *asked)
     position = read_cursor("before", scope, timeline.Start)
@@ -70,7 +65,6 @@ def show_feed() -> ResponseReturnValue:
 
 
 def read_filter() -> tuple[Filter, str | None]:
-    """Return the query's filters, and errors about unknown choices."""
     given = {name: request.args.get(name, "").strip() for name in Filter._fields}
     # Typed text is shown again, unless it may be a pasted secret.
     for name in ("bot", "token"):
@@ -97,14 +91,12 @@ def find_filters(asked: Filter) -> timeline.Filters:
 
 
 def find_mints(token: str) -> tuple[str, ...]:
-    """Return the mints for an address or a ticker. Several tokens may have the same ticker."""
+    """Return the mints for an address or a ticker, which several tokens may have."""
     return (token,) if is_address(token) else tuple(queries.find_mints(token.lstrip("$")))
 
 
 def make_side() -> Json:
-    """Make the side column: the start of the ranking at `board` in this `time`, and the bots with
-    recent posts that don't match, and how many.
-    """
+    """Make the side column: the week's ranking, and bots with recent posts that don't match."""
     board = leaderboard.read_board({"window": WINDOW})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKED)
     shown = [row for row in leaderboard.show_entries(entries, board, g.now) if row["ranked"]]

@@ -32,9 +32,6 @@ def show_llms() -> ResponseReturnValue:
 
 
 def find_bot(uid: str | None) -> Any:
-    """Return the row of the bot with this ID. None without an ID; raises Problem `not_found` for an
-    unknown one.
-    """
     row = queries.find_bot(uid) if uid else None
     if uid and row is None:
         raise Problem("not_found", "there is no such bot")
@@ -94,9 +91,7 @@ def show_icon() -> ResponseReturnValue:
 
 @blueprint.get("/manifest.webmanifest")
 def show_manifest() -> ResponseReturnValue:
-    """Return the W3C web app manifest, which contains the site's name and icon for a home
-    screen.
-    """
+    """Return the W3C web app manifest, which has the site's name and icon for a home screen."""
     start = settings().base_path + "/"
     icon = {"src": asset("icon.svg"), "sizes": "any", "type": "image/svg+xml"}
     manifest = {

@@ -15,17 +15,16 @@ from web.site.forms import as_sentence
 
 HOUR_MS = 3_600_000
 KEY_NAMES = {"publish": "publishing key", "read": "read key", "inbox": "inbox key"}
-# The choices for how long a rotated key keeps working.
+# How long a rotated key keeps working.
 OVERLAPS_MS = {"0": 0, "1": HOUR_MS, "24": 24 * HOUR_MS}
 
 
 def list_keys(owner: Owner) -> list[Key]:
-    """List an owner's keys, with their last uses from the rate-limit counters."""
     return api_keys.list_keys(owner, find_app().allowance.find_uses())
 
 
 def find_own_key(uid: str) -> Key:
-    """Return the key with this ID. Raises Problem `not_found` for another owner's key."""
+    """Raises Problem `not_found` for another owner's key."""
     key = api_keys.find_key(uid)
     if key.owner_id != require_owner().id:
         raise Problem("not_found", "your account has no such key")
@@ -33,7 +32,6 @@ def find_own_key(uid: str) -> Key:
 
 
 def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
-    """Render the page that shows a key once."""
     scope = KEY_NAMES[made.key.scope]
     return render_template(
         "secret.html",
@@ -48,7 +46,6 @@ def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
 
 
 def find_last_signature(uid: str) -> str:
-    """Return the signature of a bot's last trade, or "" if it hasn't traded."""
     wanted = Wanted(queries.find_wallets(bot=uid), None, expand_kinds(["trade"]))
     rows = find_trades(wanted, 1, None).rows
     return rows[0].signature if rows else ""
@@ -98,5 +95,4 @@ def find_page_of(key: Key) -> str:
 
 
 def describe(key: Key) -> str:
-    """Return a key's name, prefix and last characters."""
     return f"{f'“{key.name}” ' if key.name else ''}{key.prefix}…{key.last4}"

@@ -7,7 +7,7 @@ from flask import Response, request, session, url_for
 
 from web.api.paging import Kind, Scope, read_position
 
-# The parameters to keep in the link to older entries.
+# Parameters in the link to older entries.
 KEPT_PARAMETERS = (
     *("label", "source", "bot", "token", "mint", "posts", "trades", "tab"),
     *("q", "owner", "post", "kind"),
@@ -24,8 +24,8 @@ def link_to_older(name: str, cursor: str) -> str:
 def add_etag(response: Response) -> Response:
     """Respond with 304 if the browser already has the page.
 
-    A page for a session, and the cookie that renews it, are only for this browser, because some
-    shared caches ignore `Vary`.
+    A session's page, and the cookie that renews it, are only for this browser, because some shared
+    caches ignore `Vary`.
     """
     response.headers.setdefault("Cache-Control", "private, no-cache" if session else "no-cache")
     if response.status_code == 200:

@@ -1,6 +1,4 @@
-"""GET /stream: news for open pages, as server-sent events. A page without a stream polls
-instead.
-"""
+"""GET /stream: news for open pages, as server-sent events. Pages without a stream poll."""
 
 from flask import Blueprint, Response, request
 
@@ -14,8 +12,8 @@ blueprint = Blueprint("live", __name__)
 def open_stream() -> Response:
     """Send posts and changed verifications since the page was rendered, with public fields only.
 
-    If the instance has too many streams, the status is 204, which makes a browser stop without a
-    console error. The page then polls. If an address opens too many streams, its oldest one ends.
+    If the instance has too many streams, the status is 204: a browser stops without a console
+    error, and the page polls. If an address opens too many, its oldest one ends.
     """
     after = paging.read_since(request.args, request.headers.get("Last-Event-ID"))
     room = max(1, stream.MAX_PAGE_STREAMS // settings().web_concurrency)

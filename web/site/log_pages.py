@@ -29,15 +29,12 @@ def show_log() -> ResponseReturnValue:
 
 
 def find_key() -> str | None:
-    """Return the current log's verifier key, or None if the log is empty."""
     one = log.find_log()
     return str(find_app().log_signer.verifier(one.origin)) if one else None
 
 
 def find_proof(uid: str) -> dict[str, Any]:
-    """Return the values of templates/log_proof.html for a post, or an empty dict if the post isn't
-    in the log.
-    """
+    """Return the values of templates/log_proof.html, or {} if the post isn't in the log."""
     logged = log.find_post(uid)
     one = log.find_log(logged.log) if logged else None
     if logged is None or one is None:

@@ -52,10 +52,7 @@ POST_FIELDS = ("body", "mint", "symbol", "signature", "reason")
 @blueprint.get("/bots/<uid>/manage")
 @managing
 def show_manage(bot: Bot) -> ResponseReturnValue:
-    """Show the tab where the owner manages a bot.
-
-    The parameter `signature` prefills the post form.
-    """
+    """Show the tab where the owner manages a bot. `signature` prefills the post form."""
     asked = {name: request.args[name] for name in ("signature",) if name in request.args}
     return render_manage(bot, asked)
 
@@ -67,10 +64,7 @@ def render_manage(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the tab.
-
-    `typed` and `errors` belong to the rejected form. The other forms show stored values.
-    """
+    """Render the tab. `typed` and `errors` belong to the rejected form."""
     voice = influencers.read_voice(bot.voice)
     page = render_template(
         "manage.html",
@@ -102,10 +96,7 @@ def _list_stored(bot: Bot) -> Texts:
 
 
 def return_to_manage(bot: Bot, message: str, kind: str = "message") -> ResponseReturnValue:
-    """Show the tab again with a message.
-
-    `kind` is error if something wasn't done.
-    """
+    """Show the tab again with a message. `kind` is error if something wasn't done."""
     flash(message, kind)
     return redirect(url_for("studio.show_manage", uid=bot.uid))
 
@@ -188,9 +179,7 @@ TESTED = "We’re sending a test. Reload this page to see the result."
 
 
 def list_hooks(owner: Owner) -> list[Json]:
-    """List an owner's hooks, with possible tokens in `url` masked. `bots`: IDs, empty for all of
-    the owner's.
-    """
+    """List an owner's hooks, with possible tokens in `url` masked. `bots`: IDs, empty for all."""
     return [
         {
             "uid": hook.uid,
@@ -214,7 +203,6 @@ def add_hook(owner: Owner, bot: Bot) -> hooks.NewHook:
 
 
 def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
-    """Render the page that shows a new webhook's secret once."""
     return render_template(
         "secret.html",
         key=secret,
@@ -229,7 +217,6 @@ def render_hook_secret(secret: str, back: str) -> ResponseReturnValue:
 @blueprint.post("/bots/<uid>/hooks")
 @managing
 def create_hook(bot: Bot) -> ResponseReturnValue:
-    """Create a hook for one bot. If it is a webhook, its secret is shown once."""
     try:
         made = add_hook(bot.owner, bot)
     except Problem as problem:
@@ -264,7 +251,7 @@ def remove_hook(uid: str) -> ResponseReturnValue:
 
 
 def find_own_hook(uid: str) -> Hook:
-    """Return the hook with this ID. Raises Problem `not_found` for another owner's hook."""
+    """Raises Problem `not_found` for another owner's hook."""
     hook = hooks.find_hook(uid)
     if hook.owner_id != require_owner().id:
         raise Problem("not_found", "there is no such notification in your account")
@@ -387,9 +374,6 @@ def show_proof(bot: Bot) -> ResponseReturnValue:
 def render_proof(
     bot: Bot, challenge: Challenge | None, error: str | None = None, status: int = 200
 ) -> ResponseReturnValue:
-    """Render the page that asks for a signature. Without a valid challenge, render the Manage bot
-    tab.
-    """
     if challenge is None:
         return return_to_manage(
             bot,
@@ -432,7 +416,6 @@ def _attach_proven(bot: Bot, challenge: Challenge) -> None:
 
 
 def find_challenge(bot: Bot) -> Challenge | None:
-    """Return this browser's challenge if it is for this bot and still valid."""
     stored = sessions.require_session().challenge
     read = read_stored(stored, CHALLENGE)
     challenge = Challenge(**read) if read else None

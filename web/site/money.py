@@ -19,17 +19,14 @@ SIGNS = {
 
 
 def list_traded(results: Json | None) -> list[Json]:
-    """List the results in each traded currency, with SOL first."""
     return results["byCurrency"] if results else []
 
 
 def find_results(results: Json | None, currency: str) -> Json | None:
-    """Return the results in a currency, or None if it wasn't traded."""
     return next((one for one in list_traded(results) if one["currency"] == currency), None)
 
 
 def write(results: Json, name: str, sign: bool = False) -> str:
-    """Write an amount of results in their currency."""
     return figures.write_units(results[name], results["currency"], results["decimals"], sign)
 
 
@@ -52,15 +49,12 @@ def describe_signs(signs: Iterable[str]) -> list[str]:
 
 
 def other_fees(results: Json) -> int:
-    """Return the lamports of fees that aren't in any result: those of failed transactions and of
-    transactions that aren't trades.
-    """
+    """Return lamports of fees that no result includes: failed transactions and non-trades."""
     return int(results["failedCostLamports"]) + int(results["overheadLamports"])
 
 
 # ---- trades --------------------------------------------------------------------------------------
 def venue_changes(trade: Json) -> list[Json]:
-    """List the token changes of a trade at its venue."""
     whole, beside = trade["tokenChanges"], read_outside(trade)["tokenChanges"]
     by_mint = {one["mint"]: one for one in (*whole, *beside)}
     symbols = {mint: one["symbol"] for mint, one in by_mint.items()}
@@ -75,7 +69,6 @@ def _read_changes(changes: Iterable[Json]) -> list[Change]:
 
 
 def is_exchange(trade: Json) -> bool:
-    """Return whether a token was traded for another token or for a stablecoin."""
     return trade["kind"] == "swap" or trade["currency"] not in (None, "SOL")
 
 
@@ -91,7 +84,6 @@ def write_paid(trade: Json, places: int) -> Any:
 
 
 def write_result(realized: Json, places: int) -> Any:
-    """Return HTML for a sale's result with its currency."""
     stablecoin = find_stablecoin(realized["currency"] or "")
     if stablecoin is None:
         return figures.sol(realized["resultSol"], True, places=places)

@@ -52,7 +52,6 @@ def render_new_trader(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> ResponseReturnValue:
-    """Render the form with the typed text and its errors."""
     page = render_template(
         "new_trader.html",
         typed=without_secrets(typed),
@@ -119,10 +118,7 @@ def _voice_of(texts: Texts) -> dict[str, str]:
 
 
 def _create(texts: Texts, owner: Owner | None) -> traders.NewTrader:
-    """Create the trader.
-
-    A new owner is signed in by the same commit. Otherwise nothing is stored.
-    """
+    """Create the trader and sign in a new owner, in one commit."""
     gate.check_creation(owner.id if owner else None)
     with writing():
         made = traders.create_trader(

@@ -43,7 +43,6 @@ ABOUT_FILE, MAX_ABOUT_BYTES = "about.txt", 40_000
 
 
 def init_app(app: Flask) -> None:
-    """Register the filters and names that all templates use."""
     for module in (words, money, figures, candor, facts):
         app.jinja_env.filters.update(list_functions(module))
     app.jinja_env.filters.update(
@@ -73,7 +72,6 @@ def init_app(app: Flask) -> None:
 
 
 def list_functions(module: ModuleType) -> dict[str, Callable[..., Any]]:
-    """Return a module's own public functions by name."""
     return {
         name: one
         for name, one in vars(module).items()
@@ -98,7 +96,6 @@ def show_one_post(uid: str) -> ResponseReturnValue:
 
 
 def link_trade(post: Json) -> str:
-    """Return a link to a post's trade in its bot's list, or "" without a trade."""
     trade = post["verification"].get("tradeId")
     token = post["receipt"] and post["receipt"]["mint"]
     if not trade or not token:
@@ -109,21 +106,16 @@ def link_trade(post: Json) -> str:
 # ---- about this instance -------------------------------------------------------------------------
 @blueprint.get("/create")
 def show_invitation() -> ResponseReturnValue:
-    """Show the public page that invites visitors to create a bot."""
     return render_template("create.html", closed=settings().registration == "closed")
 
 
 @blueprint.get("/about")
 def show_about() -> ResponseReturnValue:
-    """Show the description of this instance, and the operator's rules."""
     return render_template("about.html", rules=read_rules(settings().data_dir))
 
 
 def read_rules(data_dir: Path) -> str:
-    """Return the text of DATA_DIR/about.txt.
-
-    It is empty if the file is missing or unreadable, which `doctor` reports.
-    """
+    """Return the text of DATA_DIR/about.txt, or "" if it is unreadable, which `doctor` reports."""
     try:
         with (data_dir / ABOUT_FILE).open("rb") as file:
             return file.read(MAX_ABOUT_BYTES).decode(errors="replace").strip()
@@ -144,17 +136,13 @@ def show_status() -> ResponseReturnValue:
 
 
 def use_tables(config: Config) -> None:
-    """Check the operator's programs, and register the operator's currencies in this process. Raises
-    BadTable.
-    """
+    """Use the operator's programs and currencies in this process. Raises BadTable."""
     read_programs(config)
     use_added(config.added_currencies)
 
 
 def read_programs(config: Config) -> Programs:
-    """Return the table of programs with the operator's additions. Raises BadTable for an invalid
-    row.
-    """
+    """Return the table of programs with the operator's additions. Raises BadTable."""
     return table(config.extra_swap_programs, config.added_programs)
 
 
@@ -178,7 +166,6 @@ def report_post(uid: str) -> ResponseReturnValue:
 def render_form(
     post: Post | PaperPost, typed: Texts, errors: Texts, status: int
 ) -> ResponseReturnValue:
-    """Render the form with the typed text and its errors."""
     page = render_template(
         "report.html",
         post=post,

@@ -27,10 +27,10 @@ blueprint = Blueprint("paper", __name__)
 blueprint.after_request(add_etag)
 SHOWN_POSTS = 10
 TABS = ("", "trades", "holdings", "posts", "record")
-# The tabs with charts or sums of the account, and the tabs with posts.
+# Tabs with charts or sums of the account, and tabs with posts.
 ACCOUNT_TABS, POST_TABS = ("", "trades", "record"), ("", "posts")
-# The sortable columns, each with its performance figure. Win rates are sorted by their lower bound,
-# so that 3 of 3 isn't the best.
+# Sortable columns, each with its performance figure. Win rates are sorted by their lower bound, so
+# that 3 of 3 isn't the best.
 WINS = "wins"
 SORTS = {"return": "returnPct", "closes": "closes", WINS: "winRate", "equity": "equitySol"}
 NO_SCOUT = (
@@ -65,7 +65,7 @@ def show_traders() -> ResponseReturnValue:
 def sort_traders(
     traders: Sequence[Json], sort: str, least_rates: Mapping[str, float]
 ) -> list[Json]:
-    """Return traders sorted by a figure, highest first. Traders without the figure come last."""
+    """Sort traders by a figure, highest first. Traders without the figure come last."""
     figures: Mapping[str, Any] = (
         least_rates
         if sort == WINS
@@ -78,7 +78,6 @@ def sort_traders(
 
 
 def find_figure(trader: Json, name: str) -> Decimal | None:
-    """Return a figure of a trader's performance, or None if it is unknown or withheld."""
     shown = trader["performance"]
     if shown["headlineSuppressed"] or shown[name] is None:
         return None
@@ -86,11 +85,7 @@ def find_figure(trader: Json, name: str) -> Decimal | None:
 
 
 def find_price_trouble(now: int) -> str:
-    """Explain why paper traders have no prices, and what to do. The text is empty if they have
-    prices.
-
-    `now`: ms.
-    """
+    """Explain why paper traders have no prices, and what to do, or "" if they have. `now`: ms."""
     if not settings().scout_interval_seconds:
         return NO_SCOUT
     discovery = market.show_market_health(now)["discovery"]
@@ -164,7 +159,6 @@ def _find_held_seconds(close: Json) -> int:
 
 
 def draw_story(story: CloseStory, quotes: Sequence[Any]) -> charts.Curve | None:
-    """Draw a close's price path with its fills. Return None if too little is recorded."""
     closed_at = int(datetime.fromisoformat(story.close["closedAt"]).timestamp())
     paid = [
         (name_fill(one.row, closed_at), charts.PricePoint(one.row.at // 1000, one.paid))
@@ -183,9 +177,7 @@ def name_fill(fill: Any, closed_at: int) -> str:
 
 
 def list_cost_lines(close: Json) -> list[tuple[str, list[int]]]:
-    """List a close's costs, from the gross result to the net result: each with its lamports at 1, 2
-    and 3 times its costs.
-    """
+    """List a close's costs from gross to net: each with its lamports at 1, 2 and 3 times."""
     gross, net = int(close["grossLamports"]), int(close["netLamports"])
     return [
         ("Price move", [gross] * len(COST_FACTORS)),
@@ -195,7 +187,7 @@ def list_cost_lines(close: Json) -> list[tuple[str, list[int]]]:
 
 
 def find_venue(fills: Sequence[QuotedFill]) -> Json | None:
-    """Describe the first fill's pool, with the fee in percent; None if its snapshot is unknown."""
+    """Describe the first fill's pool, with the fee in percent. None if its snapshot is unknown."""
     first = next((one for one in fills if not one.row.failed), None)
     if first is None or first.filled is None:
         return None

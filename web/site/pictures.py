@@ -1,7 +1,7 @@
 """Charts on pages, with their data: curves, sparklines, the race, the calendar.
 
-Their size is limited, because points are sampled from running totals: a bot with a million trades
-costs the same as one with ten.
+Points are sampled from running totals, so a bot with a million trades costs the same as one with
+ten.
 """
 
 import itertools
@@ -70,10 +70,7 @@ def find_hour_end() -> int:
 
 
 def list_times(begins: int, ends: int, points: int) -> list[int]:
-    """List at most `points` + 1 Unix seconds, from the hour of `begins` to `ends`.
-
-    All are full hours, at equal intervals. `ends` is a full hour, too.
-    """
+    """List up to `points` + 1 full hours at equal intervals. `ends` is a full hour."""
     first = begins // HOUR_SECONDS * HOUR_SECONDS
     size = max(1, -(-(ends - first) // HOUR_SECONDS // points)) * HOUR_SECONDS
     count = max(1, -(-(ends - first) // size))
@@ -86,15 +83,12 @@ def parse_time(text: str) -> int:
 
 
 def find_gaps(address: str, gaps: Sequence[Json]) -> list[tuple[int, int]]:
-    """Return a wallet's gaps in Unix seconds, from the transaction before a gap to the one after
-    it.
-    """
+    """Return a wallet's gaps in Unix seconds, between the transactions before and after each."""
     found = (find_times(address, one["fromSlot"], one["toSlot"]) for one in gaps)
     return [(begins, ends) for begins, ends in found if begins is not None and ends is not None]
 
 
 def find_marks(bot: str) -> list[charts.TimedTrade]:
-    """Return the newest purchases and sales as marks for a curve."""
     rows = [row for row in list_sales(bot) if row.at is not None]
     return [
         charts.TimedTrade(row.at or 0, name_mark(row), row.result or 0) for row in rows[:MAX_MARKS]
@@ -108,13 +102,11 @@ def name_mark(row: Any) -> str:
 
 
 def list_day_results(bot: str, money: str) -> list[DayTotals]:
-    """Return the latest days with trades, in order."""
     return list_daily_totals(bot, money)[-MAX_DAYS_LISTED:]
 
 
 # ---- results by day ------------------------------------------------------------------------------
 def list_days_of(bot: Json) -> dict[str, tuple[list[DayTotals], int]]:
-    """Return {currency: (its days with trades, its decimals)}."""
     return {
         one["currency"]: (list_day_results(bot["id"], find_money(one)), one["decimals"])
         for one in list_traded(bot["results"])
@@ -134,7 +126,6 @@ class Sampled(NamedTuple):
 
 
 def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, charts.Spark]:
-    """Return {bot: sparkline of its realized PnL in the board's window} for a board's rows."""
     drawn = {
         bot: charts.draw_spark(values) for bot, values in sample_board(board, rows).values.items()
     }
@@ -142,9 +133,6 @@ def draw_sparks(board: leaderboard.Board, rows: Sequence[Json]) -> dict[str, cha
 
 
 def draw_race(board: leaderboard.Board, rows: Sequence[Json]) -> charts.Race | None:
-    """Draw the realized PnL of a board's first ranked rows over its window; None if none is
-    ranked.
-    """
     runners = [row for row in rows if row["ranked"]][:MAX_RUNNERS]
     times, values = sample_board(board, runners, RACE_POINTS)
     lanes = [
@@ -163,9 +151,7 @@ def draw_race(board: leaderboard.Board, rows: Sequence[Json]) -> charts.Race | N
 def sample_board(
     board: leaderboard.Board, rows: Sequence[Json], points: int = SPARK_POINTS
 ) -> Sampled:
-    """Sample the realized PnL of a board's rows in its window. All time begins with the first
-    result.
-    """
+    """Sample a board's realized PnL in its window. All time begins with the first result."""
     name = "realizedRaw" if board.stablecoin else "realizedLamports"
     bots = [row["botId"] for row in rows if row[name] is not None]
     seconds = WINDOWS[board.window]
@@ -196,7 +182,7 @@ def write_level(raw: int, decimals: int) -> str:
 class CalendarDay(NamedTuple):
     """A day in the calendar, with weeks from left to right and weekdays from Monday down.
 
-    `x` and `y` are the center of its square. `strength` is from 0 (nothing) to 3 (the most).
+    `x` and `y` are the center of its square. `strength`: 0 (nothing) to 3 (the most).
     """
 
     at: int
@@ -239,8 +225,8 @@ MAX_GROUPS = 12
 
 
 def draw_account(uid: str, until: int) -> Json | None:
-    """Draw a trader's open account up to `until` (ms): its curves, and lamports `over` holding its
-    initial SOL; None for an unknown trader.
+    """Draw a trader's open account up to `until` (ms): its curves, and the lamports `over` holding
+    its initial SOL. None for an unknown trader.
     """
     history = read_history(uid)
     if history is None:
@@ -258,7 +244,6 @@ def draw_account(uid: str, until: int) -> Json | None:
 
 
 def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[charts.TimedTrade]:
-    """List purchases, partial sales and closes as marks for the curve."""
     filled = [
         charts.TimedTrade(one.at // 1000, "buy" if one.side == "buy" else "part", one.sol)
         for one in trades
@@ -299,9 +284,7 @@ def list_days(history: AccountHistory) -> list[Json]:
 def draw_equity(
     points: Sequence[EquityPoint], until: int, trades: Sequence[charts.TimedTrade] = ()
 ) -> charts.Curve | None:
-    """Draw points, which must be in order, up to `until` (ms), with trades as marks. Return None
-    for fewer than two.
-    """
+    """Draw points, in order, up to `until` (ms), with trades as marks. None for fewer than two."""
     if len(points) < 2:
         return None
     steps = _hold(points, until)
@@ -309,7 +292,6 @@ def draw_equity(
 
 
 def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None:
-    """Draw the drawdown at each point. Return None for fewer than two."""
     if len(points) < 2:
         return None
     peaks = itertools.accumulate((one.lamports for one in points), max)
@@ -320,10 +302,9 @@ def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None
 
 
 def draw_exposure(points: Sequence[SharePoint], until: int) -> charts.Curve | None:
-    """Draw the share of the equity in positions up to `until` (ms). Return None for fewer than two
-    points.
+    """Draw the share of the equity in positions up to `until` (ms). None for fewer than two points.
 
-    The first point is the account's opening. Between it and the second point, there is no data.
+    The first point is the account's opening. Between it and the second, there is no data.
     """
     if len(points) < 2:
         return None

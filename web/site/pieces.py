@@ -18,7 +18,7 @@ from web.server.application import find_app
 from web.site import figures, money, words
 
 STATIC = Path(__file__).resolve().parent.parent.parent / "static"
-# Characters that aren't escaped in a query, as in the URLs that Flask builds.
+# Not escaped in a query, as in the URLs that Flask builds.
 QUERY_SIGNS = "!$'()*,/:;?@"
 
 
@@ -28,14 +28,12 @@ def _macros() -> Any:
 
 # ---- static files --------------------------------------------------------------------------------
 def asset(name: str) -> str:
-    """Return the URL of a file in static/. It changes with the content, so browsers may cache the
-    file forever.
-    """
+    """Return a static file's URL, which changes with its content, so caches may keep it forever."""
     return link_to(f"/static/{name}", v=_digest(name))
 
 
 def link_to(path: str, **query: str | None) -> str:
-    """Return the URL for a path on this instance, with the query values that aren't empty.
+    """Return the URL for a path on this instance, without empty query values.
 
     Flask's `url_for` searches all rules, which took 10% of the leaderboard's rendering time.
     """
@@ -51,7 +49,6 @@ def _digest(name: str) -> str:
 
 # ---- posts ---------------------------------------------------------------------------------------
 def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
-    """Return HTML for posts, with headings of this level."""
     symbols, macros = find_symbols(posts), _macros()
     return [macros.post(post, symbols, heading) for post in posts]
 
@@ -72,7 +69,6 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
 
 
 def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
-    """Return HTML for the purchases, sales and swaps of a token. Rows also have `tokenChanges`."""
     symbols, macros = find_symbols(row for row in rows if money.is_exchange(row)), _macros()
     return [macros.activity({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
 
@@ -86,8 +82,8 @@ def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json
 
 
 def find_lots(trades: Sequence[Json]) -> dict[str, list[Json]]:
-    """Return {trade ID: the lots matched with the sale}, each with its `amount`, and the `origin`
-    row of its purchase, None for a lot from before observation began.
+    """Return {trade ID: the lots matched with the sale}. Each lot has its `amount` and `origin`,
+    the row of its purchase, or None if that was before observation began.
     """
     ids = {lot["tradeId"] for trade in trades for lot in trade["realized"]["lots"]}
     origins = queries.find_origins(sorted(filter(None, ids)))
@@ -121,10 +117,7 @@ def _find_sold(trade: Json) -> tuple[int, Fraction | None]:
 
 # ---- names of tokens -----------------------------------------------------------------------------
 def find_symbols(shown: Iterable[Json]) -> dict[str, str]:
-    """Return {mint: symbol} for all tokens in these posts, trades or positions.
-
-    Tokens that only imitate a stablecoin's symbol are left out.
-    """
+    """Return {mint: symbol} for all tokens, except those that imitate a stablecoin's symbol."""
     mints = {mint for one in shown for mint in _mints_of(one)}
     symbols = market.find_symbols(sorted(mints))
     names = {mint: words.name_token(mint, symbols.get(mint)) for mint in mints}

@@ -42,15 +42,12 @@ PAGE_SIZE, LATEST_POSTS = 20, 3
 
 
 def find_profile(uid: str) -> Json:
-    """Return the bot as the API shows it, with its row. Raises Problem `not_found` if it doesn't
-    exist.
-    """
+    """Return the bot as the API shows it, with its row. Raises Problem `not_found`."""
     row = bots.find_row(uid)
     return {**bots.show_profile(row, bots.show_bots([row])[0]), "row": row}
 
 
 def is_own(uid: str) -> bool:
-    """Return whether this browser may manage the bot."""
     owner = sessions.find_owner()
     return owner is not None and queries.is_owner(owner.id, uid)
 
@@ -75,13 +72,12 @@ class TradeFilter(NamedTuple):
 
     @property
     def query(self) -> str:
-        """Return the query string of the same filter. It is empty for all trades."""
+        """The query string of the same filter. It is empty for all trades."""
         given = {name: text for name, text in self._asdict().items() if text}
         return f"?{urlencode(given)}" if given else ""
 
 
 def read_filter() -> TradeFilter:
-    """Return the query's filter for a bot's trades. Raises Problem for an unknown kind."""
     token = request.args.get("token", "").strip()
     if len(token) > MAX_FILTER or holds_secret(token):
         token = ""
@@ -96,7 +92,6 @@ def find_wanted(uid: str, asked: TradeFilter) -> Wanted:
 
 
 def read_trades(bot: Json) -> dict[str, Any]:
-    """Read the data of the Trades tab. If the query asks for it, include only one kind or token."""
     asked = read_filter()
     wanted = find_wanted(bot["id"], asked)
     found, cursor = list_trades_of(bot["id"], asked, wanted)
@@ -153,7 +148,7 @@ def read_holdings(bot: Json) -> dict[str, Any]:
 
 
 def find_unrealized(position: Json) -> int | None:
-    """Estimate a position's unrealized PnL. Return None if its cost or price is unknown."""
+    """Estimate a position's unrealized PnL. None if its cost or price is unknown."""
     if (
         not position["estimate"]
         or not position["costLamports"]
@@ -204,7 +199,6 @@ def list_posts_of(uid: str) -> ListPage[Json]:
 
 
 def list_trades_of(uid: str, asked: TradeFilter, wanted: Wanted) -> tuple[Found, str | None]:
-    """List a page of a bot's trades, newest first, and the cursor of older ones."""
     scope = ("trades of", uid, *asked) if any(asked) else ("trades of", uid)
     found = find_trades(wanted, PAGE_SIZE, read_cursor("trades", scope, TradePosition))
     return found, found.position and paging.write_cursor(scope, found.position)

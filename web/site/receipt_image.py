@@ -1,8 +1,7 @@
 """Draw a receipt as a picture of 1200 x 630 pixels: the post's words, what the trade did, a stamp,
 and a QR code. Pure.
 
-Only this module imports Pillow, and only code that draws a picture imports this module, so an
-instance that doesn't show pictures doesn't load Pillow.
+Only this module imports Pillow, and only code that draws a picture imports this module.
 """
 
 import io
@@ -48,9 +47,9 @@ class Line(NamedTuple):
 class Content(NamedTuple):
     """The content of a card.
 
-    `stamp` is the label, with a note below it. `trust` is the label's key, which decides the color.
-    `words` is the bot's text. `told` is what happened. `result` is the large figure, with a small
-    one next to it. `small` are the lines at the bottom. `link` is the QR code's target.
+    `stamp`: the label, with a note below it; `trust`: the label's key, which decides the color;
+    `words`: the bot's text; `told`: what happened; `result`: the large figure, with a small one
+    next to it; `small`: the lines at the bottom; `link`: the QR code's target.
     """
 
     when: str
@@ -67,7 +66,6 @@ class Content(NamedTuple):
 
 
 def draw(content: Content) -> bytes:
-    """Draw a card, and return it as PNG."""
     image = Image.new("RGB", (WIDTH, HEIGHT), GROUND)
     pen = ImageDraw.Draw(image)
     _draw_paper(pen)
@@ -159,7 +157,6 @@ def _write_result(pen: ImageDraw.ImageDraw, content: Content) -> None:
 
 # ---- paper, stamp, code --------------------------------------------------------------------------
 def _draw_paper(pen: ImageDraw.ImageDraw) -> None:
-    """Draw a strip of paper with torn ends."""
     steps = range(50, 1151, TOOTH)
     above = [(x, TOP + TOOTH // 2 * (n % 2)) for n, x in enumerate(steps)]
     below = [(x, BOTTOM - TOOTH // 2 * (n % 2)) for n, x in enumerate(steps)]
@@ -172,7 +169,6 @@ def _dash(pen: ImageDraw.ImageDraw, height: int, end: int) -> None:
 
 
 def _stamp(image: Image.Image, content: Content) -> None:
-    """Draw the label as a stamp, slightly tilted."""
     color, (width, height) = COLORS[content.trust], STAMP_SIZE
     stamp = Image.new("RGBA", STAMP_SIZE, (0, 0, 0, 0))
     pen = ImageDraw.Draw(stamp)

@@ -45,7 +45,6 @@ def _find(query: str) -> dict[str, Any]:
 
 
 def list_latest(found: search.Found) -> list[str]:
-    """Return the latest posts, as HTML, of the first bot whose name matches."""
     rows = (
         queries.list_posts(LATEST_POSTS, wanted=queries.PostFilter(found.bots[0].uid))
         if found.bots

@@ -43,7 +43,6 @@ UNRANKED = {
 
 @blueprint.get("/seasons")
 def list_seasons() -> ResponseReturnValue:
-    """List seasons, newest first."""
     scope = ("seasons",)
     before = read_cursor("older", scope, IdPosition)
     rows = seasons.list_seasons(PAGE_SIZE + 1, before.id if before else None)
@@ -54,7 +53,6 @@ def list_seasons() -> ResponseReturnValue:
 
 @blueprint.get("/seasons/<uid>")
 def show_one_season(uid: str) -> ResponseReturnValue:
-    """Show a season with its standings, which are live, provisional or final."""
     row, scope = seasons.find_season(uid), ("standings of", uid)
     after = read_cursor("after", scope, seasons.Place)
     page = cut_standings(row, g.now, PAGE_SIZE, scope, after)
@@ -71,7 +69,6 @@ def show_one_season(uid: str) -> ResponseReturnValue:
 
 
 def describe(row: Season) -> Json:
-    """Return the Season with its text for pages."""
     shown = show_season(row, g.now)
     return {
         **shown,
@@ -82,12 +79,11 @@ def describe(row: Season) -> Json:
 
 # ---- on a bot's pages ----------------------------------------------------------------------------
 def find_badges(bot_id: int) -> list[dict[str, Any]]:
-    """List the seasons in which a bot has a final rank or takes part."""
     return seasons.list_badges(bot_id, g.now)
 
 
 def find_joinable(bot_id: int) -> list[Json]:
-    """List the seasons in which a bot takes part (`isIn`) or which it may join."""
+    """List the seasons that a bot takes part in (`isIn`) or may join."""
     return [
         {**describe(row), "isIn": seasons.is_entrant(row, bot_id, g.now)}
         for row in seasons.list_open()
@@ -98,7 +94,6 @@ def find_joinable(bot_id: int) -> list[Json]:
 @creator.blueprint.post("/bots/<uid>/seasons")
 @creator.managing
 def join_season(bot: Bot) -> ResponseReturnValue:
-    """Add a bot to the season in the form."""
     row = seasons.find_season(request.form.get("season", ""))
     try:
         is_new = seasons.join(row.uid, bot, g.now)
@@ -112,14 +107,12 @@ def join_season(bot: Bot) -> ResponseReturnValue:
 # ---- the operator --------------------------------------------------------------------------------
 @entry.blueprint.get("/seasons")
 def list_all_seasons() -> ResponseReturnValue:
-    """List seasons, with the form for a new one."""
     return render_seasons({**dict.fromkeys(FIELDS, ""), **seasons.DEFAULTS})
 
 
 def render_seasons(
     typed: Texts, errors: Texts | None = None, season: Season | None = None
 ) -> ResponseReturnValue:
-    """Render the list, and the form for `season` or for a new one."""
     page = render_template(
         "admin/seasons.html",
         seasons=[describe(row) for row in seasons.list_seasons()],
@@ -138,7 +131,6 @@ def render_seasons(
 
 @entry.blueprint.post("/seasons")
 def create_season() -> ResponseReturnValue:
-    """Announce a season."""
     typed = read_texts(*FIELDS)
     try:
         seasons.create_season(typed, entry.find_session().uid, g.now)
@@ -150,7 +142,6 @@ def create_season() -> ResponseReturnValue:
 
 @entry.blueprint.route("/seasons/<uid>", methods=["GET", "POST"])
 def change_season(uid: str) -> ResponseReturnValue:
-    """Change a season that hasn't started."""
     row = seasons.find_season(uid)
     if request.method != "POST":
         return render_seasons({**seasons.list_texts(row), "reason": ""}, season=row)
@@ -167,7 +158,6 @@ def change_season(uid: str) -> ResponseReturnValue:
 
 @entry.blueprint.route("/seasons/<uid>/cancel", methods=["GET", "POST"])
 def cancel_season(uid: str) -> ResponseReturnValue:
-    """Cancel a season, once confirmed."""
     row, who = seasons.find_season(uid), entry.find_session().uid
     return confirm(
         "Cancel this season?",

@@ -27,8 +27,7 @@ blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_POSTS, MAX_MARKS, MARKET_SIZE, MAX_PAGE = 20, 10, 200, 40, 9_999
 # The sides of swaps on the timeline.
 SWAPPED = {"buy": "got", "sell": "gave"}
-# The minimum number of prices, of 24 in a day. With two prices, two hours of data would look like a
-# whole day.
+# Minimum of the day's 24 prices. With two, two hours of data would look like a whole day.
 MIN_PRICES = 4
 
 
@@ -56,13 +55,11 @@ def show_token(mint: str) -> ResponseReturnValue:
 
 
 def find_entry(mint: str) -> Json | None:
-    """Return a token's market entry, with its checks in display order."""
     entry = market.find_entry(g.now, mint)
     return entry and add_counts(entry)
 
 
 def show_row(row: Any, mint: str) -> Json:
-    """Return a row of a token's activity, with the tokens that moved through the venue."""
     scales = read_scales()
     moved = show_changes(row, row.token_changes, {}, scales)
     shown = {**show_activity(row, mint, scales), "tokenChanges": moved}
@@ -70,15 +67,11 @@ def show_row(row: Any, mint: str) -> Json:
 
 
 def draw_timeline(rows: Sequence[Any]) -> charts.Timeline | None:
-    """Draw trades with a known time; None without one."""
     return charts.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
 
 
 def time_trade(row: Any) -> charts.TimedTrade:
-    """Convert a trade with a known time for the timeline.
-
-    In a swap for another token, the SOL that moved is only the fee.
-    """
+    """Convert a trade for the timeline. In a swap for another token, only the fee is SOL."""
     if row.kind == "swap" or row.currency:
         return charts.TimedTrade(row.block_time or 0, SWAPPED[row.side], 0)
     return charts.TimedTrade(row.block_time or 0, row.side, row.sol_change - row.beside_sol)
@@ -107,7 +100,7 @@ def show_market() -> ResponseReturnValue:
 
 
 def draw_prices(prices: Sequence[str]) -> charts.Spark | None:
-    """Draw prices (exact decimal text), oldest first. Return None if there are too few."""
+    """Draw prices (exact decimal text), oldest first. None if there are too few."""
     if len(prices) < MIN_PRICES:
         return None
     return charts.draw_spark([charts.scale_price(Decimal(price)) for price in prices])
@@ -120,18 +113,18 @@ SPARK_POINTS, SPARK_MS = 24, 24 * HOUR_MS
 CHANGE_TOLERANCE_MS, SPARK_TOLERANCE_MS = 4 * MINUTE_MS, HOUR_MS
 SORTS = ("age", "price", "change5m", "change1h", "liquidity", "volume", "checks")
 FILTERS = ("all", "no_failures", "all_pass", "priced")
-# The statuses in the order in which a reader wants to see them.
+# In the order that readers want to see.
 STATUSES = ("fail", "warn", "unknown", "pass")
 # Checks that only report a number when they pass.
 FACTS = ("supply", "decimals")
 
 
-# The youngest token comes first. If a token's age is unknown, it counts from its discovery.
+# Youngest first. A token of unknown age counts from its discovery.
 TRACKED = f"""{market.ENTRY}WHERE t.tracked_at IS NOT NULL
 ORDER BY COALESCE(t.pair_created_at, t.discovered_at) DESC, t.id DESC"""
 COUNT = "SELECT COUNT(*) FROM token t WHERE t.tracked_at IS NOT NULL"
-# Each token's last price in US dollars up to a time (ms), or null if there isn't one. {} are the
-# times, then the tokens. Each is one index look-up, no matter how long the history is.
+# Each token's last price in US dollars up to a time (ms), or null. {} are the times, then the
+# tokens. Each is one index look-up, no matter how long the history is.
 PRICES = """
 WITH sampled (at) AS (VALUES {})
 SELECT t.mint, s.at, (
@@ -143,15 +136,13 @@ FROM token t CROSS JOIN sampled s WHERE t.mint IN ({}) ORDER BY t.mint, s.at
 
 
 class Query(NamedTuple):
-    """The requested part of the market: one of SORTS, and one of FILTERS."""
-
     sort: str = SORTS[0]
     filter: str = FILTERS[0]
 
 
 def list_table(query: Query, now: int, start: int, limit: int) -> Json:
-    """Return a page of the market: `rows` of MarketEntry with `changes`, `prices` and `counts`, how
-    many match (`total`) and how many there are (`tracked`). `now`: ms; `start`: rows to skip.
+    """Return a page of the market: `rows` of MarketEntry with `changes`, `prices` and `counts`, the
+    number of matches (`total`) and of tokens (`tracked`). `now`: ms; `start`: rows to skip.
     """
     current = market.find_current(now)
     if query == Query():
@@ -209,9 +200,7 @@ KEYS: dict[str, Callable[[Any], Decimal | None]] = {
 
 
 def sort_rows(rows: Sequence[Any], sort: str, now: int, current: int) -> list[Any]:
-    """Sort rows, which are given youngest first, by a column. The largest value comes first, and
-    unknown values come last.
-    """
+    """Sort rows, given youngest first, by a column: largest first, unknown values last."""
     if sort == "age":
         return list(rows)
     key = KEYS.get(sort)
@@ -247,9 +236,7 @@ def find_prices(
 
 
 def find_changes(rows: Sequence[Any], now: int, current: int) -> dict[str, Json]:
-    """Return {mint: changes over five minutes and an hour, in percent}, up to the current price;
-    None if a price is missing, doubtful or stale.
-    """
+    """Return {mint: changes in percent}. They are None if a price is missing, doubtful or stale."""
     times = [now - HOUR_MS, now - 5 * MINUTE_MS]
     found = find_prices([row.mint for row in rows], times, CHANGE_TOLERANCE_MS)
     changes: dict[str, Json] = {}

@@ -17,10 +17,7 @@ MAX_NAME, HUES = 40, 24
 
 
 class Trust(NamedTuple):
-    """One of the five labels.
-
-    `key` decides its shape and color. `label` is its text. `detail` is the reason as a sentence.
-    """
+    """One of the five labels. `key` decides its shape and color. `detail`: the reason."""
 
     key: str
     label: str
@@ -59,7 +56,7 @@ TRUST = {
         " Nothing happened on chain.",
     ),
 }
-# The sentences for the reasons of a verification.
+# Sentences for a verification's reasons.
 REASONS = {
     "no_wallet": "This bot has no wallet connected, so the transaction it cites can't be checked.",
     "not_final_yet": "The transaction it cites isn't final yet, or hasn't been found yet.",
@@ -181,9 +178,7 @@ WINDOW_NAMES = {"24h": "24 hours", "7d": "7 days", "30d": "30 days", "90d": "90 
 
 # ---- labels --------------------------------------------------------------------------------------
 def find_warning(post: Json) -> str:
-    """Return the warning on a post whose author's record is under review or was rejected. It is
-    empty for other posts.
-    """
+    """Return the warning if the author's record is under review or was rejected, else ""."""
     return post.get("warning") or ""
 
 
@@ -199,9 +194,9 @@ def trust_of(post: Json) -> Trust:
 
 # ---- coverage and results -----------------------------------------------------------------------
 def describe_coverage(coverage: Json, now: int, several: bool = False) -> str:
-    """Describe in a sentence or two how much of a wallet's history is known.
+    """Describe a wallet's coverage in a sentence or two. `now`: ms.
 
-    If there are `several` wallets, the least complete one is described by name. `now`: ms.
+    If there are `several` wallets, the least complete one is described by name.
     """
     state, name = coverage["state"], short(coverage["wallet"]) if several else ""
     if state == "none":
@@ -276,10 +271,7 @@ def _describe_check(coverage: Json, now: int) -> str:
 
 
 def describe_progress(bot: Json, now: int) -> str:
-    """Describe how much of a wallet's history is loaded, and when the rest should be loaded.
-
-    `now`: ms.
-    """
+    """Describe a wallet's loading progress, and when it should be complete. `now`: ms."""
     known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
     if not pending:
         return f"{write_found(known)} loaded and being double-checked."
@@ -290,17 +282,13 @@ def describe_progress(bot: Json, now: int) -> str:
 
 
 def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
-    """Return the seconds to load the rest at the current pace.
-
-    Returns None if nothing is loaded yet, or if the pace isn't meaningful.
-    """
+    """Return the seconds to load the rest at the current pace, or None if it isn't meaningful."""
     if not known or not 0 < elapsed < DAY_SECONDS:
         return None
     return round(pending * elapsed / known)
 
 
 def describe_results(results: Json) -> str:
-    """Describe how many sales the realized PnL is based on, and how many are excluded."""
     counted = results["matchedSells"] + results["partialSells"]
     unmatched = results["unmatchedSells"]
     text = "no sale with a known purchase price yet"
@@ -355,7 +343,6 @@ def _join(seconds: int, large: int, large_name: str, small: int, small_name: str
 
 
 def iso(at: Time) -> str:
-    """Write a time for the `datetime` attribute."""
     return _parse_time(at).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -370,9 +357,7 @@ def clock(at: Time) -> str:
 
 
 def brief(at: Time, now: int | None = None) -> str:
-    """Write a time to the minute: `Nov 20, 2:03 PM UTC`. The year is included unless it's that of
-    `now` (ms).
-    """
+    """Write a time to the minute, without the year of `now` (ms): `Nov 20, 2:03 PM UTC`."""
     is_this_year = now is not None and _parse_time(at).year == _parse_time(now // 1000).year
     return _parse_time(at).strftime(f"%b %-d,{'' if is_this_year else ' %Y,'} %-I:%M %p UTC")
 
@@ -387,9 +372,7 @@ def short(address: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Write an untrusted name on one line, without invisible characters, with at most MAX_NAME
-    characters.
-    """
+    """Write an untrusted name on one line, cut to MAX_NAME, without invisible characters."""
     text = write_line(text)
     return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
 
@@ -409,9 +392,7 @@ def initials(name: str) -> str:
 
 
 def describe_voice(voice: Json) -> str:
-    """Describe a voice on one line: `dry, terse, curious · talks about fees and launches ·
-    “Steady.”`
-    """
+    """Describe a voice on one line: `dry, terse · talks about fees and launches · “Steady.”`"""
     adjectives = filter(None, (voice["tone"], *voice["style"], *voice["adjectives"]))
     manner = ", ".join(dict.fromkeys(adjectives))
     topics = f"talks about {join_words(voice['topics'])}" if voice["topics"] else ""

@@ -1,5 +1,5 @@
-"""Operator actions. Each must be confirmed and needs a reason: hide a post, retire a bot, revoke a
-key, test a hook, switch a hook off or on, dismiss a report, ban an owner or a wallet.
+"""Operator actions, each with a confirmation and a reason: hide a post, retire a bot, revoke a key,
+test or switch a hook, dismiss a report, ban an owner or a wallet.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from web.site.forms import first_error, without_secrets
 
 # Performs the action for a reason, and returns whether anything was done.
 Change = Callable[[str], bool]
-# How many of a source's bots to ban at a time, well within a request's time limit.
+# Banned at a time, well within a request's time limit.
 MAX_BANNED = 100
 NOTHING_DONE = "Nothing changed, because this was already done."
 
@@ -107,7 +107,6 @@ def change_key(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/hooks/<uid>/switch", methods=["GET", "POST"])
 def change_hook(uid: str) -> ResponseReturnValue:
-    """Switch a hook off or on, once confirmed."""
     hook, who = hooks.find_hook(uid), find_session().uid
     # The form contains the displayed state, so sending it twice doesn't undo the action.
     is_off = hook.state == hooks.OFF
@@ -147,7 +146,6 @@ def find_page_of(hook: Hook) -> str:
 
 @blueprint.route("/reports/<uid>/dismiss", methods=["GET", "POST"])
 def dismiss_report(uid: str) -> ResponseReturnValue:
-    """Dismiss a reader's report, once confirmed."""
     report, who = conduct.find_report(uid), find_session().uid
     return confirm(
         "Dismiss this report?",
@@ -175,7 +173,6 @@ def change_owner_ban(uid: str) -> ResponseReturnValue:
 
 @blueprint.route("/wallets/<address>/ban", methods=["GET", "POST"])
 def change_wallet_ban(address: str) -> ResponseReturnValue:
-    """Ban a wallet, connected or not, or lift its ban, once confirmed."""
     address = check_wallet(address)
     return change_ban(
         "wallet",
@@ -189,7 +186,6 @@ def change_wallet_ban(address: str) -> ResponseReturnValue:
 
 @blueprint.route("/registrations/<source>/ban", methods=["GET", "POST"])
 def ban_source(source: str) -> ResponseReturnValue:
-    """Ban the accounts of bots that agents registered from one source, once confirmed."""
     who = find_session().uid
     return confirm(
         "Ban all bots from this source?",
@@ -207,9 +203,7 @@ def ban_source(source: str) -> ResponseReturnValue:
 def change_ban(
     kind: str, target: str, text: str, back: str, ban: Callable[[str, str, str, int], bool]
 ) -> ResponseReturnValue:
-    """Ask to ban, or to lift a ban. The form says which one it is, so sending it twice doesn't undo
-    the action.
-    """
+    """Ask to ban or unban. The form says which, so sending it twice doesn't undo the action."""
     who = find_session().uid
     is_banned = conduct.find_ban(kind, target) is not None
     lifts = request.form.get("on") == "yes" if request.method == "POST" else is_banned

@@ -1,9 +1,8 @@
-"""Control access to the operator's pages: only the browser that used a link from `app.py admin
-login` is admitted.
+"""Control access to the operator's pages: only a browser that used a link from `app.py admin login`
+is admitted.
 
 Headers set by a proxy don't matter. The session has its own cookie, so owner and operator sessions
-are separate, and neither ends the other. Forms are checked like owners' forms
-(web.server.sessions).
+don't end each other. Forms are checked like owners' forms (web.server.sessions).
 """
 
 from typing import Any
@@ -30,7 +29,6 @@ WRONG_CODE = "This code is unknown, already used, or more than ten minutes old."
 
 @blueprint.before_request
 def require_operator() -> ResponseReturnValue | None:
-    """Admit the operator's browser. Show other visitors how to sign in."""
     if request.endpoint in OPEN_ENDPOINTS:
         return None
     token = request.cookies.get(name_cookie(settings()))
@@ -47,7 +45,6 @@ def keep_private(response: Response) -> Response:
 
 
 def find_session() -> AdminSession:
-    """Return the operator's session of the current request, which was already admitted."""
     found: AdminSession = g.admin_session
     return found
 
@@ -65,7 +62,6 @@ def render_login(code: str = "", error: str | None = None, status: int = 200) ->
 
 @blueprint.post("/login")
 def log_in() -> ResponseReturnValue:
-    """Use a code, which makes this browser the operator's."""
     made = admin.use_login(request.form.get("code", "")[:MAX_CODE], g.now)
     if made is None:
         gate.note_failure()
@@ -109,5 +105,4 @@ def limit_cookie(config: Config) -> Any:
 
 
 def is_https(config: Config) -> bool:
-    """Return whether browsers connect over HTTPS."""
     return config.base_url.startswith("https:")

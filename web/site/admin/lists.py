@@ -1,6 +1,4 @@
-"""The operator's lists (owners, bots, wallets, keys, hooks, posts, paper traders' posts, reports,
-registrations, bans and actions), and an owner's page.
-"""
+"""The operator's lists, and an owner's page."""
 
 import re
 from functools import partial
@@ -27,9 +25,8 @@ from web.site.admin.entry import blueprint
 from web.site.lists import read_cursor
 
 LIMIT, MAX_QUERY, MAX_BODY = 50, 200, 240
-# Higher than every row's number.
 NEWEST = 2**62
-# The number of rows of each list on an owner's page.
+# Rows of each list on an owner's page.
 SHORT_LIMIT = 10
 HEADINGS = {
     "owners": "Owners",
@@ -44,19 +41,16 @@ HEADINGS = {
     "bans": "Bans",
     "acts": "Activity",
 }
-# The lists on an owner's page.
 OF_OWNER = ("bots", "wallets", "keys", "hooks")
 ID = re.compile(r"\b(owner|bot|trader|post|key|hook)_[0-9a-f]{24}\b")
 
 
-# An owner's bots, by which people know it.
+# An owner's bots, because people know it by their names.
 NAMES = "(SELECT string_agg(i.name, ', ' ORDER BY i.id) FROM bot i WHERE i.owner_id = o.id)"
 
 
 class Listing(NamedTuple):
-    """The definition of a list: its statement with `{where}` for conditions, its number column, and
-    the condition of each filter.
-    """
+    """A list's statement with `{where}`, its number column, and the condition of each filter."""
 
     sql: str
     number: str
@@ -172,15 +166,14 @@ def read_list(
 ) -> list[Any]:
     """Return rows of the list `name`, newest first.
 
-    With `before`, only rows with a lower number are returned. `filters` is {one of the list's
-    filters: a public ID}.
+    `before`: rows with a lower number. `filters`: {one of the list's filters: a public ID}.
     """
     listing = LISTINGS[name]
     parts: list[tuple[str, str | int]] = [
         (listing.filters[one], text) for one, text in (filters or {}).items()
     ]
-    # Add this condition on the first page, too, so that the statement always uses the number's
-    # index and never scans a table.
+    # On the first page, too, so that the statement always uses the number's index and never scans a
+    # table.
     parts.append((f"{listing.number} < ?", NEWEST if before is None else before))
     where = "WHERE " + " AND ".join(part for part, _ in parts)
     sql = f"{listing.sql.format(where=where)} ORDER BY {listing.number} DESC LIMIT {limit:d}"
@@ -188,7 +181,6 @@ def read_list(
 
 
 def render_list(name: str) -> ResponseReturnValue:
-    """Render a page of a list, filtered as the query says."""
     filters = read_filters(name)
     scope = ("admin", name, *(f"{one}={text}" for one, text in filters.items()))
     position = read_cursor("before", scope, IdPosition)
@@ -211,14 +203,13 @@ for listed in HEADINGS:
 
 
 def read_filters(name: str) -> dict[str, str]:
-    """Return those filters in the query that this list has."""
     known = LISTINGS[name].filters
     given = {one: request.args.get(one, "").strip()[:MAX_QUERY] for one in known}
     return {one: text for one, text in given.items() if text}
 
 
 def finish_rows(name: str, rows: list[Any]) -> list[Any]:
-    """Prepare rows for display: hook addresses masked, keys with their last use."""
+    """Mask hook addresses, and add the last use of keys."""
     if name == "hooks":
         return [row._replace(url=mask_url(row.url)) for row in rows]
     if name == "keys":
@@ -230,7 +221,6 @@ def finish_rows(name: str, rows: list[Any]) -> list[Any]:
 # ---- one owner -----------------------------------------------------------------------------------
 @blueprint.get("/owners/<uid>")
 def show_owner(uid: str) -> ResponseReturnValue:
-    """Show an owner: quotas, bots, wallets, keys and hooks."""
     owner = find_owner(uid)
     lists = {}
     for name in OF_OWNER:
@@ -288,6 +278,5 @@ def find_one() -> ResponseReturnValue:
 
 
 def find_list_of(post: Post | PaperPost) -> str:
-    """Return the URL of the list that contains a post, filtered to show only this post."""
     endpoint = "admin.list_posts" if isinstance(post, Post) else "admin.list_paper_posts"
     return url_for(endpoint, post=post.uid)

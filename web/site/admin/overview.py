@@ -1,6 +1,4 @@
-"""The operator's home page, with problems, background jobs, storage and recent actions; and
-backups.
-"""
+"""The operator's home page and backups."""
 
 from typing import Any
 
@@ -77,7 +75,6 @@ def list_backups() -> ResponseReturnValue:
 
 @blueprint.post("/backups")
 def make_backup() -> ResponseReturnValue:
-    """Start a backup in the background."""
     who, now = find_session().uid, g.now
 
     def tell(name: str, problem: str | None) -> None:
