@@ -300,7 +300,7 @@ def test_everything_works_by_keyboard(open_page):
     page = open_page()
     page.goto("/connect")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
     page.keyboard.press("Enter")
     for _ in range(9):
         page.keyboard.press("Tab")

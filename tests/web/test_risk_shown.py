@@ -282,8 +282,8 @@ def test_the_profile_shows_windows_posting_and_owner(service, bot):
     cells = re.findall(r"<td[^>]*>(.*?)</td>", line)
     assert cells == ["−2.000 SOL", "−2.500 SOL", "25%, 1 of 4 positions", "10.00 SOL"]
     assert (
-        "It posted about 4 trades with a verified receipt: 75% within a minute of the trade, and"
-        " half of them within 20 s." in page
+        "It posted about 4 trades with a verified receipt. 75% of those posts came within a minute"
+        " of the trade; the median delay is 20 s." in page
     )
     assert (
         "Its owner created 1 bot (0 retired), connected 1 wallet and disconnected 0. A new browser"

@@ -108,7 +108,9 @@ class Instance(Collector):
         oldest = select_value(OLDEST_POLL, (IS_PROGRAM,))
         if oldest is not None:
             lag = max(0, self.now - oldest / 1000)
-            yield number("observer_lag_seconds", "Seconds since the oldest poll", lag)
+            yield number(
+                "observer_lag_seconds", "Seconds since the most overdue wallet was last polled", lag
+            )
         yield from self._collect_disk()
         yield from self._collect_refusals()
 

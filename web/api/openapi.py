@@ -34,8 +34,8 @@ INTRODUCTION = (
     " leading zeros. Times are RFC 3339 in UTC; addresses and signatures are base58."
     " Responses may gain fields within v1. Any GET under /api/v1 accepts `fields=a,b,c`,"
     " which returns only these fields of the object or each row; don't use it with typed"
-    " clients that expect all fields. Responses to a key have the RateLimit headers of the"
-    " default response. Every paper-mode object has `simulated: true`."
+    " clients that expect all fields. Responses to requests with a key include the RateLimit"
+    " headers listed under the default response. Every paper-mode object has `simulated: true`."
 )
 SCHEMAS = "#/components/schemas/"
 DEMONSTRATED = {

@@ -50,7 +50,7 @@ class Rates(TypedDict):
     maxDrawdownPct: NotRequired[
         Annotated[
             float | None,
-            described("largest drawdown of the sum of realized results"),
+            described("largest drawdown of cumulative realized PnL"),
         ]
     ]
     atCosts: NotRequired[
