@@ -278,7 +278,7 @@ class PaperJob:
             if isinstance(error, OperationalError):
                 # The database failed, not this trader's text.
                 raise error
-            self._note(FaultKey(None, f"the words of trader {key.trader}"), error, {}, now)
+            self._note(FaultKey(None, f"trader {key.trader}'s post text"), error, {}, now)
         if entries:
             with writing():
                 # An owner may have been deleted or banned since the first check.

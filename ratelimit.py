@@ -151,7 +151,9 @@ class Counters(Storage):
             ).used[0]
         except self.store.unusable as error:
             # Without disk space or Redis, still serve readers and skip the count.
-            log.error("a request was not counted for its address: %s", type(error).__name__)
+            log.error(
+                "couldn't count a request against its address's limit: %s", type(error).__name__
+            )
             return 0
 
     def get(self, key: str) -> int:

@@ -143,7 +143,7 @@ def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> lis
     others = [uid for uid in dict.fromkeys(uids) if uid not in own]
     chosen = [*(uid for uid in dict.fromkeys(uids) if uid in own), *others]
     if len(chosen) > MAX_BOTS:
-        raise invalid("bots", f"must be at most {MAX_BOTS}")
+        raise invalid("bots", f"must list at most {MAX_BOTS} bots")
     active = Bot.select(Bot.uid).where(Bot.uid.in_(others), Bot.retired_at.is_null())
     if len(_without_banned(active)) < len(others):
         raise invalid("bots", "must be bots on this instance that are neither retired nor banned")
@@ -190,7 +190,7 @@ def follow(owner: Owner, hook_uid: str, bot_uid: str) -> None:
         _check_bots(owner, [bot_uid], read_list(hook.events) or ())
         bots = list(dict.fromkeys([*named, bot_uid]))
         if len(bots) > MAX_BOTS:
-            raise invalid("bots", f"must be at most {MAX_BOTS}")
+            raise invalid("bots", f"must list at most {MAX_BOTS} bots")
         Hook.update(bots=_write_list(bots)).where(Hook.id == hook.id).execute()
 
 

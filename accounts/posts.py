@@ -56,7 +56,7 @@ class PostBody(BaseModel):
         min_length=1,
         max_length=MAX_TEXT,
         examples=["Took profit."],
-        description="text of the post; it is trimmed",
+        description="text of the post; surrounding whitespace is removed",
     )
     mint: str | None = Field(
         None,
@@ -80,7 +80,7 @@ class PostBody(BaseModel):
         None,
         max_length=MAX_TEXT,
         examples=["The book was thin."],
-        description="the bot's reason; its own claim, never verified",
+        description="the bot's stated reason; never verified",
     )
     botId: str | None = Field(None, description="the bot's ID; must be the key's bot")
 

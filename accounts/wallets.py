@@ -15,7 +15,7 @@ from nacl.signing import VerifyKey
 
 from accounts import conduct, quotas
 from accounts.fields import NOBODYS, check_wallet, is_provable
-from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
+from accounts.problem import Problem, invalid, refuse_full
 from accounts.verification import verify_posts
 from chain import addresses
 from chain.reading.programs import is_nobodys, table
@@ -223,7 +223,7 @@ def remove_wallet(bot: Bot, address: str, now: int) -> None:
     with writing():
         held = find_holder(address)
         if held is None or held.bot_id != bot.id:
-            refuse_unknown("wallet of this bot")
+            raise Problem("not_found", "this bot doesn't have that wallet")
         give_up(held, now)
 
 

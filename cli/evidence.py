@@ -184,14 +184,14 @@ def add_log_commands(commands: Commands) -> None:
     )
     witness.add_argument("url", metavar="URL", help="the instance: https://HOST")
     witness.add_argument(
-        "--forget", action="store_true", help="forget everything this witness saw of the log"
+        "--forget", action="store_true", help="forget the log's saved checkpoints and start over"
     )
     log = add_command(commands, "log", run_log, "show this instance's append-only log and its key")
     log.add_argument(
         "--renew",
         action="store_true",
         help=(
-            "start a new log, which contains this one's last checkpoint; for use "
+            "start a new log, which contains the current log's last checkpoint; for use "
             "after another program restored the data or if the key was lost"
         ),
     )

@@ -180,14 +180,16 @@ def add_admin_commands(admin: Commands) -> None:
     which = logout.add_mutually_exclusive_group(required=True)
     which.add_argument("--all", action="store_true", help="all sessions and unused links")
     which.add_argument(
-        "--session", metavar="ID", help="one session, by its id in /admin or `admin audit`"
+        "--session", metavar="ID", help="one session, by its ID in /admin or `admin audit`"
     )
     audit = add_command(
         admin, "audit", run_admin_audit, "list the operator's actions, newest first"
     )
-    audit.add_argument("--limit", type=int, default=50, help="how many to list (default: 50)")
     audit.add_argument(
-        "--before", type=int, metavar="NUMBER", help="only those older than this one"
+        "--limit", type=int, default=50, help="number of actions to list (default: 50)"
+    )
+    audit.add_argument(
+        "--before", type=int, metavar="NUMBER", help="only actions before this number"
     )
 
 

@@ -40,12 +40,12 @@ def add_commands(commands: Commands) -> None:
     ).add_argument("owner", metavar="OWNER")
     add_command(
         owner, "registered", run_owner_registered, "list the bots that agents registered"
-    ).add_argument("--source", metavar="ID", help="only from this source")
+    ).add_argument("--source", metavar="ID", help="only bots registered from this source")
     ban = add_command(
         owner, "ban", run_owner_ban, "ban owners, or all accounts that agents created from a source"
     )
     ban.add_argument("owners", metavar="OWNER", nargs="*")
-    ban.add_argument("--source", metavar="ID", help="as listed by `owner registered`")
+    ban.add_argument("--source", metavar="ID", help="source, as listed by `owner registered`")
     add_reason(ban)
     post = add_group(commands, "post", "posts")
     hide = add_command(post, "hide", run_post_hide, "delete a post's text; its record stays")
@@ -92,7 +92,7 @@ def add_key_commands(key: Commands) -> None:
     create.add_argument("--owner", metavar="ID", help="owner of a read key")
     create.add_argument("--bot", metavar="ID", help="bot of a publishing or inbox key")
     create.add_argument("--name", default="")
-    create.add_argument("--days", type=int, help="days until it expires (default: never)")
+    create.add_argument("--days", type=int, help="days until the key expires (default: never)")
     add_command(key, "list", run_key_list, "list all keys, without their secrets").add_argument(
         "--owner", metavar="ID"
     )

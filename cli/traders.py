@@ -203,7 +203,7 @@ def add_backtest(commands: Commands) -> None:
     command.add_argument("--to", dest="until", default="", metavar="TIME")
     command.add_argument("--start", default="standard", choices=("guarded", "standard"))
     command.add_argument(
-        "--csv", metavar="FILE", help="write the closes to a file, or - for standard output"
+        "--csv", metavar="FILE", help="write closes to a file, or to standard output with -"
     )
     command.add_argument("--quiet", action="store_true", help="don't show progress")
 

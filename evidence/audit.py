@@ -984,10 +984,7 @@ def accept_programs(
     whether to trust the operator's programs and currencies as well.
     """
     if claims.reading != READING or claims.programTable != name_rules(table(), ()):
-        told = (
-            f"its reading rules are those of version {claims.version}, but this is version"
-            f" {VERSION}"
-        )
+        told = f"its reading rules are from version {claims.version}, but this is version {VERSION}"
         report.cannot_tell(AUDITOR, told)
         return None
     currencies = read_currencies(_write_currencies(claims))

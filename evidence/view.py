@@ -64,7 +64,7 @@ class Node:
             except Unavailable as error:
                 failures += 1
                 if failures >= MAX_FAILURES:
-                    raise NodeTrouble(f"your node doesn't respond ({error})") from None
+                    raise NodeTrouble(f"your node isn't responding ({error})") from None
 
 
 class View:

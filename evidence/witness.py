@@ -161,7 +161,7 @@ def _check_growth(get: Fetch, prefix: str, old: Checkpoint, new: Checkpoint) -> 
         tree.check_consistency(old.size, old.root, new.size, new.root, path)
     except tree.BadProof as error:
         raise Alarm(
-            f"FORK: its {new.size} leaves do not begin with the {old.size} that were seen ({error})"
+            f"FORK: its {new.size} leaves don't begin with the {old.size} seen before ({error})"
         ) from None
 
 
@@ -222,8 +222,8 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
 
 def _describe_loss(old: Checkpoint, previous: Previous) -> str:
     return (
-        f"NEW LOG ({previous.why}): of the {old.size} leaves that were seen of the old log it"
-        f" kept {previous.kept}; it says that the old one had {previous.size}"
+        f"NEW LOG ({previous.why}): of the {old.size} old leaves seen so far, it kept"
+        f" {previous.kept}; it says the old log had {previous.size}"
     )
 
 

@@ -786,7 +786,7 @@ def check_clock(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
     if now < FIRST_DAY_MS:
         yield wrong(
             f"the clock says {show_time(now)}, at least {show_span(FIRST_DAY_MS - now)} behind:"
-            " this program is newer than that",
+            " this program is newer than that date",
             f"{SET_CLOCK}, then restart the server",
         )
     elif now < newest - CLOCK_MS:
@@ -833,8 +833,7 @@ def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
         if one.get("heldBack"):
             yield look(
                 f"{used}; its limits delayed other requests (today: {one['heldBack']:,}, the"
-                f" last at {show_time(one['heldBackAt'])}), so prices are older than they should"
-                " be",
+                f" last at {show_time(one['heldBackAt'])}), so prices are out of date",
                 "raise SCOUT_INTERVAL_SECONDS; make sure nothing else on this IP address uses"
                 " the same service",
             )

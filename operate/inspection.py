@@ -649,7 +649,7 @@ def _check_bot(
             for season, one in show_seasons(reader.rows, number).items()
         }
     except Nonsense:
-        yield Difference("season_entry", f"{uid}: a row of a season can't be read")
+        yield Difference("season_entry", f"{uid}: a season row can't be read")
         return
     for one in compare_seasons(frozen, uid, held, seasons, MANY):
         what = f"{uid}: {one.field.split('.')[1]} doesn't match the log"

@@ -302,15 +302,15 @@ UNSEEN = {
         *("trader", "period", "paper_order", "paper_fill", "position", "diary_entry", "paper_post"),
         *("seen_flow", "backtest", "engine_state", "equity_mark", "real_fill", "network_cost"),
     ),
-    "a review, ban or report that isn't shown": ("review", "report", "ban", "arrival", "hook"),
+    "unpublished reviews, bans or reports": ("review", "report", "ban", "arrival", "hook"),
     "keys, sign-ins and settings": (
         *("key", "session", "admin_login", "admin_session", "admin_act", "registration"),
         "owner.recovery_hash",
         *("owner.created_at", "owner.posts_bytes", "bot.likeness", "bot.auto_post"),
         "bot.auto_post_since",
     ),
-    "the channel's key": ("post.key_id", "post.sanitized", "post.hidden_hash"),
-    "status:": (
+    "the key that sent a post": ("post.key_id", "post.sanitized", "post.hidden_hash"),
+    "the status page": (
         *("season.created_at", "season.closing_at", "season.cancelled_at"),
         *("job", "bot.standing_at", "post.checked_at", "log.opened_at", "log.key"),
         *("wallet.created_at", "wallet.polled_at", "wallet.due_at", "wallet.accounts_at"),
@@ -318,7 +318,7 @@ UNSEEN = {
         *("wallet.trouble_at", "wallet.trouble_tries", "wallet.accounts_left_out"),
         *("wallet.history_from", "wallet.filled"),
     ),
-    "a stored transaction, or how it was read": (
+    "a changed copy or interpretation of a stored transaction": (
         *("receipt.slot", "receipt.tx_index", "receipt.block_time", "receipt.body"),
         *("receipt.endpoint", "receipt.stored_at", "sighting", "address", "trade.digest"),
     ),

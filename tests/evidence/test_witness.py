@@ -186,7 +186,7 @@ def test_a_restore_that_lost_leaves_is_reported_and_then_followed(grown):
     edit("DELETE FROM log_leaf WHERE id > 290")
     log.renew_log("restore", NOW, old)
     told = look(grown)
-    assert told.verdict == "alarm" and "of the 300 leaves that were seen" in told.text
+    assert told.verdict == "alarm" and "of the 300 old leaves seen so far" in told.text
     assert "it kept 291" in told.text
     assert look(grown).verdict == "consistent"
 

@@ -22,13 +22,13 @@ TOLD = {
     "results.md": (f"lists the {NUMBERS[results.MAX_LISTED]} with the largest effect;",),
     "check.md": (
         f"A page has {evidence_lines.PAGE_SIZE:,} lines.",
-        f"up to {witness.LIMITS.max_bytes // MB} MB. A run makes at most"
+        f"at most {witness.LIMITS.max_bytes // MB} MB of each response. A run makes at most"
         f" {witness.MAX_REQUESTS} requests",
     ),
     "follow.md": (
         f"At most {stream.MAX_STREAMS_EACH} streams can be open per owner, and "
         f"{stream.MAX_STREAMS_EACH} per IP address across all owners.",
-        f"One process serves {stream.MAX_STREAMS} streams;",
+        f"One process serves at most {stream.MAX_STREAMS} streams.",
         f"a comment is sent every {stream.COMMENT_SECONDS} seconds",
         f"Responses are limited to {answers.MAX_ANSWER_BYTES:,} bytes.",
     ),

@@ -98,9 +98,11 @@ class Pace(TypedDict):
     """
 
     tradesPosted: Annotated[int, described("number of trades with a verified post")]
-    withinMinute: Annotated[int, described("number of these trades with a post within 60 seconds")]
+    withinMinute: Annotated[int, described("number of trades posted about within 60 seconds")]
     postedWithinMinuteShare: Share | None
-    postDelaySecondsMedian: Annotated[int | None, described("median, to two significant digits")]
+    postDelaySecondsMedian: Annotated[
+        int | None, described("median posting delay, to two significant digits")
+    ]
 
 
 class Owner(TypedDict):
@@ -109,7 +111,7 @@ class Owner(TypedDict):
     influencers: Annotated[int, described("number of bots created")]
     retired: int
     walletsTried: Annotated[int, described("number of wallets ever connected to these bots")]
-    walletsDetached: Annotated[int, described("number of these that are now disconnected")]
+    walletsDetached: Annotated[int, described("number of those wallets that are now disconnected")]
     realizedLamportsOfAll: Annotated[
         Whole | None,
         described(
@@ -129,7 +131,7 @@ class DayResult(TypedDict):
     volumeRaw: Whole
     volume: Exact
     trades: int
-    sells: Annotated[int, described("with a result")]
+    sells: Annotated[int, described("number of sales with a result")]
 
 
 class Bot(TypedDict):
@@ -186,10 +188,14 @@ Reason = Annotated[
 class BotDetail(Bot):
     """A bot with its latest trades, posts and holdings."""
 
-    latestTrades: Annotated[NotRequired[list[Trade]], described("20; omitted with trades=0")]
-    feed: Annotated[NotRequired[list[Post]], described("20; omitted with feed=0")]
+    latestTrades: Annotated[
+        NotRequired[list[Trade]], described("the latest 20; omitted with trades=0")
+    ]
+    feed: Annotated[NotRequired[list[Post]], described("the latest 20; omitted with feed=0")]
     openPositions: list[Position] | None
-    openPositionsReason: Annotated[Literal["damaged"] | None, described("why there is none")]
+    openPositionsReason: Annotated[
+        Literal["damaged"] | None, described("reason if openPositions is null")
+    ]
     risk: Annotated[Risk | None, described("over all known history, in SOL")]
     riskReason: Reason
     tokens: Annotated[
@@ -623,7 +629,7 @@ blueprint = Blueprint("registration", __name__, url_prefix="/api/v1/bots")
 class Challenge(TypedDict):
     """A text that a wallet signs to register a bot. It works once, for five minutes."""
 
-    text: Annotated[str, described("sign exactly this, in UTF-8")]
+    text: Annotated[str, described("text to sign, exactly as given, in UTF-8")]
     nonce: str
     expiresAt: str
 
@@ -633,7 +639,7 @@ class Registered(TypedDict):
 
     bot: Bot
     publishKey: str
-    claimUrl: Annotated[str, described("give it to the bot's human owner only; it works once")]
+    claimUrl: Annotated[str, described("link for the bot's human owner only; it works once")]
     claimExpiresAt: str
 
 

@@ -86,7 +86,7 @@ class BellHealth(TypedDict):
 
     state: Literal["listening", "silent", "off", "unknown"]
     heard: Annotated[int, described("wallets fully covered by a subscription")]
-    refused: Annotated[int, described("subscriptions that nodes refused when last connecting")]
+    refused: Annotated[int, described("subscriptions that nodes refused at the last connection")]
     subscriptions: int
     lastNoticeAt: Annotated[Time | None, described("time of the last notice")]
     endpoints: dict[str, Literal["connecting", "listening", "resting"]]
@@ -147,8 +147,8 @@ class ObserverHealth(JobHealth):
 class ScoutHealth(JobHealth):
     """The job that discovers and prices tokens."""
 
-    discovery: Annotated[FeedHealth, described("finding and pricing tokens")]
-    safety: Annotated[FeedHealth, described("reading their mint accounts")]
+    discovery: Annotated[FeedHealth, described("health of token discovery and pricing")]
+    safety: Annotated[FeedHealth, described("health of mint account checks")]
     budgets: Annotated[
         dict[str, ProviderBudget], described("budgets by provider; empty before the first pass")
     ]
@@ -181,7 +181,7 @@ class Health(TypedDict):
         Literal["simulated"], described("mode of the engine, which never trades real funds")
     ]
     simulated: Annotated[bool, described("always true: no real trades")]
-    engine: NotRequired[Annotated[JobHealth, described("as strategyEngine")]]
+    engine: NotRequired[Annotated[JobHealth, described("same as strategyEngine")]]
     strategyEngine: NotRequired[Annotated[JobHealth, described("the job that runs paper mode")]]
     walletObserver: NotRequired[
         Annotated[ObserverHealth, described("the job that observes wallets")]

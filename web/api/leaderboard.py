@@ -185,7 +185,7 @@ class LeaderboardEntry(TypedDict):
         ),
     ]
     tradesIn: Annotated[
-        CurrencySymbol | None, described("the currency of the board that lists the bot")
+        CurrencySymbol | None, described("currency of the leaderboard that ranks the bot")
     ]
     botId: str
     name: Untrusted
@@ -204,10 +204,12 @@ class LeaderboardEntry(TypedDict):
     realizedLamports: Whole | None
     realizedSol: Exact | None
     returnPct: Exact | None
-    winRate: Annotated[Exact | None, described("by position, 0 to 1")]
-    positions: Annotated[int | None, described("with a sale")]
+    winRate: Annotated[Exact | None, described("share of winning positions, 0 to 1")]
+    positions: Annotated[int | None, described("number of positions with a sale")]
     positionsWon: int | None
-    positionsOpen: Annotated[int | None, described("with or without a sale")]
+    positionsOpen: Annotated[
+        int | None, described("number of open positions, with or without a sale")
+    ]
     volumeLamports: Whole | None
     volumeSol: Exact | None
     observedTrades: int | None

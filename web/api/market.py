@@ -66,7 +66,7 @@ class MarketEntry(TypedDict):
     poolSol: Annotated[Exact | None, described("the pool's SOL reserve")]
     poolTokens: Annotated[Exact | None, described("the pool's other reserve, in whole tokens")]
     venue: Annotated[str | None, described("the exchange, and the kind of its pool if known")]
-    dexId: Annotated[str | None, described("the price provider's id of the exchange")]
+    dexId: Annotated[str | None, described("the price provider's ID for the exchange")]
     pairId: Annotated[str | None, described("the pool's address")]
     pairCreatedAt: Time | None
     pairUrl: Annotated[str | None, described("null in a demonstration")]
@@ -80,7 +80,7 @@ class MarketEntry(TypedDict):
 class MarketList(Page):
     """A page of tokens."""
 
-    note: NotRequired[Annotated[str, described("why the list is empty")]]
+    note: NotRequired[Annotated[str, described("reason if the list is empty")]]
 
 
 class FeedHealth(TypedDict):
@@ -106,7 +106,7 @@ class ProviderBudget(TypedDict):
     allowedToday: int
     heldBackToday: Annotated[
         int,
-        described("number of requests that its limits or a Retry-After postponed to a later pass"),
+        described("requests postponed to a later pass by a rate limit or Retry-After"),
     ]
     heldBackAt: Annotated[Time | None, described("when a request was last postponed today")]
 

@@ -159,7 +159,7 @@ class ReviewReason(TypedDict):
     """An observation that opened a review."""
 
     code: str
-    detail: Annotated[str, described("in words")]
+    detail: Annotated[str, described("explanation in words")]
     symbol: Annotated[str | None, described("untrusted")]
     at: Time
 
@@ -226,7 +226,7 @@ class PaperPost(TypedDict):
         Annotated[Signature | None, Always(None), described("always null: there is no transaction")]
     ]
     reason: NotRequired[Annotated[str | None, Always(None), described("always null")]]
-    kind: Annotated[str, described("its subject")]
+    kind: Annotated[str, described("the post's subject")]
     closeId: Annotated[str | None, described("ID of the closed position that the post is about")]
     family: NotRequired[
         Annotated[FamilyName | OwnFamily, described("strategy of the post's trader")]
@@ -320,9 +320,11 @@ class TraderDetail(Trader):
             " their first round or while withheld"
         ),
     ]
-    rulesFired: Annotated[dict[str, int], described("how often each adaptive rule would pause")]
+    rulesFired: Annotated[
+        dict[str, int], described("number of times each adaptive rule would pause")
+    ]
     rulesFiredAtRandom: Annotated[
-        dict[str, float], described("average per hidden account of how often each rule would pause")
+        dict[str, float], described("average number of pauses by each rule, per hidden account")
     ]
 
 
@@ -336,7 +338,7 @@ class PaperMarket(PaperPage):
 class VenueError(TypedDict):
     """The fill model's error at a venue, measured on real swaps. Null if unknown."""
 
-    venue: Annotated[str, described("the provider's id of the exchange")]
+    venue: Annotated[str, described("the provider's ID for the exchange")]
     receipts: int
     medianErrorBps: Annotated[
         int | None,

@@ -25,7 +25,7 @@ PRIVATE = ("key", "evidence")
 class AtCosts(TypedDict):
     """The results if every cost had been multiplied."""
 
-    costs: Annotated[int, described("the multiple")]
+    costs: Annotated[int, described("multiple of the costs")]
     meanReturnPct: float | None
     winRate: float | None
 
@@ -39,13 +39,13 @@ class Rates(TypedDict):
     clusters: Annotated[int, described("closes of one token entered within an hour count as one")]
     days: Annotated[int, described("UTC days on which clusters began")]
     sample: Annotated[
-        Literal["none", "thin", "some", "enough"], described("by the number of clusters")
+        Literal["none", "thin", "some", "enough"], described("sample size, by number of clusters")
     ]
     intervalReason: Annotated[str | None, described("reason if the intervals are null")]
     meanReturnPct: float | None
-    meanReturnInterval: Annotated[list[float] | None, described("low, high")]
+    meanReturnInterval: Annotated[list[float] | None, described("lower and upper bound")]
     winRate: float | None
-    winRateInterval: Annotated[list[float] | None, described("low, high")]
+    winRateInterval: Annotated[list[float] | None, described("lower and upper bound")]
     maxDrawdownPct: NotRequired[
         Annotated[
             float | None,
@@ -119,7 +119,7 @@ class Pause(TypedDict):
     rule: str
     effect: Annotated[str, described("pause_family, pause_mint, half_size or long_cooldown")]
     mint: Address | None
-    applied: Annotated[bool, described("false: only observed")]
+    applied: Annotated[bool, described("false if the rule is only observed")]
     n: int
     window: str
     text: str

@@ -65,9 +65,7 @@ class PaperClose(TypedDict):
     openedAt: Time
     closedAt: Time
     reason: str
-    grossLamports: Annotated[
-        Whole, described("the gain or loss from price changes only, before costs")
-    ]
+    grossLamports: Annotated[Whole, described("gain or loss from price changes, before costs")]
     slippageLamports: Whole
     feesLamports: Whole
     rentLamports: Whole
@@ -123,10 +121,10 @@ class PaperOrder(TypedDict):
     mint: Address
     symbol: Annotated[str | None, described("untrusted")]
     decimals: int
-    amountRaw: NotRequired[Annotated[Whole, described("of a sale")]]
-    filledRaw: NotRequired[Annotated[Whole, described("of a sale")]]
-    solLamports: NotRequired[Annotated[Whole, described("of a buy")]]
-    filledLamports: NotRequired[Annotated[Whole, described("of a buy")]]
+    amountRaw: NotRequired[Annotated[Whole, described("sales only")]]
+    filledRaw: NotRequired[Annotated[Whole, described("sales only")]]
+    solLamports: NotRequired[Annotated[Whole, described("buys only")]]
+    filledLamports: NotRequired[Annotated[Whole, described("buys only")]]
     reason: str
     decidedAt: Time
     expiresAt: Time

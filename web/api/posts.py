@@ -122,7 +122,7 @@ class Receipt(TypedDict):
 class LogPromise(TypedDict):
     """The instance's signed promise that the post is in the log. Keep it."""
 
-    leaf: Annotated[str, described("the leaf, byte for byte")]
+    leaf: Annotated[str, described("the exact bytes of the log's leaf")]
     salt: Annotated[
         str | None,
         described(
@@ -133,7 +133,7 @@ class LogPromise(TypedDict):
     signature: Annotated[
         str,
         described(
-            "base64 Ed25519 signature by the key of /log/key over four lines:"
+            "base64 Ed25519 signature with the /log/key key over four lines:"
             " candor-log-promise/v1, the first line of /log/checkpoint, the leaf, and an empty"
             " line"
         ),
@@ -164,7 +164,7 @@ class Post(TypedDict):
     createdAt: Time
     tokenAddresses: Annotated[list[Address], described("mints the post is about")]
     sanitized: Annotated[bool, described("invisible characters were removed")]
-    hiddenAt: Annotated[Time | None, described("time when its text was removed")]
+    hiddenAt: Annotated[Time | None, described("time the text was removed")]
     url: Annotated[str, described("its page")]
     logId: Annotated[str | None, described("the log that contains its leaf")]
     logIndex: Annotated[int | None, described("its leaf's index in that log")]

@@ -100,7 +100,7 @@ class Results(TypedDict):
     positionsWon: Annotated[
         int, described("positions whose proceeds so far exceed their fully known cost")
     ]
-    positionsOpen: Annotated[int, described("with or without a sale")]
+    positionsOpen: Annotated[int, described("number of open positions, with or without a sale")]
     matchedSells: Annotated[int, described("sales with a fully known cost")]
     partialSells: Annotated[int, described("sales with a partly known cost")]
     unmatchedSells: Annotated[int, described("sales of unknown cost, which are left out")]
@@ -394,7 +394,7 @@ class TokenResult(TypedDict):
     mint: Address
     symbol: Untrusted | None
     realizedLamports: Whole
-    sells: Annotated[int, described("with a result")]
+    sells: Annotated[int, described("number of sales with a result")]
     winningSells: int
 
 

@@ -108,7 +108,7 @@ class Lot(TypedDict):
         str | None, described("the purchase; null for opening or unobserved inventory")
     ]
     amountRaw: Whole
-    costRaw: Annotated[Whole | None, described("in the currency of the sale")]
+    costRaw: Annotated[Whole | None, described("in the sale's currency")]
     costLamports: Annotated[Whole | None, described("null unless the currency is SOL")]
 
 
@@ -165,7 +165,7 @@ class Trade(TypedDict):
     symbol: Untrusted | None
     tokenChanges: list[TokenChange]
     solChangeLamports: Annotated[
-        Whole, described("including wrapped SOL, excluding deposits of the wallet's own accounts")
+        Whole, described("includes wrapped SOL, excludes deposits in the wallet's own accounts")
     ]
     solChange: Exact
     feeLamports: Whole
@@ -211,7 +211,7 @@ class TradePage(FollowedPage):
 
     data: list[Trade]
     coverage: Annotated[
-        Coverage | None, described("coverage of the wallet, if the filters include one wallet")
+        Coverage | None, described("coverage of the wallet, if the filters select a single wallet")
     ]
 
 

@@ -45,7 +45,7 @@ class Coverage(TypedDict):
     """
 
     state: CoverageState
-    observedFrom: Annotated[Time | None, described("its first known transaction")]
+    observedFrom: Annotated[Time | None, described("time of the first known transaction")]
     observedTo: Annotated[Time | None, described("chain time")]
     firstSlot: int | None
     lastSlot: int | None
@@ -56,7 +56,7 @@ class Coverage(TypedDict):
     openingInventoryUnknown: Annotated[
         list[Address], described("mints of tokens held before anything was observed")
     ]
-    note: Annotated[str | None, described("why the history isn't complete")]
+    note: Annotated[str | None, described("reason if the history isn't complete")]
     wallet: Address | None
 
 
@@ -113,9 +113,11 @@ class Reconciliation(TypedDict):
     sentLamports: Whole
     overheadLamports: Annotated[Whole, described("fees and tips outside of trades")]
     failedCostLamports: Whole
-    otherLamports: Annotated[Whole, described("neither trades nor transfers, or unpriced")]
+    otherLamports: Annotated[
+        Whole, described("other changes: not trades or transfers, or unpriced")
+    ]
     differenceLamports: Annotated[Whole, described("0, or the amount moved by gaps in the history")]
-    gapLamports: Annotated[Whole, described("moved by missing transactions")]
+    gapLamports: Annotated[Whole, described("amount moved by missing transactions")]
     byCurrency: Annotated[
         list[CurrencyReconciliation] | None,
         described("for each stablecoin the wallet ever had; null if stored data is unreadable"),
@@ -153,7 +155,7 @@ class Position(TypedDict):
         described("as displayed; null if the mint's multiplier of raw units can't be read"),
     ]
     decimals: int
-    costLamports: Annotated[Whole | None, described("for the part with a known cost in SOL")]
+    costLamports: Annotated[Whole | None, described("cost of the part with a known cost in SOL")]
     unknownBasisRaw: Annotated[Whole, described("the part without a known cost in SOL")]
     unknownBasis: Annotated[Exact | None, described("`unknownBasisRaw` as displayed")]
     currency: Annotated[CurrencySymbol | None, described("currencies with a known cost")]
