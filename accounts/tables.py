@@ -40,8 +40,8 @@ class Hook(Base):
     """A destination for events of an owner's bots, or of all bots if there is no owner.
 
     Pending events aren't stored per hook. Instead, `delivered` is the id of the last Arrival that
-    was delivered. `kind`: webhook | discord | slack | telegram | ntfy, or apprise without an owner
-    (from the operator's settings). `url` (a digest for apprise) and `secret` (webhooks only) are
+    was delivered. `kind`: one of accounts.hooks.HOSTS, or apprise without an owner (from the
+    operator's settings). `url` (a digest for apprise) and `secret` (webhooks only) are
     shown once. `events` and `bots` are JSON lists: words of accounts.hooks.EVENTS, and uids, which
     are empty for all of the owner's bots. `state`: waiting (for the response to a first ping) |
     active | paused | off (by the operator).

@@ -11,6 +11,8 @@ from test_hooks import delivering, private, receivers, row, say, until  # noqa: 
 
 import storage
 from accounts import hooks
+from notify.messages import WRITERS
+from web.site.manage import HOOK_KINDS
 
 TOKEN = "sEcReT-tOkEn"
 # kind -> the path of its addresses, and the service's response to a message: status, type, body.
@@ -34,6 +36,12 @@ REFUSALS = {
     "ntfy": (507, b'{"code":50701}'),
 }
 TEXT = "Ada: words of one\nNot verified\nhttp://127.0.0.1:8000/posts/"
+
+
+def test_every_kind_has_a_writer_a_name_and_a_service_here():
+    assert {*WRITERS} == {*hooks.HOSTS} - {"webhook"} | {hooks.APPRISE}
+    assert {*HOOK_KINDS} == {*hooks.HOSTS} == {"webhook", *SERVICES}
+    assert {*SERVICES} == {*REFUSALS}
 
 
 @pytest.fixture
