@@ -318,8 +318,8 @@ def delete_owner(owner: Owner, now: int) -> None:
 def _erase_some(bot: Bot, now: int) -> bool:
     """Erase a batch of posts, newest first, and their event IDs. Return whether there were any.
 
-    A bot may have used an earlier post's id as an event id, and the earlier post then needs this id
-    as its own.
+    A post's event ID is replaced with its own ID. A later post may already use that ID as its event
+    ID, so the later post is erased first.
     """
     with erasing():
         found = list(_find_said([bot]).order_by(Post.id.desc()).limit(POSTS_AT_ONCE))

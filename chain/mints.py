@@ -256,7 +256,7 @@ def check_transfer_fee(state: Any) -> tuple[str, str]:
     return status, f"every transfer costs {fee}{change}"
 
 
-@_of_extension("permanentDelegate", "nobody can move a holder's tokens")
+@_of_extension("permanentDelegate", "only the holder can move their tokens")
 def check_permanent_delegate(state: Any) -> tuple[str, str]:
     delegate = state["delegate"]
     if delegate:

@@ -153,7 +153,7 @@ def fill_database(
     storage.migrate(storage.connect(config))
     try:
         with storage.database.connection_context():
-            # A power cut doesn't matter, because the next start begins from scratch.
+            # A power failure doesn't matter, because the next start begins from scratch.
             storage.database.execute_sql("PRAGMA synchronous = OFF")
             bots = _create_bots(config, recording, planned, market.start)
             _create_traders(config, recording, market)

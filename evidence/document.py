@@ -55,7 +55,7 @@ WHERE a.bot_id = {bot} ORDER BY a.attached_at, a.id"""
 
 
 def _rows(sql: str) -> Iterable[tuple[Any, ...]]:
-    """One row at a time, because a wallet may have thousands of hours."""
+    """Yield one row at a time, because a wallet may have thousands of hourly rows."""
     return cast(Iterable[tuple[Any, ...]], database.execute_sql(sql))
 
 

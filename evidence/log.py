@@ -49,7 +49,7 @@ class LogRow(NamedTuple):
 
 
 class LoggedPost(NamedTuple):
-    """A post with its leaf at `place` in the log `log`. Once hidden, it has no text and salt."""
+    """A post with its leaf at `place` in the log `log`. Once hidden, it has no text or salt."""
 
     log: str
     place: int

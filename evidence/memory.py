@@ -69,7 +69,7 @@ class Memory:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self._kept = sqlite3.connect(path or ":memory:", timeout=30, isolation_level=None)
-        # Data lost in a power cut is fetched again.
+        # Data lost in a power failure is fetched again.
         self._kept.execute("PRAGMA synchronous = OFF")
         self._kept.execute(RECEIPTS)
         self.log = LogMemory(self._kept)

@@ -193,7 +193,7 @@ class File:
         return self._connection or self._open()
 
     def _open(self) -> apsw.Connection:
-        """Open the file with `synchronous=OFF`: a power cut may lose counters.
+        """Open the file with `synchronous=OFF`. Losing counters in a power failure is acceptable.
 
         While another process converts a new file to WAL, SQLite doesn't call the busy handler, so
         this function retries.

@@ -1,4 +1,4 @@
-"""Files and folders that survive a power cut, and locks between processes that share a folder."""
+"""Files and folders that survive a power failure, and locks between processes that share a folder."""
 
 import contextlib
 import fcntl
@@ -82,7 +82,7 @@ def sync(path: Path) -> None:
 def make_folder(path: Path) -> None:
     """Create a folder (mode 0700) and missing parents.
 
-    Each parent is synced, because a power cut could otherwise lose the folder with its contents.
+    Each parent is synced, because a power failure could otherwise lose the folder with its contents.
     """
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def secret_key(config: Config) -> str:
     """Return the signing secret, from the setting or from the file in DATA_DIR.
 
     The file (mode 0600) is created on first use, and again if it is empty, for example after a
-    power cut. Raises BadSetting if the secret is too short.
+    power failure. Raises BadSetting if the secret is too short.
     """
     return config.secret_key or _keep_secret(
         config.data_dir / "secret_key", MIN_SECRET, "signs everyone out"

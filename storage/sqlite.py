@@ -1,4 +1,4 @@
-"""SQLite: one file, and one writer at a time. A power cut doesn't lose acknowledged writes."""
+"""SQLite: one file, and one writer at a time. A power failure doesn't lose acknowledged writes."""
 
 import contextlib
 import datetime
@@ -86,7 +86,7 @@ apsw.connection_hooks += [_distrust_schema, _keep_plans]
 
 
 class SQLite(PooledDatabase, APSWDatabase):
-    """A pooled SQLite database with one writer at a time, whose commits survive a power cut.
+    """A pooled SQLite database with one writer at a time, whose commits survive a power failure.
 
     It uses a WAL with synchronous=FULL. BEGIN IMMEDIATE acquires the write lock. apsw bundles its
     own SQLite, because versions before 3.51.3 can lose committed writes when two connections
@@ -310,7 +310,7 @@ class SQLite(PooledDatabase, APSWDatabase):
 
         Clearing waits for readers of an older state, such as a backup. If they outlast the busy
         timeout, a warning is logged, and a later commit clears the WAL. SQLite doesn't sync a
-        cleared WAL, so this syncs it. Otherwise a power cut would restore the old content.
+        cleared WAL, so this syncs it. Otherwise a power failure would restore the old content.
         """
         yield
         if not self._empty_wal():

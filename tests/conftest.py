@@ -97,7 +97,7 @@ def _describe_rule(rule):
 
 Application.jinja_options = {"bytecode_cache": CompiledTemplates()}
 Application.url_map_class = SharedMap
-# Tests simulate power cuts on their own disks, so none waits for this machine's disk.
+# Tests simulate power failures on their own disks, so none waits for this machine's disk.
 os.fsync = lambda descriptor: None
 DURABLE = storage.SQLite._add_conn_hooks
 

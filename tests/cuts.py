@@ -1,4 +1,4 @@
-"""Scenarios on a disk with simulated power cuts (disk.py), and what must be true afterwards.
+"""Scenarios on a disk with simulated power failures (disk.py), and what must be true afterwards.
 
 A scenario prepares a folder, runs in it while a Recorder sees each write, and reports what was
 acknowledged: a 201 response, a page, a backup's name. `judge` checks the remains of a cut: the

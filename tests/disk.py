@@ -209,7 +209,7 @@ class Recorder:
         return [one.said for one in self.steps[:step] if isinstance(one, Event)]
 
     def cut(self, step, keep, dice):
-        """The disk after a power cut before this step. `keep`: a key of KEEPS."""
+        """The disk after a power failure before this step. `keep`: a key of KEEPS."""
         done, sure, pending = self.steps[:step], [], []
         synced = {
             one[0]: place for place, one in enumerate(done) if isinstance(one, Sync | SyncFolder)

@@ -277,7 +277,7 @@ def speaking_to(settings):
 
 
 def hurry():
-    """These tests don't simulate power cuts."""
+    """These tests don't simulate power failures."""
     if not SERVER:
         storage.database.execute_sql("PRAGMA synchronous = OFF")
 

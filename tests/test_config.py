@@ -155,7 +155,7 @@ def test_secret_key_is_created_once_and_private(tmp_path):
 
 @pytest.mark.parametrize("left", [b"", b"\n", b"\0" * 64])
 def test_an_empty_secret_key_is_replaced_with_a_message(tmp_path, caplog, left):
-    """After a power cut, an unsynced file has no bytes, or NULs."""
+    """After a power failure, an unsynced file has no bytes, or NULs."""
     (tmp_path / "secret_key").write_bytes(left)
     c = load(DATA_DIR=str(tmp_path))
     made = files.secret_key(c)

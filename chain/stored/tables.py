@@ -241,9 +241,10 @@ class StandingTotal(Base):
     """A bot's activity in a window of `seconds` (0 for all time), which ranking uses. Derived.
 
     It is valid until `ends` (Unix seconds), when the window's first hour drops out, unless it is
-    invalidated earlier (Bot.standing_at). The tiers are parts of a list (stored.standings): by
-    results, by return, and by volume or trades. `return_points` and `win_points` are as in Sums; an
-    unknown one sorts below all others. Other columns are as in RunningTotal.
+    invalidated earlier (Bot.standing_at). `result_tier`, `return_tier` and `count_tier` are the
+    bot's section of a list sorted by results, by return, and by volume or trades (stored.standings).
+    `return_points` and `win_points` are as in Sums; an unknown one sorts below all others. Other
+    columns are as in RunningTotal.
     """
 
     bot = ForeignKeyField(Bot, index=False)

@@ -136,7 +136,7 @@ NO_POWERS = {
     "supply": ("pass", "1,234,567.5 tokens exist"),
     "decimals": ("pass", "6 decimals"),
     "transfer_fee": ("pass", "the token charges no transfer fee"),
-    "permanent_delegate": ("pass", "nobody can move a holder's tokens"),
+    "permanent_delegate": ("pass", "only the holder can move their tokens"),
     "transfer_hook": ("pass", "no program runs on transfers"),
     "default_account_state": ("pass", "new accounts can be used immediately"),
     "pausable": ("pass", "transfers can't be paused"),

@@ -343,7 +343,7 @@ class Cut(Exception):
 
 
 def test_rereading_under_new_rules_resumes_where_it_stopped(look, chain, monkeypatch):
-    """Forty transactions in steps of seven, with a power cut after the third. Nothing is read
+    """Forty transactions in steps of seven, with a power failure after the third. Nothing is read
     twice, and the ledger is unchanged.
     """
     monkeypatch.setattr(entries, "REREAD_BATCH", 7)

@@ -204,9 +204,9 @@ def test_a_profile_shows_a_followers_result(service):
     assert "at most +14.1%" in overview
     assert "bot +15.6%, kept at most 90%" in overview
     tab = text_of(service.get(f"{path}?tab=copying"))
-    assert "you'd have made at most +14.1%. The bot made +15.6%" in tab
+    assert "you'd have made at most +14.1%, where the bot made +15.6%" in tab
     assert "in 41 of 58 sales, 83% of their cost" in tab
-    assert "If others take your SOL out first, you'd have made +8.0%." in tab
+    assert "If others take your SOL out first: +8.0%." in tab
     assert "fewer than 10 sales can be followed" in tab
     assert "one token (of 12) made 31% of all gains" in tab
     assert "the trade went through several pools 11" in tab

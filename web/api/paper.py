@@ -219,7 +219,7 @@ class PaperPost(TypedDict):
     botId: NotRequired[str]
     botName: NotRequired[str]
     eventId: NotRequired[str]
-    body: Annotated[str | None, described("null once its text was removed")]
+    body: Annotated[str | None, described("null once the text has been removed")]
     mint: Address | None
     symbol: Annotated[str | None, described("untrusted")]
     signature: NotRequired[
@@ -457,12 +457,12 @@ WHERE o.closed_at >= ? ORDER BY o.closed_at, o.id"""
 
 WARNINGS = {
     "under_review": (
-        "Under review: returns and rates are withheld. Cash and records are simulated and are not"
+        "Under review: returns and rates are withheld. Cash and records are simulated, not"
         " demonstrated performance."
     ),
     "upheld": (
         "A review of this record was upheld, so it does not count. Cash and records are"
-        " simulated and are not demonstrated performance."
+        " simulated, not demonstrated performance."
     ),
 }
 # A phase at its start. A list of traders has one for each.

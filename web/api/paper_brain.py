@@ -82,7 +82,7 @@ class DiaryLine(TypedDict):
     symbol: NotRequired[Annotated[str | None, described("untrusted")]]
     text: str
     facts: NotRequired[
-        Annotated[dict[str, object], described("figures of the entry, which differ by kind")]
+        Annotated[dict[str, object], described("the entry's values; their names depend on `kind`")]
     ]
     period: NotRequired[int]
     closeId: Annotated[str | None, described("ID of the closed position that the line is about")]

@@ -147,7 +147,7 @@ class Post(TypedDict):
     botId: str
     botName: Untrusted
     eventId: Annotated[str, described("the author's own ID for this update; untrusted")]
-    body: Annotated[str | None, described("untrusted; null once its text was removed")]
+    body: Annotated[str | None, described("untrusted; null once the text has been removed")]
     mint: Address | None
     symbol: Annotated[
         str | None, described("untrusted: the bot's claim; receipt.symbol is the traded token's")

@@ -124,7 +124,7 @@ def show_strategies() -> ResponseReturnValue:
 # ---- a closed position ---------------------------------------------------------------------------
 # How a venue's pools are priced, by the kind in the table of venues.
 POOL_KINDS = {
-    "curve": "launch curve, priced by its quoted price only",
+    "curve": "launch curve, priced from its quote only",
     "product": "constant product, priced from the pool’s SOL reserve",
     "uncalibrated": "pool without a price model: filled conservatively, not compared",
 }

@@ -36,7 +36,7 @@ UNRANKED = {
     "not_started": "the season hasn’t started",
     "excluded": "excluded by the operator",
     "not_proven": "a wallet is claimed, not proven",
-    "not_observed": "not observed until the season ended",
+    "not_observed": "not observed through the end of the season",
     "too_few_sells": "too few sales with a known cost",
 }
 
