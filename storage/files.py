@@ -1,4 +1,4 @@
-"""Files and folders that survive a power failure, and locks between processes that share a folder."""
+"""Files and folders that survive a power failure, and locks between processes sharing a folder."""
 
 import contextlib
 import fcntl
@@ -82,7 +82,7 @@ def sync(path: Path) -> None:
 def make_folder(path: Path) -> None:
     """Create a folder (mode 0700) and missing parents.
 
-    Each parent is synced, because a power failure could otherwise lose the folder with its contents.
+    Each parent is synced; otherwise a power failure could lose the folder with its contents.
     """
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -242,9 +242,9 @@ class StandingTotal(Base):
 
     It is valid until `ends` (Unix seconds), when the window's first hour drops out, unless it is
     invalidated earlier (Bot.standing_at). `result_tier`, `return_tier` and `count_tier` are the
-    bot's section of a list sorted by results, by return, and by volume or trades (stored.standings).
-    `return_points` and `win_points` are as in Sums; an unknown one sorts below all others. Other
-    columns are as in RunningTotal.
+    bot's section of a list sorted by results, by return, and by volume or trades
+    (stored.standings). `return_points` and `win_points` are as in Sums; an unknown one sorts below
+    all others. Other columns are as in RunningTotal.
     """
 
     bot = ForeignKeyField(Bot, index=False)
