@@ -113,7 +113,7 @@ def check_url(config: Config, url: str, kind: str) -> None:
     if parts.scheme != "https" and not (private and parts.scheme == "http"):
         raise invalid("url", "must begin with https://")
     if parts.username is not None or parts.fragment:
-        raise invalid("url", "must not contain a user name or a fragment")
+        raise invalid("url", "must not contain a username or a fragment")
     hosts = HOSTS[kind]
     if hosts and (parts.hostname not in hosts or parts.port is not None):
         raise invalid("url", f"must be an address at {' or '.join(hosts)}")

@@ -43,7 +43,9 @@ def add_commands(commands: Commands) -> None:
     )
     restore.add_argument("file", metavar="FILE", type=read_file_name)
     restore.add_argument(
-        "--replace", action="store_true", help="replace existing data, which is kept aside"
+        "--replace",
+        action="store_true",
+        help="replace existing data; the old database is kept under another name",
     )
     copy = add_command(
         commands,

@@ -855,7 +855,7 @@ class Auditor:
     ) -> None:
         unclear = [one for one in audits if one.findings.timeless or one.findings.unresolved]
         if unclear or not all(one.is_whole for one in audits):
-            # The wallets' audits reported what is unknown.
+            # The wallet audits have already reported the unknowns.
             return
         number = books.find_bot(report.bot)
         books.update(Bot, number, retired_at=claims.bot.retiredAtMs)

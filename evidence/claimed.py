@@ -133,7 +133,7 @@ def digest_lists(rows: Rows, wallet_id: int) -> dict[str, str]:
 def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
     """Return a bot's rows on every board and window in an hour (counted from 1970).
 
-    Rows are stored or, if readers would compute them, computed.
+    Each row is read from storage or computed, whichever a reader's request would do.
     """
     now = hour * HOUR_SECONDS
     ((standing_at,),) = rows(PROFILE.format(bot=bot_id))

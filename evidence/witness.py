@@ -31,8 +31,9 @@ from market.failures import FetchError
 from market.fetch import Limits, fetch, open_session
 from storage import tree, write_rows, writing
 
-# Per log at one URL.
+# Per request.
 LIMITS = Limits(connect_seconds=5, read_seconds=10, answer_seconds=20, max_bytes=2_000_000)
+# In all, for one log at one URL.
 MAX_REQUESTS, MAX_SECONDS = 64, 120.0
 # Logs after the last one seen. Each references the one before it.
 MAX_STEPS = 20

@@ -384,8 +384,8 @@ def check_access(config: Config) -> Iterator[Finding]:
         )
     elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         yield wrong(
-            f"{folder} belongs to {name_user(owner)}, but this is {name_user(user)}, so nothing"
-            " can be written",
+            f"{folder} belongs to {name_user(owner)}, but this command runs as {name_user(user)},"
+            " so nothing can be written",
             advise_owner(folder, owner),
         )
     elif is_open(folder):

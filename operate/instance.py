@@ -40,7 +40,7 @@ def refusing_trouble(data_dir: Path, effect: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(data_dir: Path) -> Iterator[None]:
-    """Lock DATA_DIR. Raises Refused if another process opened its database."""
+    """Lock DATA_DIR. Raises Refused if another process has its database open."""
     make_folder(data_dir)
     with open(data_dir / files.DATA_DIR_LOCK, "a") as file:
         if not lock_descriptor(file.fileno(), blocking=False):

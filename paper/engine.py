@@ -793,7 +793,7 @@ def refuse_uncached(
         seen = [one for one in flows if one.first_snapshot <= last.id]
         if mint not in market.windows and strategy.is_fresh(seen, at):
             missing = Refusal(
-                "not_cached", "there is no cached price, and its transaction doesn't show one"
+                "not_cached", "there is no cached price, and the copied purchase doesn't show one"
             )
             refuse(trader, Token(mint, mint[:6]), missing, at)
 

@@ -724,8 +724,8 @@ MODEL_HASH = hashlib.sha256(repr(list_constants()).encode()).hexdigest()[:16]
 
 
 ASSUMPTIONS = (
-    "decided on one snapshot and filled on the first later one, after the stated latency,"
-    " that has a new quote; an order whose quote never changes expires",
+    "an order is decided on one snapshot and filled on the first one after the stated latency"
+    " that has a new quote; if the quote never changes, the order expires",
     "pool fee by venue and market cap, from a dated table; 1% for an unknown venue",
     "launch curves priced from the price only, constant product from the pool's SOL reserve,"
     f" including virtual reserves on PumpSwap; fills in any other pool are {WIDE_BPS // 100}%"

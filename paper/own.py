@@ -198,7 +198,7 @@ class OwnStrategy(Strategy):
 
     def _refuse(self, found: Any) -> NoReturn:
         kind = found[0] if isinstance(found, list) and found else type(found).__name__
-        self.file.fail(f"it decided {str(kind)[:40]}, which isn't allowed here")
+        self.file.fail(f"it returned {str(kind)[:40]}, which isn't allowed here")
 
     def _ask(self, about: str, **more: Any) -> Any:
         return self.file.ask({"ask": about, "settings": dict(self.given), **more})

@@ -248,7 +248,7 @@ class Breakout(Strategy):
             return UNKNOWN_VOLUME
         if not volume.is_over(self.volume_bps):
             return None
-        kind = f"a new high of {len(past)} snapshots" if is_high else "a new pair and rising"
+        kind = f"a new high of {len(past)} snapshots" if is_high else "a new, rising pair"
         return self._refuse_young(view.token, last.at) or Enter(
             "breakout" if is_high else "new_pair", f"{kind} with {volume.times} its volume"
         )

@@ -110,7 +110,7 @@ def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
 
 
 def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:
-    """Return the median of sorted (value, count) pairs, or the lower one of two."""
+    """Return the median of sorted (value, count) pairs, or the lower of two middle ones."""
     half, passed = (sum(count for _, count in counted) + 1) // 2, 0
     for value, count in counted:
         passed += count

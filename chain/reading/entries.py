@@ -21,7 +21,7 @@ READING = 7
 class Entry(NamedTuple):
     """The meaning of one transaction for one wallet, in lamports and raw units.
 
-    `tokens` is ((mint, raw change, decimals), ...). `balances` are own accounts before and after.
+    `tokens` is ((mint, raw change, decimals), ...). `balances` covers its accounts.
     `others` is ((address, mint, before, after), ...) of foreign accounts. In orders, these are
     token accounts that lost something or that the wallet paid into in an order program's call
     (escrows), and for wrapped SOL the lamports of accounts in such calls. At order books, they are
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     negative if it was returned. `market` is ((mint, raw), ...) that known swap calls paid to a
     fill's side. It is negative if they took it. `unowned`: token accounts without a known owner.
     If one turns out to be the wallet's, the entry is read again. `sponsored` is the rent that
-    others put into own accounts. `beside_sol` and `beside_tokens` are the parts of `sol` and
+    others put into its accounts. `beside_sol` and `beside_tokens` are the parts of `sol` and
     `tokens` outside the venue. `explained_percent` (0 to 100) is how much of the trade left or
     entered `counterparties`, or None if nothing is priced. `pool` is the packed pools.PoolReading
     of a buy or sale, or the reason if there isn't one. `created`: the mints that this

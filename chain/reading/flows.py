@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class Balance(NamedTuple):
-    """An own account's raw token amounts (including wrapped SOL) and lamports, before and after.
+    """One of the wallet's accounts before and after: raw token amounts (or wrapped SOL), lamports.
 
     On a side where it isn't the wallet's, they are 0. For the wallet itself, `mint` is None and the
     amounts are 0. An account that was closed and reopened for another mint has two consecutive
@@ -460,7 +460,7 @@ class Flows:
         self.own = effect.own | _opened_inside(receipt, effect.wallet)
         self.unshown = _unshown(receipt, self.moves)
         self.unshown_in = sum(self.unshown.get(account, 0) for account in self.own)
-        # Arrivals and departures outside all calls, as (mint, who) -> amount.
+        # Amounts received and sent outside any call, by (mint, who).
         self.came: dict[tuple[str, str | None], int] = defaultdict(int)
         self.went: dict[tuple[str, str | None], int] = defaultdict(int)
         self.trading: frozenset[int] = frozenset()

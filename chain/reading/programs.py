@@ -138,7 +138,7 @@ def _read_added(text: str, built_in: Mapping[str, Program]) -> dict[str, Program
 
 def _check_row(rows: AddedRows, one: Program) -> None:
     if not is_base58(one.id, 32):
-        raise rows.refuse("id", "must be a program's address, base58 of 32 bytes")
+        raise rows.refuse("id", "must be a program's address (32 bytes in base58)")
     if one.family and one.family not in FAMILIES:
         allowed = f"must be one of {', '.join(FAMILIES)}, or empty (only the name is used)"
         raise rows.refuse("family", allowed)

@@ -72,7 +72,7 @@ def test_a_known_row_adds_nothing():
 
 
 COLUMNS = "must be 4 (id,name,family,source), not {}; put a cell that contains a comma in quotes"
-NO_PROGRAM = "must be a program's address, base58 of 32 bytes"
+NO_PROGRAM = "must be a program's address (32 bytes in base58)"
 NO_FAMILY = (
     "must be one of swap, order, lending, liquidity, stake, bridge, nft, or empty (only the name"
     " is used)"

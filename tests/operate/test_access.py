@@ -146,7 +146,7 @@ def test_files_only_the_server_reads_may_belong_to_root(instance):
 def test_a_folder_of_another_user_is_reported(instance):
     give(0, instance.data_dir)
     (told,) = complain(instance)
-    assert f"{instance.data_dir} belongs to user root, but this is user nobody" in told
+    assert f"{instance.data_dir} belongs to user root, but this command runs as user nobody" in told
     assert "don't restore a backup" in told
 
 

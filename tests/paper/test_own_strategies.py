@@ -94,13 +94,13 @@ def test_the_example_buys_a_dip_and_its_record_names_its_author(place):
     "enter, leave, said",
     [
         ("return 1 / 0", "return None", "ZeroDivisionError in line 9"),
-        ("return True", "return None", "decided bool"),
-        ("return Exit('sold')", "return None", "decided Exit"),
-        ("return Enter('Bad reason', '')", "return None", "decided Enter"),
+        ("return True", "return None", "returned bool"),
+        ("return Exit('sold')", "return None", "returned Exit"),
+        ("return Enter('Bad reason', '')", "return None", "returned Enter"),
         ("import os; os._exit(3)", "return None", "its process exited"),
         ("return bytearray(10**10)", "return None", "MemoryError in line 9"),
-        ("return Enter('go', 'x' * 999)", "return Enter('a', 'b')", "decided Enter"),
-        ("return Enter('go', 'go')", "return Exit('sold', 0)", "decided Exit"),
+        ("return Enter('go', 'x' * 999)", "return Enter('a', 'b')", "returned Enter"),
+        ("return Enter('go', 'go')", "return Exit('sold', 0)", "returned Exit"),
     ],
 )
 def test_a_failing_file_stops_only_its_traders(place, enter, leave, said):
@@ -485,7 +485,7 @@ def test_a_decision_is_one_of_three_types(tmp_path, ask, answer, found):
         return strategy.enter(seen) if ask == "enter" else strategy.leave(seen, HELD)
 
     if isinstance(found, str):
-        why = f"it decided {found}, which isn't allowed here"
+        why = f"it returned {found}, which isn't allowed here"
         with pytest.raises(OwnFault) as refused:
             decide()
         assert refused.value.args == (f"its strategy file mine.py failed ({why})",)

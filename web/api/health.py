@@ -352,7 +352,7 @@ def _show_backlog(now: int) -> dict[str, Any]:
             }
             for row in lagging
         ],
-        # The next poll rebuilds it. If the note stays, the wallet wasn't polled for a long time.
+        # The next poll rebuilds it. If an address stays listed, its wallet isn't being polled.
         "damagedCoverage": [
             row.address for row in lagging if read_coverage(row.coverage) is UNREADABLE
         ],

@@ -175,7 +175,7 @@ def write_id(secret: str, arrival: int) -> bytes:
 
 @dataclass(eq=False)
 class Subscriber:
-    """An open stream. `network`: where limits count it. A page's stream has no key or owner.
+    """An open stream. `network` is for the limit per address. A page's stream has no key or owner.
 
     `is_active` becomes False when its key is revoked or expires, its owner or address opens too
     many streams (`is_displaced`), or the process stops.

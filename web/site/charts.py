@@ -207,7 +207,8 @@ class TimedTrade(NamedTuple):
 class Curve(NamedTuple):
     """A curve from `begins` to `ends` (Unix seconds).
 
-    `zero` is the height of its start, or of zero PnL. `total`: the lamports at its end.
+    `zero` is the y coordinate of the baseline: the starting equity, or zero PnL.
+    `total`: the lamports at its end.
     `connected`: when the wallet was connected to its bot.
     """
 
