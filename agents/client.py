@@ -66,7 +66,7 @@ class Client:
         params: Mapping[str, Any] | None = None,
         body: Mapping[str, Any] | None = None,
     ) -> JsonObject:
-        """Send a request. If it is refused, raises ToolError with the code and the reason."""
+        """Send a request. Raises ToolError with the code and the reason if it is refused."""
         from mcp.server.mcpserver.exceptions import ToolError
 
         status, shown, retry_after = self.send(method, path, params, body)

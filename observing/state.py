@@ -363,7 +363,7 @@ MIN_POSTPONE_SECONDS, MAX_POSTPONE_SECONDS = 1.0, 3600.0
 
 
 class Attempts:
-    """Runs steps, and postpones wallets with failing steps with backoff."""
+    """Runs steps, and backs off from wallets whose steps fail."""
 
     def __init__(self, state: State) -> None:
         self._state = state

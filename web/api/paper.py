@@ -395,7 +395,7 @@ class Strategies(TypedDict):
     copy: Annotated[Family, described("traders that copy an observed bot; separate from the four")]
     ownTraders: Annotated[
         int,
-        described("traders with strategies by this instance's operator, which belong to no family"),
+        described("number of traders with the operator's own strategies, which aren't in a family"),
     ]
     model: Annotated[str, described("the fill model that `venues` compares with real swaps")]
     venues: list[VenueError]

@@ -270,7 +270,7 @@ def _show_receipt(row: Any, moved: list[Change], scales: Scales) -> Receipt:
 
 
 def _show_amount(row: Any, change: Change, scales: Scales) -> str | None:
-    """Return the amount as the token was displayed at the time."""
+    """Return the amount as it was displayed at the time."""
     multiplier = find_multiplier(scales, change.mint, row.block_time)
     return show_amount(change.raw, change.decimals, multiplier)
 
