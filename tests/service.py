@@ -3,6 +3,7 @@ the functions that the command line uses.
 """
 
 import hashlib
+import threading
 import time
 
 import ground
@@ -59,6 +60,10 @@ class Service:
         self.app.stream_hub.stop()
         while self.app.stream_hub._is_polled:
             time.sleep(0.01)
+        # A backup runs on after its response.
+        for thread in threading.enumerate():
+            if thread.name == "backup":
+                thread.join()
         self.app.allowance.store.close()
         for database in (self.database, storage.database):
             database.close_all()
