@@ -73,8 +73,11 @@ def until(test, seconds=60):
 
 
 def take(listener):
-    """The due wallets, once one is due."""
-    return listener.notices.take(time.monotonic, 60)
+    """The due wallets, once one is due, which a pass then polls."""
+    due = listener.notices.list_due(time.monotonic, 60)
+    listener.notices.hurry(due, time.monotonic())
+    listener.notices.begin_pass(due)
+    return due
 
 
 def test_wallets_and_accounts_subscribe_to_finalized(node, listen):
