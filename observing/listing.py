@@ -61,10 +61,9 @@ DUE_SCAN = f"""
 SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE})
 ORDER BY CASE WHEN full_scans < 2 THEN full_scans ELSE 2 END, id LIMIT 1"""
 
-GO_ON_SCANNING = "UPDATE address SET endpoint = ?, scan_cursor = ? WHERE id = ?"
+GO_ON_SCANNING = "UPDATE address SET scan_cursor = ? WHERE id = ?"
 END_SCAN = """
-UPDATE address
-SET endpoint = ?, scan_cursor = NULL, full_scans = ?, scan_new = ?, scanned_at = ?, head_slot = ?
+UPDATE address SET scan_cursor = NULL, full_scans = ?, scan_new = ?, scanned_at = ?, head_slot = ?
 WHERE id = ?"""
 
 
@@ -123,12 +122,12 @@ class Listing:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def _fetch_page(
-        self, address: str, before: str | None, limit: int
-    ) -> tuple[list[ListedSignature], str]:
-        """Newest first, with the endpoint's label."""
+    def _fetch_page(self, address: str, before: str | None, limit: int) -> list[ListedSignature]:
+        """Return signatures, newest first."""
         options = {**FINALIZED, "limit": limit, **({"before": before} if before else {})}
-        return self._state.rpc.call("getSignaturesForAddress", [address, options], check_page)
+        page: list[ListedSignature]
+        page, _ = self._state.rpc.call("getSignaturesForAddress", [address, options], check_page)
+        return page
 
     # ---- heads -----------------------------------------------------------------------------------
     def list_heads(self, wallet: Wallet, addresses: Collection[str], now: int) -> None:
@@ -152,7 +151,7 @@ class Listing:
         before, head = None, row.head_slot or 0
         top = head
         while True:
-            page, label = self._fetch_page(row.address, before, HEAD_PAGE)
+            page = self._fetch_page(row.address, before, HEAD_PAGE)
             if before is None and row.address == wallet.address:
                 self._state.watches[wallet.id].answered_at = self._state.clock()
             new = self.store_new(wallet, page, now, head=True)
@@ -167,7 +166,7 @@ class Listing:
                 break
             before = page[-1].signature
         if top != row.head_slot:
-            Address.update(head_slot=top, endpoint=label).where(Address.id == row.id).execute()
+            Address.update(head_slot=top).where(Address.id == row.id).execute()
 
     def store_new(
         self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
@@ -237,7 +236,7 @@ class Listing:
         stored = read_stored(row.scan_cursor, SCAN_CURSOR) or {}
         cursor = ScanCursor(**{name: stored[name] for name in STORED_CURSOR.model_fields if stored})
         try:
-            page, label = self._fetch_page(row.address, cursor.before, FULL_PAGE)
+            page = self._fetch_page(row.address, cursor.before, FULL_PAGE)
         except (BadAnswer, Refused):
             # The node may no longer know the signature at the cursor.
             Address.update(scan_cursor=None).where(Address.id == row.id).execute()
@@ -245,7 +244,7 @@ class Listing:
         new = self.store_new(wallet, page, now, head=False)
         cursor.add(page, sum(one.slot <= (row.head_slot or one.slot) for one in new))
         cursor.beyond = bool(page) and page[-1].slot < (wallet.history_from or 0)
-        _store_scan(row, cursor, label, now)
+        _store_scan(row, cursor, now)
         return True
 
     def _find_due_scan(self, wallet: Wallet, now: int) -> Address | None:
@@ -353,14 +352,14 @@ def _find_known(wallet: Wallet, signatures: Iterable[str]) -> set[str]:
     return known
 
 
-def _store_scan(row: Address, cursor: ScanCursor, label: str, now: int) -> None:
+def _store_scan(row: Address, cursor: ScanCursor, now: int) -> None:
     if cursor.is_finished():
         top = max(row.head_slot or 0, cursor.top)
-        values = label, row.full_scans + 1, cursor.new, now, top, row.id
+        values = row.full_scans + 1, cursor.new, now, top, row.id
         storage.database.execute_sql(END_SCAN, values)
     else:
         text = orjson.dumps(asdict(cursor)).decode()
-        storage.database.execute_sql(GO_ON_SCANNING, (label, text, row.id))
+        storage.database.execute_sql(GO_ON_SCANNING, (text, row.id))
 
 
 # ---- progress ------------------------------------------------------------------------------------
@@ -441,7 +440,7 @@ def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
     """Whether a poll left nothing to do, so that the next ones only query nodes."""
     watch = state.watches[wallet.id]
     whole = wallet.backfilled and progress.confirmed and progress.closed
-    undone = progress.pending or progress.unexplained or watch.ambiguous_slots or watch.postponed
+    undone = progress.pending or progress.unexplained or watch.unindexed_slots or watch.postponed
     wrong = wallet.trouble or wallet.id in state.troubled or state.apply_entries(wallet).chain.gaps
     return bool(whole and not undone and not wrong and wallet.closing_at is None)
 

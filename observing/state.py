@@ -259,10 +259,9 @@ class Watch:
     quiet: bool = False
     # Last check that every entry's transaction is still stored.
     receipts_checked_at: float = -math.inf
-    # Stored signatures with an unknown position, by slot. None until they are read.
-    unindexed: dict[int, set[str]] | None = None
-    # Slots with several such signatures.
-    ambiguous_slots: set[int] = field(default_factory=set)
+    # Slots with new transactions whose position is unknown, and whether the stored ones were read.
+    unindexed_slots: set[int] = field(default_factory=set)
+    is_indexed: bool = False
     # Signatures that mention a token account without a known owner, by account. None until they are
     # read.
     ownerless: dict[str, set[str]] | None = None

@@ -11,6 +11,7 @@ from functools import partial
 import ground
 import pytest
 from bellnode import BellNode
+from ground import until
 from story import ADA, account_of, address, market
 from websockets.exceptions import WebSocketException
 
@@ -63,13 +64,6 @@ def listen():
         made.stop()
     for made in started:
         made.join(60)
-
-
-def until(test, seconds=60):
-    end = time.monotonic() + seconds
-    while not test():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
 
 
 def take(listener):
