@@ -1,12 +1,10 @@
 """List an address's signatures and a wallet's token accounts, and measure the wallet's progress."""
 
+import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
-
-import orjson
 
 import storage
 from accounts.verification import MOVABLE
@@ -30,7 +28,7 @@ from observing.state import (
     log,
 )
 from storage import in_parts
-from storage.rows import make_object, make_shape, read_stored
+from storage.rows import Stored
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
 # Per wallet: its own address and its token accounts.
@@ -81,14 +79,7 @@ def count_listed(wallet: Wallet) -> Listed:
     return Listed(count - idle, count, oldest)
 
 
-class HeadRow(NamedTuple):
-    id: int
-    address: str
-    head_slot: int | None
-
-
-@dataclass
-class ScanCursor:
+class ScanCursor(Stored):
     """The progress of a full scan, stored as JSON so that the scan resumes after a restart."""
 
     before: str | None = None
@@ -114,10 +105,6 @@ class ScanCursor:
         return self.beyond or self.empty >= (1 if self.listed else 2)
 
 
-STORED_CURSOR = make_object(before=str | None, new=int, top=int, listed=int, empty=int, beyond=bool)
-SCAN_CURSOR = make_shape(STORED_CURSOR)
-
-
 class Listing:
     def __init__(self, state: State) -> None:
         self._state = state
@@ -139,15 +126,14 @@ class Listing:
             return
         sql = HEADS.format(marks=storage.mark(chosen))
         # A query left open during network calls makes the next write fail.
-        found = list(storage.database.execute_sql(sql, (wallet.id, *chosen)))
-        for row in map(HeadRow._make, found):
+        for row in list(Address.raw(sql, wallet.id, *chosen)):
             if self._state.clock() >= self._state.work_until:
                 break
             self._state.spare_requests -= row.address == wallet.address
             listed_at[row.address] = self._state.clock()
             self._list_head(wallet, row, now)
 
-    def _list_head(self, wallet: Wallet, row: HeadRow, now: int) -> None:
+    def _list_head(self, wallet: Wallet, row: Address, now: int) -> None:
         before, head = None, row.head_slot or 0
         top = head
         while True:
@@ -232,9 +218,7 @@ class Listing:
         row = self._find_due_scan(wallet, now)
         if row is None:
             return False
-        # A damaged cursor starts the scan over.
-        stored = read_stored(row.scan_cursor, SCAN_CURSOR) or {}
-        cursor = ScanCursor(**{name: stored[name] for name in STORED_CURSOR.model_fields if stored})
+        cursor = _read_cursor(row)
         try:
             page = self._fetch_page(row.address, cursor.before, FULL_PAGE)
         except (BadAnswer, Refused):
@@ -352,14 +336,20 @@ def _find_known(wallet: Wallet, signatures: Iterable[str]) -> set[str]:
     return known
 
 
+def _read_cursor(row: Address) -> ScanCursor:
+    """A damaged cursor starts the scan over."""
+    with contextlib.suppress(ValueError):
+        return ScanCursor.model_validate_json(row.scan_cursor or "{}")
+    return ScanCursor()
+
+
 def _store_scan(row: Address, cursor: ScanCursor, now: int) -> None:
     if cursor.is_finished():
         top = max(row.head_slot or 0, cursor.top)
         values = row.full_scans + 1, cursor.new, now, top, row.id
         storage.database.execute_sql(END_SCAN, values)
     else:
-        text = orjson.dumps(asdict(cursor)).decode()
-        storage.database.execute_sql(GO_ON_SCANNING, (text, row.id))
+        storage.database.execute_sql(GO_ON_SCANNING, (cursor.model_dump_json(), row.id))
 
 
 # ---- progress ------------------------------------------------------------------------------------
