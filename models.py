@@ -221,7 +221,6 @@ class Address(Base):
     Every transaction up to `head_slot` was listed at least once. `full_scans` is the number of
     finished full scans. `scan_new` is the number of unknown signatures in the last one.
     `scan_cursor` (JSON) is the position of a scan in progress, which resumes after a restart.
-    `endpoint` is the label of the node that served it.
     """
 
     id = AutoField()
@@ -232,7 +231,6 @@ class Address(Base):
     scan_new = IntegerField(null=True)
     scanned_at = BigIntegerField(null=True)
     scan_cursor = TextField(null=True)
-    endpoint = TextField(null=True)
     # Balance (raw units) according to a node, if no known transaction involves the account.
     held_mint = TextField(null=True)
     held_amount = TextField(null=True)
@@ -257,7 +255,6 @@ class Receipt(Base):
     block_time = BigIntegerField(null=True)
     body = BlobField()
     endpoint = TextField()
-    stored_at = BigIntegerField()
     digest = TextField()
 
 

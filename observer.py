@@ -24,7 +24,7 @@ from chain.stored.standings import forget_standings_of, refresh_standings
 from chain.stored.trades import to_json
 from config import Config
 from models import IS_PROGRAM, Post, Wallet, WalletSignature
-from observing.balances import Balances, Closing, is_closing, is_held
+from observing.balances import Balances, is_closing, is_held
 from observing.entries import refetch_missing, reread_by_new_rules
 from observing.fetching import Fetching, Repair
 from observing.listing import Listing, count_stored, is_quiet, list_awake, read_progress, wake
@@ -57,7 +57,6 @@ class Observer:
         self.listing = Listing(self.state)
         self.fetching = Fetching(self.state, self.listing)
         self.balances = Balances(self.state, self.attempts)
-        self.closing = Closing(self.state, self.balances)
         self.repair = Repair(self.state, self.fetching)
 
     @property
@@ -298,7 +297,7 @@ class Observer:
             try:
                 self.attempts.attempt(self.balances.store_untouched, wallet)
                 is_left = self.attempts.attempt(self.repair.repair, wallet, now) or is_left
-                self.attempts.attempt(self.closing.close, wallet, progress)
+                self.attempts.attempt(self.balances.close, wallet, progress)
             except Unavailable as error:
                 self.state.problem = str(error)
         self.attempts.clear(wallet)

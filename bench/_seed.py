@@ -231,7 +231,7 @@ def watch(wallet, story, times, rules, now):
     with storage.writing():
         for first in range(0, len(entries), BATCH):
             part = entries[first : first + BATCH]
-            store_rows(Receipt, [show_receipt(one, now) for one in part])
+            store_rows(Receipt, [show_receipt(one) for one in part])
             store_rows(WalletSignature, [show_sighting(wallet, one, now) for one in part])
         Address.insert_many(
             [
@@ -252,7 +252,7 @@ def watch(wallet, story, times, rules, now):
     )
 
 
-def show_receipt(entry, now):
+def show_receipt(entry):
     return {
         "signature": entry.signature,
         "slot": entry.slot,
@@ -260,7 +260,6 @@ def show_receipt(entry, now):
         "block_time": entry.block_time,
         "body": b"",
         "endpoint": "seed",
-        "stored_at": now,
         "digest": hashlib.sha256(entry.signature.encode()).hexdigest(),
     }
 

@@ -40,14 +40,14 @@ def measure(folder, history, given):
     from node import ReplayNode
 
     dice, kills, rounds, wrong, fetched = random.Random(given.seed), 0, 0, 0, []
-    with ReplayNode(folder) as node:
+    with ReplayNode() as node:
         truth = Instance(folder / "truth", node, history)
         truth.finish()
         told = truth.ledger()
         while kills < given.kills:
             rounds += 1
             one = Instance(folder / f"round{rounds}", node, history)
-            node.control(reset=True)
+            node.control()
             done, before = 0, kills
             while kills < given.kills and not done:
                 done = one.observe_and_kill(dice)

@@ -206,6 +206,31 @@ class Balances:
         seconds: int | None = self._state.rpc.call("getBlockTime", [slot], check_time)[0]
         return seconds
 
+    # ---- the last poll of a disconnected wallet -------------------------------------------------
+    def close(self, wallet: Wallet, progress: Progress) -> bool:
+        """Stop polling a disconnected wallet if possible, and return whether it was stopped.
+
+        This requires that the nodes' balances from a later block time match its ledger, that its
+        own signatures were listed after that, and that every listed transaction is stored. Raises
+        RpcError.
+        """
+        moment = wallet.closing_at
+        if moment is None or not self._is_seen(wallet, progress):
+            return False
+        if not self.is_after(wallet, moment):
+            return False
+        same = Wallet.id == wallet.id, Wallet.closing_at == moment
+        Wallet.update(closing_at=None).where(*same).execute()
+        wallet.closing_at = None
+        return True
+
+    def _is_seen(self, wallet: Wallet, progress: Progress) -> bool:
+        state, watch = self._state, self._state.watches[wallet.id]
+        listed_at = watch.listed_at.get(wallet.address, -math.inf)
+        whole = wallet.backfilled and progress.closed and not progress.pending
+        failed = wallet.id in state.troubled or watch.postponed.keys() - {"close"}
+        return bool(whole and listed_at >= state.begun_at and not failed)
+
     # ---- what no transaction explains ------------------------------------------------------------
     def count_unexplained(self, wallet: Wallet) -> None:
         watch = self._state.watches[wallet.id]
@@ -299,32 +324,3 @@ def is_closing(now: int) -> Any:
     # If no pass finished a wallet, poll it once, no matter how long the service was down, so that
     # its coverage shows how far observation got.
     return lately | (Wallet.closing_at.is_null(False) & (Wallet.due_at <= IN_WORK))
-
-
-class Closing:
-    def __init__(self, state: State, balances: Balances) -> None:
-        self._state, self._balances = state, balances
-
-    def close(self, wallet: Wallet, progress: Progress) -> bool:
-        """Stop polling a disconnected wallet if possible, and return whether it was stopped.
-
-        This requires that the nodes' balances from a later block time match its ledger, that its
-        own signatures were listed after that, and that every listed transaction is stored. Raises
-        RpcError.
-        """
-        moment = wallet.closing_at
-        if moment is None or not self._is_seen(wallet, progress):
-            return False
-        if not self._balances.is_after(wallet, moment):
-            return False
-        same = Wallet.id == wallet.id, Wallet.closing_at == moment
-        Wallet.update(closing_at=None).where(*same).execute()
-        wallet.closing_at = None
-        return True
-
-    def _is_seen(self, wallet: Wallet, progress: Progress) -> bool:
-        state, watch = self._state, self._state.watches[wallet.id]
-        listed_at = watch.listed_at.get(wallet.address, -math.inf)
-        whole = wallet.backfilled and progress.closed and not progress.pending
-        failed = wallet.id in state.troubled or watch.postponed.keys() - {"close"}
-        return bool(whole and listed_at >= state.begun_at and not failed)

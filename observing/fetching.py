@@ -5,7 +5,6 @@ To repair gaps, scan again and query a second node.
 
 import contextlib
 import functools
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -75,6 +74,13 @@ SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'stored' AND slot 
 STORE_ENTRY = """
 UPDATE sighting SET state = 'stored', entry = ?, idle = ?, tx_index = ?, slot = ?, problem = NULL
 WHERE id = ?"""
+UNINDEXED = """
+SELECT signature FROM sighting
+WHERE wallet_id = ? AND state = 'stored' AND head IN (FALSE, TRUE) AND slot = ?
+    AND tx_index IS NULL ORDER BY signature"""
+UNINDEXED_SLOTS = """
+SELECT slot FROM sighting WHERE wallet_id = ? AND state = 'stored' AND tx_index IS NULL
+GROUP BY slot HAVING COUNT(*) > 1"""
 RETRY = "UPDATE sighting SET tries = ?, due_at = ?, problem = ? WHERE id = ?"
 
 
@@ -211,7 +217,7 @@ class Fetching:
         receipt = None if body is None else _read_or_drop(body, row.signature)
         try:
             if receipt is None:
-                receipt = self._fetch_receipt(part, row.signature, now)
+                receipt = self._fetch_receipt(part, row.signature)
         except (BadAnswer, Refused) as error:
             return _retry_later(row, now, str(error))
         if receipt is None:
@@ -236,18 +242,19 @@ class Fetching:
         for one in taken:
             entry = one.entry._replace(tx_index=one.place, seen_at=one.row.seen_at)
             watch.new_entries.append(entry)
-            self._note_unindexed(wallet, entry.slot, one.place, entry.signature)
+            if one.place is None:
+                watch.unindexed_slots.add(entry.slot)
             self._listing.note_ownerless(wallet, one.entry)
             named |= {balance.address for balance in entry.balances}
         self._listing.add_addresses(wallet, named, named=True)
 
-    def _fetch_receipt(self, part: Slice, signature: str, now: int) -> ParsedReceipt | None:
+    def _fetch_receipt(self, part: Slice, signature: str) -> ParsedReceipt | None:
         """Return a transaction from the bulk response, or request it from up to two nodes."""
         answer = part.answers.get(signature) or self.ask(signature)
         if answer.receipt is None and len(self._state.rpc.endpoints) > 1:
             answer = self.ask(signature, avoid=answer.endpoint)
         if answer.receipt is not None:
-            part.receipts.append(_make_row(answer.receipt, answer, now))
+            part.receipts.append(_make_row(answer.receipt, answer))
         return answer.receipt
 
     def ask(self, signature: str, avoid: str | None = None) -> Answer:
@@ -260,34 +267,20 @@ class Fetching:
         return Answer(raw, receipt, label)
 
     # ---- places inside a slot --------------------------------------------------------------------
-    def _note_unindexed(self, wallet: Wallet, slot: int, index: int | None, signature: str) -> None:
-        watch = self._state.watches[wallet.id]
-        if index is None and watch.unindexed is not None:
-            watch.unindexed[slot].add(signature)
-            if len(watch.unindexed[slot]) > 1:
-                watch.ambiguous_slots.add(slot)
-
-    def _read_unindexed(self, wallet: Wallet) -> dict[int, set[str]]:
-        watch = self._state.watches[wallet.id]
-        if watch.unindexed is None:
-            watch.unindexed = defaultdict(set)
-            stored = WalletSignature.select(WalletSignature.slot, WalletSignature.signature).where(
-                WalletSignature.wallet == wallet.id,
-                WalletSignature.state == "stored",
-                WalletSignature.tx_index.is_null(),
-            )
-            for row in list(stored.namedtuples()):
-                self._note_unindexed(wallet, row.slot, None, row.signature)
-        return watch.unindexed
-
     def index_slots(self, wallet: Wallet) -> None:
-        unindexed, watch = self._read_unindexed(wallet), self._state.watches[wallet.id]
-        for slot in sorted(watch.ambiguous_slots):
+        """Find the order of transactions in slots that have several without a position."""
+        watch = self._state.watches[wallet.id]
+        if not watch.is_indexed:
+            watch.unindexed_slots, watch.is_indexed = _list_unindexed_slots(wallet), True
+        while watch.unindexed_slots:
+            slot = min(watch.unindexed_slots)
+            signatures = _list_unindexed(wallet, slot)
             # If no node has the block, the chain of balances must show the order. If no endpoint is
             # available, the slot stays and is requested again.
-            with contextlib.suppress(BadAnswer, Refused):
-                self._index_slot(wallet, slot, sorted(unindexed[slot]))
-            watch.ambiguous_slots.discard(slot)
+            if len(signatures) > 1:
+                with contextlib.suppress(BadAnswer, Refused):
+                    self._index_slot(wallet, slot, signatures)
+            watch.unindexed_slots.remove(slot)
 
     def _index_slot(self, wallet: Wallet, slot: int, signatures: list[str]) -> None:
         options = {
@@ -303,6 +296,16 @@ class Fetching:
                     WalletSignature.wallet == wallet.id, WalletSignature.signature == signature
                 ).execute()
         self._state.forget_wallet(wallet.id)
+
+
+def _list_unindexed_slots(wallet: Wallet) -> set[int]:
+    found = storage.database.execute_sql(UNINDEXED_SLOTS, (wallet.id,)).fetchall()
+    return {slot for (slot,) in found}
+
+
+def _list_unindexed(wallet: Wallet, slot: int) -> list[str]:
+    found = storage.database.execute_sql(UNINDEXED, (wallet.id, slot)).fetchall()
+    return [signature for (signature,) in found]
 
 
 def _list_pending(wallet: Wallet, now: int, which: str, *head: bool) -> list[Pending]:
@@ -339,7 +342,7 @@ def _write_entries(taken: Sequence[Taken]) -> None:
         storage.database.execute_sql(STORE_ENTRY, values)
 
 
-def _make_row(receipt: ParsedReceipt, answer: Answer, now: int) -> dict[str, Any]:
+def _make_row(receipt: ParsedReceipt, answer: Answer) -> dict[str, Any]:
     return {
         "signature": receipt.signature,
         "slot": receipt.slot,
@@ -347,7 +350,6 @@ def _make_row(receipt: ParsedReceipt, answer: Answer, now: int) -> dict[str, Any
         "block_time": receipt.block_time,
         "body": pack(answer.raw),
         "endpoint": answer.endpoint,
-        "stored_at": now,
         "digest": digest_receipt(receipt),
     }
 
@@ -393,13 +395,13 @@ class Repair:
         slots = [(gap.from_slot, gap.to_slot) for gap in ledger.chain.gaps]
         slots += [(ledger.chain.seen[a].slot,) * 2 for a in unexplained if a in ledger.chain.seen]
         for around in slots[:SLICE]:
-            self._recheck(wallet, around, now)
+            self._recheck(wallet, around)
         watch.repair_wait_ms = min(MAX_REPAIR_WAIT_MS, 2 * watch.repair_wait_ms)
         repair_at = now + watch.repair_wait_ms
         Wallet.update(repair_at=repair_at).where(Wallet.id == wallet.id).execute()
         return True
 
-    def _recheck(self, wallet: Wallet, slots: tuple[int, int], now: int) -> None:
+    def _recheck(self, wallet: Wallet, slots: tuple[int, int]) -> None:
         """Request two slots from another node. Keep its answer if the ledger balances better."""
         rows = (
             Receipt.select()
@@ -414,9 +416,9 @@ class Repair:
                 continue
             if answer.receipt and answer.receipt != read_stored(row.body, row.signature):
                 before, new = self._count_wrong(wallet), digest_receipt(answer.receipt)
-                self._replace_receipt(wallet, row, pack(answer.raw), answer.endpoint, new, now)
+                self._replace_receipt(wallet, row, pack(answer.raw), answer.endpoint, new)
                 if self._count_wrong(wallet) >= before:
-                    self._replace_receipt(wallet, row, row.body, row.endpoint, row.digest, now)
+                    self._replace_receipt(wallet, row, row.body, row.endpoint, row.digest)
 
     def _count_wrong(self, wallet: Wallet) -> int:
         gaps = self._state.apply_entries(wallet).chain.gaps
@@ -424,9 +426,9 @@ class Repair:
         return len(gaps) + sum(explained is False for explained in checked)
 
     def _replace_receipt(
-        self, wallet: Wallet, row: Receipt, body: bytes, endpoint: str, digest: str, now: int
+        self, wallet: Wallet, row: Receipt, body: bytes, endpoint: str, digest: str
     ) -> None:
-        Receipt.update(body=body, endpoint=endpoint, stored_at=now, digest=digest).where(
+        Receipt.update(body=body, endpoint=endpoint, digest=digest).where(
             Receipt.id == row.id
         ).execute()
         reread_entries(wallet, self._state.programs, [row.signature])

@@ -1,12 +1,10 @@
 """List an address's signatures and a wallet's token accounts, and measure the wallet's progress."""
 
+import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
-
-import orjson
 
 import storage
 from accounts.verification import MOVABLE
@@ -30,7 +28,7 @@ from observing.state import (
     log,
 )
 from storage import in_parts
-from storage.rows import make_object, make_shape, read_stored
+from storage.rows import Stored
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
 # Per wallet: its own address and its token accounts.
@@ -61,10 +59,9 @@ DUE_SCAN = f"""
 SELECT * FROM address WHERE wallet_id = ? AND ({IS_DUE})
 ORDER BY CASE WHEN full_scans < 2 THEN full_scans ELSE 2 END, id LIMIT 1"""
 
-GO_ON_SCANNING = "UPDATE address SET endpoint = ?, scan_cursor = ? WHERE id = ?"
+GO_ON_SCANNING = "UPDATE address SET scan_cursor = ? WHERE id = ?"
 END_SCAN = """
-UPDATE address
-SET endpoint = ?, scan_cursor = NULL, full_scans = ?, scan_new = ?, scanned_at = ?, head_slot = ?
+UPDATE address SET scan_cursor = NULL, full_scans = ?, scan_new = ?, scanned_at = ?, head_slot = ?
 WHERE id = ?"""
 
 
@@ -82,14 +79,7 @@ def count_listed(wallet: Wallet) -> Listed:
     return Listed(count - idle, count, oldest)
 
 
-class HeadRow(NamedTuple):
-    id: int
-    address: str
-    head_slot: int | None
-
-
-@dataclass
-class ScanCursor:
+class ScanCursor(Stored):
     """The progress of a full scan, stored as JSON so that the scan resumes after a restart."""
 
     before: str | None = None
@@ -115,20 +105,16 @@ class ScanCursor:
         return self.beyond or self.empty >= (1 if self.listed else 2)
 
 
-STORED_CURSOR = make_object(before=str | None, new=int, top=int, listed=int, empty=int, beyond=bool)
-SCAN_CURSOR = make_shape(STORED_CURSOR)
-
-
 class Listing:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def _fetch_page(
-        self, address: str, before: str | None, limit: int
-    ) -> tuple[list[ListedSignature], str]:
-        """Newest first, with the endpoint's label."""
+    def _fetch_page(self, address: str, before: str | None, limit: int) -> list[ListedSignature]:
+        """Return signatures, newest first."""
         options = {**FINALIZED, "limit": limit, **({"before": before} if before else {})}
-        return self._state.rpc.call("getSignaturesForAddress", [address, options], check_page)
+        page: list[ListedSignature]
+        page, _ = self._state.rpc.call("getSignaturesForAddress", [address, options], check_page)
+        return page
 
     # ---- heads -----------------------------------------------------------------------------------
     def list_heads(self, wallet: Wallet, addresses: Collection[str], now: int) -> None:
@@ -140,19 +126,18 @@ class Listing:
             return
         sql = HEADS.format(marks=storage.mark(chosen))
         # A query left open during network calls makes the next write fail.
-        found = list(storage.database.execute_sql(sql, (wallet.id, *chosen)))
-        for row in map(HeadRow._make, found):
+        for row in list(Address.raw(sql, wallet.id, *chosen)):
             if self._state.clock() >= self._state.work_until:
                 break
             self._state.spare_requests -= row.address == wallet.address
             listed_at[row.address] = self._state.clock()
             self._list_head(wallet, row, now)
 
-    def _list_head(self, wallet: Wallet, row: HeadRow, now: int) -> None:
+    def _list_head(self, wallet: Wallet, row: Address, now: int) -> None:
         before, head = None, row.head_slot or 0
         top = head
         while True:
-            page, label = self._fetch_page(row.address, before, HEAD_PAGE)
+            page = self._fetch_page(row.address, before, HEAD_PAGE)
             if before is None and row.address == wallet.address:
                 self._state.watches[wallet.id].answered_at = self._state.clock()
             new = self.store_new(wallet, page, now, head=True)
@@ -167,7 +152,7 @@ class Listing:
                 break
             before = page[-1].signature
         if top != row.head_slot:
-            Address.update(head_slot=top, endpoint=label).where(Address.id == row.id).execute()
+            Address.update(head_slot=top).where(Address.id == row.id).execute()
 
     def store_new(
         self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
@@ -233,11 +218,9 @@ class Listing:
         row = self._find_due_scan(wallet, now)
         if row is None:
             return False
-        # A damaged cursor starts the scan over.
-        stored = read_stored(row.scan_cursor, SCAN_CURSOR) or {}
-        cursor = ScanCursor(**{name: stored[name] for name in STORED_CURSOR.model_fields if stored})
+        cursor = _read_cursor(row)
         try:
-            page, label = self._fetch_page(row.address, cursor.before, FULL_PAGE)
+            page = self._fetch_page(row.address, cursor.before, FULL_PAGE)
         except (BadAnswer, Refused):
             # The node may no longer know the signature at the cursor.
             Address.update(scan_cursor=None).where(Address.id == row.id).execute()
@@ -245,7 +228,7 @@ class Listing:
         new = self.store_new(wallet, page, now, head=False)
         cursor.add(page, sum(one.slot <= (row.head_slot or one.slot) for one in new))
         cursor.beyond = bool(page) and page[-1].slot < (wallet.history_from or 0)
-        _store_scan(row, cursor, label, now)
+        _store_scan(row, cursor, now)
         return True
 
     def _find_due_scan(self, wallet: Wallet, now: int) -> Address | None:
@@ -353,14 +336,20 @@ def _find_known(wallet: Wallet, signatures: Iterable[str]) -> set[str]:
     return known
 
 
-def _store_scan(row: Address, cursor: ScanCursor, label: str, now: int) -> None:
+def _read_cursor(row: Address) -> ScanCursor:
+    """A damaged cursor starts the scan over."""
+    with contextlib.suppress(ValueError):
+        return ScanCursor.model_validate_json(row.scan_cursor or "{}")
+    return ScanCursor()
+
+
+def _store_scan(row: Address, cursor: ScanCursor, now: int) -> None:
     if cursor.is_finished():
         top = max(row.head_slot or 0, cursor.top)
-        values = label, row.full_scans + 1, cursor.new, now, top, row.id
+        values = row.full_scans + 1, cursor.new, now, top, row.id
         storage.database.execute_sql(END_SCAN, values)
     else:
-        text = orjson.dumps(asdict(cursor)).decode()
-        storage.database.execute_sql(GO_ON_SCANNING, (label, text, row.id))
+        storage.database.execute_sql(GO_ON_SCANNING, (cursor.model_dump_json(), row.id))
 
 
 # ---- progress ------------------------------------------------------------------------------------
@@ -441,7 +430,7 @@ def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
     """Whether a poll left nothing to do, so that the next ones only query nodes."""
     watch = state.watches[wallet.id]
     whole = wallet.backfilled and progress.confirmed and progress.closed
-    undone = progress.pending or progress.unexplained or watch.ambiguous_slots or watch.postponed
+    undone = progress.pending or progress.unexplained or watch.unindexed_slots or watch.postponed
     wrong = wallet.trouble or wallet.id in state.troubled or state.apply_entries(wallet).chain.gaps
     return bool(whole and not undone and not wrong and wallet.closing_at is None)
 

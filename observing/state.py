@@ -7,7 +7,7 @@ import logging
 import math
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -53,19 +53,20 @@ class Subscription(NamedTuple):
 
 @dataclass
 class Call:
+    """Notices about a wallet that no poll has answered yet."""
+
     begun_at: float
     endpoints: set[str] = field(default_factory=set)
     tries: int = 0
-    # A pass started without the wallet. Perhaps it wasn't due in the database yet.
-    is_missed: bool = False
 
 
 class Notices:
     def __init__(self) -> None:
         self._news = threading.Condition()
-        # By wallet: those waiting, those for the next pass, and those in the running pass.
+        # By wallet: those waiting, those of them that are due in the database, and those in the
+        # running pass.
         self._waiting: dict[int, Call] = {}
-        self._taken: dict[int, Call] = {}
+        self._urgent: set[int] = set()
         self._polled: dict[int, Call] = {}
         # By wallet: the last poll because of notices, the last notice, the last poll that found
         # something, and the last find without a notice.
@@ -74,7 +75,7 @@ class Notices:
         self._found_at: dict[int, float] = {}
         self._missed_at: dict[int, float] = {}
         self._covered: dict[str, set[int]] = {}
-        self._false: dict[str, int] = {}
+        self._false: Counter[str] = Counter()
         # Most important first, the same for every endpoint.
         self.wanted: tuple[Subscription, ...] = ()
 
@@ -89,12 +90,12 @@ class Notices:
 
     def note_false(self, endpoint: str) -> None:
         with self._news:
-            self._false[endpoint] = self._false.get(endpoint, 0) + 1
+            self._false[endpoint] += 1
 
     def is_false(self, endpoint: str) -> bool:
         """Return whether to mute an endpoint. If so, drop its notices and reset their count."""
         with self._news:
-            if self._false.get(endpoint, 0) < MAX_FALSE:
+            if self._false[endpoint] < MAX_FALSE:
                 return False
             del self._false[endpoint]
             for call in self._waiting.values():
@@ -110,30 +111,23 @@ class Notices:
     def want(self, wanted: tuple[Subscription, ...]) -> None:
         ids = {one.wallet_id for one in wanted}
         with self._news:
-            # If nothing changed, keep the same tuple, because listeners compare by identity.
-            self.wanted = self.wanted if self.wanted == wanted else wanted
+            self.wanted = wanted
             times = (self._asked_at, self._told_at, self._found_at, self._missed_at)
             for known in (self._waiting, *times):
                 for wallet_id in known.keys() - ids:
                     del known[wallet_id]
 
-    def take(self, clock: Callable[[], float], seconds: float = 0.0) -> list[int]:
+    def list_due(self, clock: Callable[[], float], seconds: float = 0.0) -> list[int]:
         """Return the wallets to poll, as soon as one is due. Waits up to `seconds`."""
         end = clock() + seconds
         with self._news:
             while True:
-                self._drop_answered()
-                now, due_at = clock(), min(map(self._find_due, self._waiting), default=math.inf)
+                waiting = self._waiting.keys() - self._urgent
+                now, due_at = clock(), min(map(self._find_due, waiting), default=math.inf)
                 if due_at <= now or end <= now:
                     break
                 self._news.wait(min(end, due_at) - now)
-            if due_at > now:
-                return []
-            taken = [one for one in self._waiting if self._find_free(one) <= now]
-            for wallet_id in taken:
-                self._taken[wallet_id] = self._waiting.pop(wallet_id)
-                self._asked_at[wallet_id] = now
-            return taken
+            return [one for one in waiting if due_at <= now and self._find_free(one) <= now]
 
     def _find_due(self, wallet_id: int) -> float:
         return max(self._waiting[wallet_id].begun_at + SETTLE_SECONDS, self._find_free(wallet_id))
@@ -141,11 +135,11 @@ class Notices:
     def _find_free(self, wallet_id: int) -> float:
         return self._asked_at.get(wallet_id, -math.inf) + MIN_PAUSE_SECONDS
 
-    def _drop_answered(self) -> None:
-        for wallet_id, call in list(self._waiting.items()):
-            if not call.tries and self._found_at.get(wallet_id, -math.inf) > call.begun_at:
-                self._false |= dict.fromkeys(call.endpoints, 0)
-                del self._waiting[wallet_id]
+    def hurry(self, wallet_ids: Iterable[int], now: float) -> None:
+        """End the running pass early, because these wallets are now due in the database."""
+        with self._news:
+            self._urgent.update(wallet_ids)
+            self._asked_at |= dict.fromkeys(self._urgent, now)
 
     def count_covered(self) -> int:
         with self._news:
@@ -154,13 +148,12 @@ class Notices:
     # ---- for the observer ------------------------------------------------------------------------
     def begin_pass(self, wallet_ids: Iterable[int]) -> None:
         with self._news:
-            self._polled = {one: self._taken.pop(one) for one in wallet_ids if one in self._taken}
-            self._taken = {key: one for key, one in self._taken.items() if not one.is_missed}
-            for call in self._taken.values():
-                call.is_missed = True
+            noticed = self._urgent & self._waiting.keys() & set(wallet_ids)
+            self._polled = {one: self._waiting.pop(one) for one in noticed}
+            self._urgent.clear()
 
     def is_urgent(self) -> bool:
-        return bool(self._taken)
+        return bool(self._urgent)
 
     def is_noticed(self, wallet_id: int) -> bool:
         return wallet_id in self._polled
@@ -172,6 +165,13 @@ class Notices:
             told_at = self._told_at.get(wallet_id, -math.inf)
             if now - told_at >= GRACE_SECONDS and wallet_id not in self._polled:
                 self._missed_at[wallet_id] = now
+            waiting = self._waiting.get(wallet_id)
+            if waiting and not waiting.tries:
+                self._trust(self._waiting.pop(wallet_id))
+
+    def _trust(self, call: Call) -> None:
+        for endpoint in call.endpoints:
+            self._false[endpoint] = 0
 
     def end_poll(self, wallet_id: int, is_pending: bool) -> None:
         """Record a poll. `is_pending`: listed transactions couldn't be fetched yet."""
@@ -181,15 +181,14 @@ class Notices:
                 return
             is_true = self._found_at.get(wallet_id, -math.inf) >= call.begun_at - LATE_SECONDS
             if is_true:
-                self._false |= dict.fromkeys(call.endpoints, 0)
+                self._trust(call)
             if is_true and not is_pending:
                 return
             call.tries += 1
             if call.tries < MAX_TRIES:
                 self._waiting.setdefault(wallet_id, call).endpoints.update(call.endpoints)
             elif not is_true:
-                for endpoint in call.endpoints:
-                    self._false[endpoint] = self._false.get(endpoint, 0) + 1
+                self._false.update(call.endpoints)
 
     def covers(self, wallet_id: int, now: float) -> bool:
         """Whether an endpoint has all subscriptions of a wallet and sent all recent notices."""
@@ -260,10 +259,9 @@ class Watch:
     quiet: bool = False
     # Last check that every entry's transaction is still stored.
     receipts_checked_at: float = -math.inf
-    # Stored signatures with an unknown position, by slot. None until they are read.
-    unindexed: dict[int, set[str]] | None = None
-    # Slots with several such signatures.
-    ambiguous_slots: set[int] = field(default_factory=set)
+    # Slots with new transactions whose position is unknown, and whether the stored ones were read.
+    unindexed_slots: set[int] = field(default_factory=set)
+    is_indexed: bool = False
     # Signatures that mention a token account without a known owner, by account. None until they are
     # read.
     ownerless: dict[str, set[str]] | None = None

@@ -210,7 +210,7 @@ class Listener:
     # ---- subscriptions ---------------------------------------------------------------------------
     def _subscribe(self, line: Line) -> None:
         wanted = self._notices.wanted
-        if line.done is wanted:
+        if line.done == wanted:
             return
         chosen = wanted[: line.limit]
         self._drop_unwanted(line, set(chosen))
@@ -381,10 +381,11 @@ class Subscriptions:
             self._version = version
 
     def _poll_noticed(self) -> None:
-        due = self._notices.take(self._clock, STEP_SECONDS)
+        due = self._notices.list_due(self._clock, STEP_SECONDS)
         if due and not self._ending.is_set():
             with self._session():
                 make_due(due)
+            self._notices.hurry(due, self._clock())
             self._wake()
 
     def report(self) -> dict[str, Any]:

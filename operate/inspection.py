@@ -170,8 +170,8 @@ class Reader:
             yield from cursor.execute(sql)
 
     def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        begin = trouble.BEGIN_SQLITE if self._is_file else trouble.BEGIN_POSTGRESQL
-        return trouble.hold_snapshot(self._connection.execute, begin)
+        engine = "sqlite" if self._is_file else "postgresql"
+        return trouble.hold_snapshot(self._connection.execute, engine)
 
 
 # ---- text ----------------------------------------------------------------------------------------

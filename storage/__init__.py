@@ -14,6 +14,7 @@ from playhouse.migrations import Runner
 from config import BadSetting, Config
 from storage.files import lock_data_dir, make_folder
 from storage.sqlite import SQLite
+from storage.trouble import hold_snapshot
 
 MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 ROWS_A_STATEMENT = 200
@@ -124,8 +125,11 @@ def writing() -> Iterator[None]:
 def snapshot() -> Iterator[None]:
     """Show a consistent snapshot inside, where the caller must not write."""
     # A write transaction is already consistent, because there are no other writers.
-    with contextlib.nullcontext() if database.in_transaction() else database.snapshot():
+    if database.in_transaction():
         yield
+    else:
+        with hold_snapshot(database.execute_sql, database.engine):
+            yield
 
 
 @contextlib.contextmanager

@@ -34,10 +34,8 @@ from psycopg.types.string import StrDumperUnknown
 
 from config import BadSetting
 from storage.trouble import (
-    BEGIN_POSTGRESQL,
     Writes,
     find_left,
-    hold_snapshot,
     name_trouble,
 )
 
@@ -270,9 +268,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             yield
         finally:
             self._mine.checks = before
-
-    def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        return hold_snapshot(self.execute_sql, BEGIN_POSTGRESQL)
 
     def erasing(self) -> contextlib.AbstractContextManager[None]:
         """PostgreSQL keeps overwritten rows in its files until vacuum."""

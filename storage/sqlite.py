@@ -19,7 +19,6 @@ from playhouse.pool import PooledDatabase
 
 from storage.files import FileLock, sync
 from storage.trouble import (
-    BEGIN_SQLITE,
     DISK_FLOOR,
     DISK_ROOM,
     LOCKED_SECONDS,
@@ -29,7 +28,6 @@ from storage.trouble import (
     Writes,
     find_free,
     find_left,
-    hold_snapshot,
     identify,
     impatient,
     name_trouble,
@@ -300,9 +298,6 @@ class SQLite(PooledDatabase, APSWDatabase):
             if self._watch is not None:
                 self._watch.close()
                 self._watch = None
-
-    def snapshot(self) -> contextlib.AbstractContextManager[None]:
-        return hold_snapshot(self.execute_sql, BEGIN_SQLITE)
 
     @contextlib.contextmanager
     def erasing(self) -> Iterator[None]:

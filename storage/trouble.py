@@ -15,13 +15,15 @@ import apsw
 from peewee import OperationalError
 
 # ---- snapshots -----------------------------------------------------------------------------------
-BEGIN_SQLITE = "BEGIN DEFERRED"
-BEGIN_POSTGRESQL = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+BEGIN_SNAPSHOT = {
+    "sqlite": "BEGIN DEFERRED",
+    "postgresql": "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+}
 
 
 @contextlib.contextmanager
-def hold_snapshot(execute: Callable[[str], Any], begin: str) -> Iterator[None]:
-    execute(begin)
+def hold_snapshot(execute: Callable[[str], Any], engine: str) -> Iterator[None]:
+    execute(BEGIN_SNAPSHOT[engine])
     try:
         yield
     finally:

@@ -9,8 +9,6 @@ import tarfile
 from pathlib import Path
 
 DATA = Path(__file__).resolve().parent / "data"
-REPLAY = Path(__file__).resolve().parent / "replay" / "replay.py"
-HISTORY = DATA / "history.json.gz"
 
 
 def unpack_receipts(folder: Path) -> Path:

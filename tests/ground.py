@@ -11,6 +11,7 @@ import functools
 import os
 import shutil
 import tempfile
+import time
 import uuid
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -303,6 +304,14 @@ def shrink():
 def wait_no_longer(ms):
     """Refuse a locked database after this many ms from now on."""
     storage.database.obj.busy_ms = ms
+
+
+def until(test, seconds=60):
+    """Wait until `test()` is true."""
+    end = time.monotonic() + seconds
+    while not test():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.01)
 
 
 def check():

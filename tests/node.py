@@ -1,7 +1,7 @@
 """Solana nodes for tests.
 
 `FakeNode` runs in this process with recorded or made-up receipts (tests/story.py), and lies on
-demand. `ReplayNode` runs tests/replay/replay.py, which misbehaves on the wire.
+demand. `ReplayNode` runs tests/replay.py, which serves one and misbehaves on the wire.
 """
 
 import base64
@@ -14,8 +14,6 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-
-from corpus import HISTORY, REPLAY
 
 from chain import rpc
 from chain.addresses import TOKEN, b58decode
@@ -124,6 +122,14 @@ class Chain:
         return meta["preBalances"][place] != meta["postBalances"][place] or amounts[0] != amounts[1]
 
 
+class NodeError(Exception):
+    """The node refuses a call with this JSON-RPC error code."""
+
+    def __init__(self, code):
+        super().__init__(code)
+        self.code = code
+
+
 class FakeNode:
     """One endpoint's view of a Chain. It is honest unless told otherwise; `restore` makes it honest
     again.
@@ -193,9 +199,8 @@ class FakeNode:
     def answer(self, method, params):
         self.calls[method] += 1
         if self._failing.get(method):
-            rpc._raise_error({"code": self._failing[method]}, {})
-        result = getattr(self, f"_{method}")(*params)
-        return result
+            raise NodeError(self._failing[method])
+        return getattr(self, f"_{method}")(*params)
 
     def _now(self):
         return self.chain.rows[-1].slot if self.tip is None else self.tip
@@ -208,7 +213,7 @@ class FakeNode:
         if "before" in config:
             signatures = [row.signature for row in rows]
             if config["before"] not in signatures:
-                rpc._raise_error({"code": -32020}, {})
+                raise NodeError(-32020)
             rows = rows[signatures.index(config["before"]) + 1 :]
         return [
             {
@@ -239,7 +244,7 @@ class FakeNode:
     def _getTransactionsForAddress(self, address, config):
         """As documented by Helius, with full details, oldest first."""
         if self._bulk is None:
-            rpc._raise_error({"code": -32601}, {})
+            raise NodeError(-32601)
         assert (config["transactionDetails"], config["sortOrder"]) == ("full", "asc")
         within, own = config["filters"]["slot"], {address}
         if config["filters"]["tokenAccounts"] == "all":
@@ -259,10 +264,10 @@ class FakeNode:
 
     def _getBlock(self, slot, config):
         if not self._blocks:
-            rpc._raise_error({"code": -32601}, {})
+            raise NodeError(-32601)
         return {"signatures": [row.signature for row in self.chain.rows if row.slot == slot]}
 
-    def _getSlot(self):
+    def _getSlot(self, *_):
         return self._now()
 
     def _getBlockTime(self, slot):
@@ -338,7 +343,10 @@ class FakeEndpoint(rpc.Endpoint):
         self.node = node
 
     def ask(self, method, params, ident):
-        return self.node.answer(method, params)
+        try:
+            return self.node.answer(method, params)
+        except NodeError as error:
+            return rpc._raise_error({"code": error.code}, {})
 
 
 def connect(*nodes, clock=None, requests_per_second=1e9):
@@ -353,22 +361,10 @@ def connect(*nodes, clock=None, requests_per_second=1e9):
 
 
 class ReplayNode:
-    """tests/replay/replay.py on a free loopback port, as a context manager."""
+    """tests/replay.py on a free loopback port, as a context manager."""
 
-    def __init__(self, folder, *options):
-        ready = Path(folder) / f"node-{id(self)}.addr"
-        argv = [
-            sys.executable,
-            "-B",
-            str(REPLAY),
-            "--history",
-            str(HISTORY),
-            "--port",
-            "0",
-            "--ready-file",
-            str(ready),
-            *map(str, options),
-        ]
+    def __init__(self):
+        argv = [sys.executable, "-B", str(Path(__file__).with_name("replay.py")), "--port", "0"]
         self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         line = self._process.stdout.readline().decode()
         assert line.startswith("READY "), line + self._process.stdout.read().decode()
@@ -382,6 +378,7 @@ class ReplayNode:
         self._process.communicate(timeout=60)
 
     def control(self, **change):
+        """Set tip, faults, rate and seed, and reset the counters."""
         return self._call("/control", json.dumps(change).encode())
 
     def stats(self):

@@ -95,7 +95,7 @@ def store(wallets, found):
         entry = read_entry(receipt, PEOPLE[person], PROGRAMS)
         columns = {"signature": row.signature, "slot": row.slot, "tx_index": row.index}
         kept = {"body": pack(raw), "digest": digest_receipt(receipt)}
-        times = {"block_time": raw["blockTime"], "stored_at": BEGIN, "endpoint": ""}
+        times = {"block_time": raw["blockTime"], "endpoint": ""}
         Receipt.insert(**columns, **kept, **times).on_conflict_ignore().execute()
         seen_at, wallet = BEGIN * 10, wallets[person]
         state = {"state": "stored", "entry": entry.dump(), "seen_at": seen_at}

@@ -46,7 +46,7 @@ def measure_observing(given):
     """Observe all wallets of the history from scratch, compared to fetching, parsing and inserting
     the same receipts one by one.
     """
-    with tempfile.TemporaryDirectory() as folder, ReplayNode(folder) as node:
+    with tempfile.TemporaryDirectory() as folder, ReplayNode() as node:
         turns = [observe_history(node.url, Path(folder) / str(turn)) for turn in range(ROUNDS)]
 
     def find_middle(read):
@@ -93,7 +93,7 @@ def observe_history(url, folder):
     storage.migrate(storage.connect(settings))
     empty = measure_size(storage.database, settings)
     attach_wallets(settings.data_dir)
-    requests.post(url + "/control", json={"reset": True}, timeout=5)
+    requests.post(url + "/control", json={}, timeout=5)
     database = storage.connect(settings)
     with database.connection_context():
         observer, now = Observer(settings), time.time_ns() // 1_000_000

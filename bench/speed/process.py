@@ -149,7 +149,7 @@ def measure_idle(given):
         attach_sleeping(settings)
         add_hook(settings)
         with (
-            ReplayNode(parent) as node,
+            ReplayNode() as node,
             observing(folder, node.url, EXTRA_SWAP_PROGRAMS=VENUE) as ours,
         ):
             time.sleep(SETTLE_SECONDS)

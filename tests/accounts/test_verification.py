@@ -48,7 +48,7 @@ def store_receipt(name, wallet):
     told.buy(wallet, "CAT", 1_000, 250_000)
     raw, named = told.rows[-1].receipt, signature(name)
     raw["transaction"]["signatures"] = [named]
-    Receipt.create(signature=named, slot=1, body=pack(raw), endpoint="e", stored_at=NOW, digest="")
+    Receipt.create(signature=named, slot=1, body=pack(raw), endpoint="e", digest="")
 
 
 def count_heard():

@@ -170,7 +170,7 @@ def test_killing_the_command_loses_nothing(tmp_path, history, expected, full):
     """`app.py observe --once` against the replay node, killed, then left to finish: it matches the
     oracle.
     """
-    with ReplayNode(tmp_path) as node:
+    with ReplayNode() as node:
         environ = {
             **os.environ,
             **ground.environ(tmp_path / "data"),

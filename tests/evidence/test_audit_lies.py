@@ -320,7 +320,7 @@ UNSEEN = {
     ),
     "a changed copy or interpretation of a stored transaction": (
         *("receipt.slot", "receipt.tx_index", "receipt.block_time", "receipt.body"),
-        *("receipt.endpoint", "receipt.stored_at", "sighting", "address", "trade.digest"),
+        *("receipt.endpoint", "sighting", "address", "trade.digest"),
     ),
     "observations of other instances' logs": ("witnessed",),
     "search results": ("post_words",),

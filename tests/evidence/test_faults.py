@@ -27,7 +27,7 @@ from evidence.memory import Memory
 from evidence.view import Node, NodeTrouble
 from models import Bot, Owner
 
-HANG, DEADLINE, HUGE = 0.1, 0.2, 17_000_000
+DEADLINE = 0.2
 ENDPOINTS, MAX_LOOKS = 3, 3_000
 NAMES = (
     "timeout reset 429 429_ra 500 502_html 503 403 truncated not_json html200 wrong_type bad_id"
@@ -82,7 +82,7 @@ class Trial:
         with contextlib.ExitStack() as undo:
             undo.callback(setattr, rpc, "DEADLINE_SECONDS", rpc.DEADLINE_SECONDS)
             rpc.DEADLINE_SECONDS = DEADLINE
-            self.node = undo.enter_context(ReplayNode(folder, "--hang", HANG, "--huge", HUGE))
+            self.node = undo.enter_context(ReplayNode())
             self.service = Service(
                 folder / "data", extra_swap_programs=(history["venue"],), evidence_per_minute=10**8
             )
@@ -114,7 +114,7 @@ class Trial:
 
     def run(self, names, rate, seed, truth):
         """(Lookout, number of times that coverage said `complete` too early)."""
-        self.node.control(faults=names, rate=rate, seed=seed, reset=True)
+        self.node.control(faults=names, rate=rate, seed=seed)
         storage.database.connect(reuse_if_open=True)
         seen = Lookout.begin(self.service.config, wallets=self.wallets)
         seen.observer.state.rpc = self.connect(seen.clock)
@@ -183,7 +183,7 @@ class Trial:
 
     def audit(self, names, rate, seed):
         """(verdict, differences) of an audit whose node fails like this."""
-        self.node.control(faults=names, rate=rate, seed=seed, reset=True)
+        self.node.control(faults=names, rate=rate, seed=seed)
         instance, clock = (
             Instance("http://instance.invalid", ask_service(self.service)),
             FakeClock(),

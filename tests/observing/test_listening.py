@@ -11,6 +11,7 @@ from functools import partial
 import ground
 import pytest
 from bellnode import BellNode
+from ground import until
 from story import ADA, account_of, address, market
 from websockets.exceptions import WebSocketException
 
@@ -65,16 +66,12 @@ def listen():
         made.join(60)
 
 
-def until(test, seconds=60):
-    end = time.monotonic() + seconds
-    while not test():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.01)
-
-
 def take(listener):
-    """The due wallets, once one is due."""
-    return listener.notices.take(time.monotonic, 60)
+    """The due wallets, once one is due, which a pass then polls."""
+    due = listener.notices.list_due(time.monotonic, 60)
+    listener.notices.hurry(due, time.monotonic())
+    listener.notices.begin_pass(due)
+    return due
 
 
 def test_wallets_and_accounts_subscribe_to_finalized(node, listen):

@@ -5,59 +5,36 @@ import pytest
 from observing.subscriptions import Notice, Reply, read_message
 
 LAST = 2**63 - 1
+KINDS = ("accountNotification", "logsNotification")
+NO_IDS = (None, "7", -1, 2**63)
 
 
-def notify(method, result, number=7):
-    return {
-        "jsonrpc": "2.0",
-        "method": method,
-        "params": {"subscription": number, "result": result},
-    }
-
-
-KINDS = ["accountNotification", "logsNotification"]
-
-
-@pytest.mark.parametrize("method", KINDS)
-@pytest.mark.parametrize("result", [None, {"any": "thing"}])
-def test_the_content_of_a_notice_is_not_used(method, result):
-    for number in (0, 7, LAST):
-        assert read_message(notify(method, result, number)) == Notice(number)
-
-
-def test_other_notices_are_ignored():
-    assert read_message(notify("slotNotification", {"slot": 5})) is None
-
-
-def test_a_subscription_gets_its_id():
-    for ident, number in ((0, 0), (3, 7), (LAST, LAST)):
-        assert read_message({"id": ident, "result": number}) == Reply(ident, number)
-
-
-@pytest.mark.parametrize("result", [None, "7", -1, 2**63, 7.0])
-def test_a_missing_id_means_refused(result):
-    assert read_message({"id": 3, "result": result}) == Reply(3, None)
-
-
-def test_an_error_refuses_it_whatever_else_is_in_the_message():
-    for more in ({}, {"result": True}, {"result": None}):
-        assert read_message({"id": 3, "error": {"code": -32601}, **more}) == Reply(3, None)
+def notify(method, number=7, result=None):
+    return {"method": method, "params": {"subscription": number, "result": result}}
 
 
 @pytest.mark.parametrize(
-    "message",
+    "message, read",
     [
-        {"id": 3, "result": True},
-        {"id": 3, "result": False},
-        {"id": "3", "result": 7},
-        {"id": -1, "result": 7},
-        {"id": 2**63, "result": 7},
-        {"result": 7},
-        {},
+        # The content of a notice isn't used.
+        *((notify(kind, n, {"any": "thing"}), Notice(n)) for kind in KINDS for n in (0, 7, LAST)),
+        (notify(KINDS[0]), Notice(7)),
+        # Other notices are ignored.
+        (notify("slotNotification"), None),
+        # A subscription gets its ID. Without a valid one it is refused, as with an error, whatever
+        # else the message contains.
+        *(({"id": n, "result": n}, Reply(n, n)) for n in (0, 3, LAST)),
+        *(({"id": 3, "result": one}, Reply(3, None)) for one in (*NO_IDS, 7.0)),
+        *(({"id": 3, "error": {}, **more}, Reply(3, None)) for more in ({}, {"result": True})),
+        # Replies to unsubscribing and to other requests are ignored.
+        *(({"id": 3, "result": one}, None) for one in (True, False)),
+        *(({"id": one, "result": 7}, None) for one in ("3", -1, 2**63)),
+        ({"result": 7}, None),
+        ({}, None),
     ],
 )
-def test_unsubscribes_and_other_responses_are_ignored(message):
-    assert read_message(message) is None
+def test_a_message_is_a_notice_a_reply_or_ignored(message, read):
+    assert read_message(message) == read
 
 
 @pytest.mark.parametrize("message", [None, [], "word", 5])
@@ -66,15 +43,10 @@ def test_a_message_must_be_an_object(message):
         read_message(message)
 
 
-@pytest.mark.parametrize("number", [None, "7", -1, 2**63, True])
 @pytest.mark.parametrize("method", KINDS)
-def test_a_notice_belongs_to_a_subscription(method, number):
-    with pytest.raises(ValueError, match="^a notice of an unknown subscription$"):
-        read_message(notify(method, {}, number))
-
-
-@pytest.mark.parametrize("more", [{}, {"params": []}, {"params": {"result": {}}}])
-@pytest.mark.parametrize("method", KINDS)
-def test_an_incomplete_notice_is_refused(method, more):
-    with pytest.raises(ValueError, match="^a notice of an unknown subscription$"):
-        read_message({"method": method, **more})
+def test_a_notice_belongs_to_a_subscription(method):
+    incomplete = ({}, {"params": []}, {"params": {"result": {}}})
+    unknown = (notify(method, number) for number in (*NO_IDS, True))
+    for message in (*unknown, *({"method": method, **more} for more in incomplete)):
+        with pytest.raises(ValueError, match="^a notice of an unknown subscription$"):
+            read_message(message)

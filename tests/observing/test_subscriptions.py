@@ -41,31 +41,34 @@ def test_wallets_come_before_accounts_and_waiting_ones_before_busy_ones(look):
 
 
 # ---- when a wallet is polled ---------------------------------------------------------------------
-def test_a_wallet_is_polled_once_a_second_despite_many_notices():
-    notices, taken = Notices(), []
-    for tick in range(1000):
-        now = tick / 100
-        notices.add(7, "endpoint 1", now)
-        if notices.take(lambda now=now: now):
-            taken.append(round(now, 1))
-            notices.begin_pass([7])
-            notices.note_found(7, now)
-            notices.end_poll(7, False)
-    assert taken == [n + 0.2 for n in range(10)]
+def begin_pass(notices, now):
+    """Begin a pass over the wallets that are due because of notices, and return them."""
+    due = notices.list_due(lambda: now)
+    notices.hurry(due, now)
+    assert notices.is_urgent() == bool(due)
+    notices.begin_pass(due)
+    assert not notices.is_urgent() and all(map(notices.is_noticed, due))
+    return due
 
 
 def poll(notices, now, found=False, pending=False):
     """Return whether a wallet is due at a time, and poll it."""
-    taken = notices.take(lambda: now)
-    assert notices.is_urgent() == bool(taken)
-    notices.begin_pass(taken)
-    assert not notices.is_urgent()
-    for wallet_id in taken:
-        assert notices.is_noticed(wallet_id)
+    due = begin_pass(notices, now)
+    for wallet_id in due:
         if found:
             notices.note_found(wallet_id, now)
         notices.end_poll(wallet_id, pending)
-    return bool(taken)
+    return bool(due)
+
+
+def test_a_wallet_is_polled_once_a_second_despite_many_notices():
+    notices, polled = Notices(), []
+    for tick in range(1000):
+        now = tick / 100
+        notices.add(7, "endpoint 1", now)
+        if poll(notices, now, found=True):
+            polled.append(round(now, 1))
+    assert polled == [n + 0.2 for n in range(10)]
 
 
 def test_a_wallet_is_polled_again_until_something_is_found():
@@ -84,23 +87,30 @@ def test_a_wallet_is_polled_again_while_a_transaction_is_missing():
     assert poll(notices, 1.2) and not poll(notices, 9.0)
 
 
-def test_a_pass_that_starts_before_a_wallet_is_due_skips_it():
+def test_a_wallet_that_a_pass_skips_is_due_again_a_second_later():
     notices = Notices()
     notices.add(7, "endpoint 1", 0.0)
-    assert notices.take(lambda: 1.0) == [7]
+    assert notices.list_due(lambda: 1.0) == [7]
+    notices.hurry([7], 1.0)
+    assert notices.is_urgent() and notices.list_due(lambda: 9.0) == []
     notices.begin_pass([8])
-    assert notices.is_urgent() and not notices.is_noticed(7)
-    notices.begin_pass([7])
-    assert not notices.is_urgent() and notices.is_noticed(7)
+    assert not notices.is_urgent() and not notices.is_noticed(7)
+    assert not poll(notices, 1.9) and poll(notices, 2.0)
 
 
-def test_a_wallet_no_pass_polls_is_not_urgent_for_long():
+def test_a_wallet_that_could_not_be_made_due_stays_due():
     notices = Notices()
     notices.add(7, "endpoint 1", 0.0)
-    assert notices.take(lambda: 1.0) == [7]
-    for is_urgent in (True, False):
-        notices.begin_pass([8])
-        assert notices.is_urgent() == is_urgent
+    assert notices.list_due(lambda: 1.0) == notices.list_due(lambda: 1.0) == [7]
+
+
+def test_a_scheduled_poll_that_finds_something_answers_the_notice():
+    notices = Notices()
+    notices.add(7, "endpoint 1", 0.0)
+    notices.begin_pass([7])
+    assert not notices.is_noticed(7)
+    notices.note_found(7, 0.1)
+    assert notices.list_due(lambda: 9.0) == []
 
 
 def test_many_false_notices_in_a_row_mute_an_endpoint():
@@ -122,7 +132,7 @@ def test_many_false_notices_in_a_row_mute_an_endpoint():
     notices.add(88, "endpoint 1", 9.0)
     notices.add(88, "endpoint 2", 9.0)
     assert notices.is_false("endpoint 1") and not notices.is_false("endpoint 1")
-    assert not notices.is_false("endpoint 2") and notices.take(lambda: 99.0) == [88]
+    assert not notices.is_false("endpoint 2") and notices.list_due(lambda: 99.0) == [88]
 
 
 def test_an_unwatched_wallet_is_forgotten():
@@ -200,9 +210,15 @@ class Street:
 
 def poll_noticed(seen):
     """Poll like the job that subscribes."""
-    if due := seen.observer.notices.take(seen.clock):
-        make_due(due)
+    if announce_due(seen):
         seen.observer.run_tick(seen.now)
+
+
+def announce_due(seen):
+    due = seen.observer.notices.list_due(seen.clock)
+    make_due(due)
+    seen.observer.notices.hurry(due, seen.clock())
+    return due
 
 
 SALE = {"getMultipleAccounts": 1, "getSignaturesForAddress": 1, "getTransaction": 1}
@@ -385,7 +401,7 @@ def test_a_long_pass_ends_early_when_a_notice_arrives(look):
             sold.append(street.go_on("sell", "ada", "CAT", 400, 300_000))
             street.tell(sold[0])
             seen.clock.sleep(SETTLE_SECONDS)
-            make_due(street.notices.take(seen.clock))
+            announce_due(seen)
 
     for _ in range(200):
         street.go_on("buy", "bob", "CAT", 1, 1_000)

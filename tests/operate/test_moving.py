@@ -55,7 +55,7 @@ def file(tmp_path):
         Service.observe_trade(None, address("ada"), "gone", 11)
         Trade.delete().where(Trade.signature == signature("gone")).execute()
         models.Receipt.create(
-            signature="s", slot=1, body=bytes(range(256)), endpoint="1", stored_at=NOW, digest=""
+            signature="s", slot=1, body=bytes(range(256)), endpoint="1", digest=""
         )
         market_tables.Token.create(mint=address("t"), held=True, symbol="\\.", asked_at=2**62)
     leave()

@@ -281,9 +281,10 @@ class World:
                 if own.address in row.keys:
                     notices.add(own.wallet_id, "endpoint 1", self.clock())
         self.clock.sleep(1.5)
-        if due := notices.take(self.clock):
+        if due := notices.list_due(self.clock):
             with self.speaking():
                 make_due(due)
+                notices.hurry(due, self.clock())
                 jobs.run_observer(self.observer, self.clock.now())
 
     def trade(self, *moves):

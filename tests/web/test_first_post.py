@@ -89,7 +89,7 @@ class Instance:
 def instance(tmp_path_factory):
     folder = tmp_path_factory.mktemp("first-post")
     slots = {one["signature"]: one["slot"] for one in read_history()["transactions"]}
-    with ReplayNode(folder) as node:
+    with ReplayNode() as node:
         node.control(tip=min(slots[one] for one in FRESH) - 1)
         made = Instance(folder, node)
         yield made
