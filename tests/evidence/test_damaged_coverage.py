@@ -118,7 +118,7 @@ def test_doctor_names_an_edited_reason_of_a_gap(settings, db, chain):
     node = FakeNode(chain)
     node.withhold(lost.signature)
     seen = Lookout.begin(settings, node, wallets=[ADA]).settle()
-    assert list(doctor.check_deep(seen.config, seen.now))[0].level == "fine"
+    assert [one.level for one in doctor.check_deep(seen.config, seen.now)] == ["fine"]
     coverage = seen.coverage()
     named = [gap for gap in coverage["gaps"] if gap["reason"] == "balance_break"]
     named[0]["reason"] = "node_was_down"
