@@ -497,7 +497,9 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
     Refused if a backup is running, there is no room, or the data is on PostgreSQL.
     """
     need_file(config, PG_DUMP)
-    _check_room(config)
+    free, size, is_enough = measure_room(config)
+    if not is_enough:
+        raise Refused(f"{free / 1e9:.1f} GB free, too little for a backup of {size / 1e9:.1f} GB")
     folder = find_folder(config)
     make_folder(folder)
     held = os.open(folder / LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
@@ -513,11 +515,11 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
     return name
 
 
-def _check_room(config: Config) -> None:
+def measure_room(config: Config) -> tuple[int, int, bool]:
+    """Return the free bytes of DATA_DIR's disk, the database's, and whether a backup fits."""
     size = sum(path.stat().st_size for path in config.data_dir.glob("app.db*"))
     free = shutil.disk_usage(config.data_dir).free
-    if free < LEAST_FREE + size:
-        raise Refused(f"{free / 1e9:.1f} GB free, too little for a backup of {size / 1e9:.1f} GB")
+    return free, size, free >= LEAST_FREE + size
 
 
 def _make(config: Config, name: str, held: int, tell: Callable[[str, str | None], None]) -> None:

@@ -71,10 +71,10 @@ def test_demonstration_evidence_says_so_and_can_be_checked(tmp_path, chain, monk
     body = read(service, f"?page=1&digest={page['digest']}").data
     assert hashlib.sha256(body).hexdigest() == page["digest"]
     reader = claims.Instance("", ask=lambda path: service.get(path).data)
-    scope = claims.Scope(Bot.get().uid, None)
-    pages = reader.read_receipts(scope, reader.read_claims(scope))
+    bot = Bot.get().uid
+    pages = reader.read_receipts(bot, reader.read_claims(bot))
     assert sum(map(len, pages)) == Trade.select().count()
-    assert list(reader.list_bots()) == [scope.bot]
+    assert list(reader.list_bots()) == [bot]
     service.close()
 
 
