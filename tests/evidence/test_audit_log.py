@@ -8,16 +8,18 @@ import ground
 import orjson
 import pytest
 from auditing import ask_service, audit_log, edit, make_auditor, show_early
+from node import FakeNode
 from service import Service, hide_post
-from story import ADA
+from story import ADA, Story
+from test_attachments import A, B, C, D, E
 
-from accounts import departures, influencers, posts
+from accounts import departures, influencers, posts, wallets
 from evidence import audited_log, log
 from evidence.audited_log import Part
 from evidence.memory import Memory
 from evidence.notes import Checkpoint
 from market.failures import FetchError
-from models import Bot, Post
+from models import Attachment, Bot, Post, Wallet
 from storage import writing
 from storage.log import append_leaf, open_log
 
@@ -396,3 +398,70 @@ def test_a_post_is_compared_with_the_log_containing_it(log, index, place, told):
     read, post = audited_log.LogAudit(None, None, print, parts=parts), SimpleNamespace()
     post.log, post.logIndex = log, index
     assert (read.find_place(log, index), read.excuse(post)) == (place, told)
+
+
+# ---- attachments ---------------------------------------------------------------------------------
+@pytest.fixture
+def moved(tmp_path):
+    """A bot that proved A, added B and C, replaced them by D, and added B again."""
+    service = Service(tmp_path / "data", evidence_per_minute=10**6, max_wallet_changes_per_day=99)
+    bot = service.make_bot("Ada", A).bot
+    wallets.attach_wallet(service.config, bot, A, NOW + 1, "proven")
+    wallets.add_wallet(service.config, bot, B, NOW + 2)
+    wallets.add_wallet(service.config, bot, C, NOW + 3)
+    wallets.remove_wallet(bot, A, NOW + 4)
+    wallets.remove_wallet(bot, B, NOW + 5)
+    wallets.attach_wallet(service.config, bot, D, NOW + 6, "proven")
+    wallets.add_wallet(service.config, bot, B, NOW + 7)
+    yield service
+    service.close()
+
+
+def audit_moves(service, **more):
+    return audit_log(service, FakeNode(Story().chain()), **more)
+
+
+def held_fields(report):
+    return {one.field for one in report.differences if one.field.startswith("held.")}
+
+
+def test_attachments_match_the_log(moved):
+    assert audit_moves(moved).differences == []
+    influencers.retire_bot(Bot.get(), NOW + 8)
+    assert audit_moves(moved).differences == []
+
+
+def test_a_concealed_attachment_is_named_even_when_the_log_size_was_understated(moved):
+    Attachment.delete().where(Attachment.attached_at == NOW + 7).execute()
+    for ask in (ask_service(moved), show_early(moved)):
+        assert f"held.{B}" in held_fields(audit_moves(moved, ask=ask))
+
+
+def test_earlier_logs_are_compared_too(moved):
+    """All its attachments began before the new log started."""
+    log.renew_log("operator", NOW + 8)
+    wallets.add_wallet(moved.config, Bot.get(), E, NOW + 9)
+    wallets.remove_wallet(Bot.get(), B, NOW + 10)
+    assert audit_moves(moved).differences == []
+    Attachment.update(attached_at=NOW + 1).where(Attachment.attached_at == NOW + 2).execute()
+    assert held_fields(audit_moves(moved)) == {f"held.{B}"}
+
+
+def test_an_unlogged_attachment_is_named(moved):
+    wallet = Wallet.create(address=A[::-1], bot=Bot.get(), created_at=NOW)
+    Attachment.create(bot=Bot.get(), wallet=wallet, attached_at=NOW - 2, detached_at=NOW - 1)
+    assert held_fields(audit_moves(moved)) == {f"held.{A[::-1]}"}
+
+
+def test_changes_during_the_audit_are_not_differences(moved):
+    ask, left = ask_service(moved), ["a", "b"]
+
+    def restless(path):
+        if left and "wallet=" in path:
+            left.pop()
+            wallets.remove_wallet(Bot.get(), B, NOW + 9)
+            wallets.add_wallet(moved.config, Bot.get(), B, NOW + 10)
+        return ask(path)
+
+    assert audit_moves(moved, ask=restless).differences == []
+    assert not left

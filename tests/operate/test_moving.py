@@ -3,8 +3,6 @@
 import ground
 import orjson
 import pytest
-from lookout import Lookout, ledger_of
-from node import Chain, FakeNode
 from service import NOW, Service, address, signature
 
 import app
@@ -99,40 +97,6 @@ def test_all_rows_move_and_new_ones_follow_them(file, target):
         assert Token.get().held is True
         posts.publish(1, posts.PostBody(eventId="f", body="b"), NOW)
         assert [row.id for row in Arrival.select().order_by(Arrival.id)] == [1, 2, 3, 4]
-    leave()
-
-
-def test_the_recorded_history_gives_the_same_ledger_on_both_engines(
-    tmp_path, target, history, expected
-):
-    """Observed on SQLite and moved, and observed from the beginning on PostgreSQL."""
-
-    def observe(settings):
-        storage.migrate(storage.connect(settings))
-        with storage.database.connection_context():
-            seen = Lookout.begin(
-                settings,
-                FakeNode(Chain.recorded(history)),
-                wallets=history["wallets"],
-                extra_swap_programs=(history["venue"],),
-            ).settle()
-            return seen.ledger()
-
-    given = file_settings(tmp_path / "file")
-    told = observe(given)
-    leave()
-    backups.move(given, target)
-    moved = ground.change(given, database_url=target)
-    with storage.connect(moved).connection_context():
-        assert ledger_of(history["wallets"]) == told
-        assert {
-            w: orjson.loads(models.Wallet.get(models.Wallet.address == w).results)[
-                "realizedLamports"
-            ]
-            for w in expected
-        } == {w: want["results"]["realizedLamports"] for w, want in expected.items()}
-    leave()
-    assert observe(ground.settings_of(tmp_path / "again")) == told
     leave()
 
 
