@@ -190,14 +190,10 @@ def list_gaps(coverage: Mapping[str, Any] | None) -> list[tuple[int, int]]:
     gaps = (coverage or {}).get("gaps")
     found = []
     for gap in gaps if isinstance(gaps, list) else []:
-        first, last = (_find(gap, name) for name in ("fromSlot", "toSlot"))
-        if isinstance(first, int) and isinstance(last, int):
-            found.append((first, last))
+        match gap:
+            case {"fromSlot": int(first), "toSlot": int(last)}:
+                found.append((first, last))
     return found
-
-
-def _find(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
 
 
 def _is_in(gaps: Collection[tuple[int, int]], first: int, last: int) -> bool:
@@ -712,10 +708,10 @@ def _book_all(pending: PendingLedger, booked: Iterable[BookedEntry]) -> Ledger:
 
 
 def _is_early(line: Mapping[str, Any]) -> bool:
-    seen_ms, seconds = line.get("seenAtMs"), line.get("blockTime")
-    if not isinstance(seen_ms, int) or not isinstance(seconds, int):
-        return False
-    return seconds * 1000 - seen_ms > MAX_AHEAD_SECONDS * 1000
+    match line:
+        case {"seenAtMs": int(seen_ms), "blockTime": int(seconds)}:
+            return seconds * 1000 - seen_ms > MAX_AHEAD_SECONDS * 1000
+    return False
 
 
 def _moves(lines: list[dict[str, Any]]) -> bool:

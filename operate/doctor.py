@@ -702,11 +702,7 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
 
 
 def check_schema(applied: list[str]) -> Iterator[Finding]:
-    known = storage.list_migrations()
-    newer, pending = (
-        sorted(set(applied) - set(known)),
-        [name for name in known if name not in applied],
-    )
+    newer, pending = schema.compare_migrations(applied)
     if newer:
         yield wrong(
             f"the schema is from a newer version (it has {newer[0]})",
@@ -718,7 +714,7 @@ def check_schema(applied: list[str]) -> Iterator[Finding]:
             "the next start upgrades it, and first backs up app.db if there is one",
         )
     else:
-        yield fine(f"the schema is {known[-1]}, the newest")
+        yield fine(f"the schema is {storage.list_migrations()[-1]}, the newest")
 
 
 # ---- what is stored ------------------------------------------------------------------------------
