@@ -232,7 +232,7 @@ class Instance:
         told = claims.wallet and claims.wallet.model_dump(exclude_unset=True)
         if told and digest_claims(told, digests) != claims.digest:
             raise Nonsense("its digest doesn't match its claims")
-        path = _address(bot, claims.wallet and claims.wallet.address)
+        path = _address(bot, claims.wallet.address if claims.wallet else None)
         for lines in self._read_pages(path, claims.receiptPages, "page", "receipts"):
             yield _check_lines(ClaimedReceipt, lines)
         yield _check_lines(ClaimedReceipt, claims.receipts)
