@@ -350,7 +350,8 @@ class WalletAudit:
 
     def _read_receipts(self) -> int:
         count = early = 0
-        for lines in self.auditor.instance.read_receipts(self.report.bot, self.claims):
+        pages = self.auditor.instance.read_receipts(self.report.bot, self.wallet, self.claims)
+        for lines in pages:
             count += len(lines)
             early += sum(map(_is_early, lines))
             if self.memory.add_claims(lines):

@@ -225,14 +225,15 @@ class Instance:
             raise Nonsense("its evidence is about another wallet")
         return claims
 
-    def read_receipts(self, bot: str, claims: Claims) -> Iterator[list[Json]]:
+    def read_receipts(
+        self, bot: str, wallet: ClaimedWallet, claims: Claims
+    ) -> Iterator[list[Json]]:
         tail = orjson.dumps({"page": len(claims.receiptPages) + 1, "receipts": claims.receipts})
         digests = [one.digest for one in claims.receiptPages]
         digests.append(hashlib.sha256(tail).hexdigest())
-        told = claims.wallet and claims.wallet.model_dump(exclude_unset=True)
-        if told and digest_claims(told, digests) != claims.digest:
+        if digest_claims(wallet.model_dump(exclude_unset=True), digests) != claims.digest:
             raise Nonsense("its digest doesn't match its claims")
-        path = _address(bot, claims.wallet.address if claims.wallet else None)
+        path = _address(bot, wallet.address)
         for lines in self._read_pages(path, claims.receiptPages, "page", "receipts"):
             yield _check_lines(ClaimedReceipt, lines)
         yield _check_lines(ClaimedReceipt, claims.receipts)

@@ -72,7 +72,8 @@ def test_demonstration_evidence_says_so_and_can_be_checked(tmp_path, chain, monk
     assert hashlib.sha256(body).hexdigest() == page["digest"]
     reader = claims.Instance("", ask=lambda path: service.get(path).data)
     bot = Bot.get().uid
-    pages = reader.read_receipts(bot, reader.read_claims(bot))
+    told = reader.read_claims(bot)
+    pages = reader.read_receipts(bot, told.wallet, told)
     assert sum(map(len, pages)) == Trade.select().count()
     assert list(reader.list_bots()) == [bot]
     service.close()

@@ -67,27 +67,13 @@ def everything():
 def test_all_rows_move_and_new_ones_follow_them(file, target):
     tables = backups.move(file, target)
     assert {one.table: one.rows for one in tables if one.rows} == {
-        "owner": 2,
-        "bot": 1,
-        "key": 2,
-        "wallet": 1,
-        "attachment": 1,
-        "address": 1,
+        **{"owner": 2, "bot": 1, "key": 2, "wallet": 1, "attachment": 1, "address": 1},
         # The log's opening, the bot's profile, the attachment and the post.
-        "log": 1,
-        "log_leaf": 4,
-        "receipt": 1,
-        "sighting": 2,
-        "trade": 1,
-        "mint": 1,
-        "trade_mint": 1,
-        "running_total": 1,
-        "post": 1,
-        "arrival": 3,
-        "token": 1,
-        "trader": 1,
-        # Those of the trader and of its three random-entry twins.
-        "period": 4,
+        **{"log": 1, "log_leaf": 4},
+        **{"receipt": 1, "sighting": 2, "trade": 1, "mint": 1, "trade_mint": 1},
+        **{"running_total": 1, "post": 1, "arrival": 3, "token": 1},
+        # Periods of the trader and of its three random-entry twins.
+        **{"trader": 1, "period": 4},
     }
     with storage.connect(file).connection_context():
         before = everything()
