@@ -114,14 +114,9 @@ def audit_bots(auditor: "Auditor", bot: str | None) -> "tuple[list[Report], str 
 
 
 def show_reports(url: str, reports: "list[Report]", trouble: str | None) -> dict[str, Any]:
-    counts = {
-        name: sum(one.verdict == verdict for one in reports)
-        for name, verdict in (
-            ("same", "same"),
-            ("different", "different"),
-            ("cannotTell", "cannot_tell"),
-        )
-    }
+    verdicts = [one.verdict for one in reports]
+    names = {"same": "same", "different": "different", "cannot_tell": "cannotTell"}
+    counts = {shown: verdicts.count(verdict) for verdict, shown in names.items()}
     verdict = "cannot_tell" if counts["cannotTell"] or trouble else "same"
     return {
         "url": url,

@@ -65,7 +65,6 @@ from evidence.claims import (
     Claims,
     Instance,
     Nonsense,
-    Scope,
 )
 from evidence.differences import (
     AUDITOR,
@@ -191,14 +190,10 @@ def list_gaps(coverage: Mapping[str, Any] | None) -> list[tuple[int, int]]:
     gaps = (coverage or {}).get("gaps")
     found = []
     for gap in gaps if isinstance(gaps, list) else []:
-        first, last = (_find(gap, name) for name in ("fromSlot", "toSlot"))
-        if isinstance(first, int) and isinstance(last, int):
-            found.append((first, last))
+        match gap:
+            case {"fromSlot": int(first), "toSlot": int(last)}:
+                found.append((first, last))
     return found
-
-
-def _find(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
 
 
 def _is_in(gaps: Collection[tuple[int, int]], first: int, last: int) -> bool:
@@ -285,7 +280,6 @@ class WalletAudit:
     auditor: "Auditor"
     report: Report
     programs: Programs
-    scope: Scope
     claims: Claims
     memory: Memory
     books: Books
@@ -300,7 +294,6 @@ class WalletAudit:
         if self.wallet.rules.partition("@")[0] != self.claims.rules:
             self._cannot_tell(INSTANCE, "its transactions are being read again under new rules")
             return False
-        self.memory.begin()
         self._count = self._read_receipts()
         return True
 
@@ -357,7 +350,8 @@ class WalletAudit:
 
     def _read_receipts(self) -> int:
         count = early = 0
-        for lines in self.auditor.instance.read_receipts(self.scope, self.claims):
+        pages = self.auditor.instance.read_receipts(self.report.bot, self.wallet, self.claims)
+        for lines in pages:
             count += len(lines)
             early += sum(map(_is_early, lines))
             if self.memory.add_claims(lines):
@@ -715,10 +709,10 @@ def _book_all(pending: PendingLedger, booked: Iterable[BookedEntry]) -> Ledger:
 
 
 def _is_early(line: Mapping[str, Any]) -> bool:
-    seen_ms, seconds = line.get("seenAtMs"), line.get("blockTime")
-    if not isinstance(seen_ms, int) or not isinstance(seconds, int):
-        return False
-    return seconds * 1000 - seen_ms > MAX_AHEAD_SECONDS * 1000
+    match line:
+        case {"seenAtMs": int(seen_ms), "blockTime": int(seconds)}:
+            return seconds * 1000 - seen_ms > MAX_AHEAD_SECONDS * 1000
+    return False
 
 
 def _moves(lines: list[dict[str, Any]]) -> bool:
@@ -763,6 +757,9 @@ class Auditor:
                 continue
             except Nonsense as error:
                 report.cannot_tell(INSTANCE, str(error))
+            except BadTable as error:
+                told = f"its programs or currencies can't be used: {error}"
+                report.cannot_tell(INSTANCE, told)
             return report
         report = Report(bot)
         report.cannot_tell(INSTANCE, "its evidence kept changing during the audit")
@@ -784,15 +781,14 @@ class Auditor:
         return reports
 
     def _audit_once(self, report: Report, rereads: bool) -> None:
-        scope = Scope(report.bot)
         log = LogAudit(self.instance, self.memory.log, self.tell, rereads)
         before = log.measure() if self.reads_log else None
-        claims = self.instance.read_claims(scope)
-        accepted = self._accept(claims, report)
+        claims = self.instance.read_claims(report.bot)
+        accepted = accept_programs(claims, self.own, self.accepts, report)
         if accepted is None:
             return
         self._check_clock(claims, report)
-        self._read_posts(scope, claims, report)
+        self._read_posts(claims, report)
         with contextlib.closing(Books()) as books, using_currencies(accepted.currencies):
             audits = self._begin_wallets(report, accepted.programs, claims, books)
             is_readable = all([one.read_claims() for one in audits])
@@ -823,23 +819,22 @@ class Auditor:
                 self,
                 report,
                 programs,
-                scope := Scope(report.bot, address),
-                self._read_claims(scope, claims),
+                self._read_claims(report.bot, address, claims),
                 self.memory.open_beside(),
                 books,
             )
             for address in addresses
         ]
 
-    def _read_claims(self, scope: Scope, claims: Claims) -> Claims:
-        is_present = claims.wallet is not None and claims.wallet.address == scope.wallet
-        return claims if is_present else self.instance.read_claims(scope)
+    def _read_claims(self, bot: str, address: str, claims: Claims) -> Claims:
+        is_present = claims.wallet is not None and claims.wallet.address == address
+        return claims if is_present else self.instance.read_claims(bot, address)
 
     def _audit_wallets(self, claims: Claims, audits: list[WalletAudit]) -> None:
         """Read all wallets first, because exchanges between two of them have no price."""
         for one in audits if len(audits) > 1 else ():
             # The claims about all wallets and the boards must be from the same snapshot.
-            again = self.instance.read_claims(one.scope)
+            again = self.instance.read_claims(one.report.bot, one.wallet.address)
             if (again.digest, again.bot) != (one.claims.digest, claims.bot):
                 raise Changed
         for one in audits:
@@ -894,17 +889,10 @@ class Auditor:
             block_time = next((time for time in times if time is not None), None)
             yield TimedPost(one, 0, one.tradeId, None, one.status, one.createdAtMs, block_time)
 
-    def _accept(self, claims: Claims, report: Report) -> "Accepted | None":
-        try:
-            return accept_programs(claims, self.own, self.accepts, report)
-        except BadTable as error:
-            report.cannot_tell(INSTANCE, f"its programs or currencies can't be used: {error}")
-            return None
-
     # ---- posts and the log -----------------------------------------------------------------------
-    def _read_posts(self, scope: Scope, claims: Claims, report: Report) -> None:
+    def _read_posts(self, claims: Claims, report: Report) -> None:
         self.memory.begin_posts()
-        for page in self.instance.read_posts(scope, claims):
+        for page in self.instance.read_posts(report.bot, claims):
             report.posts += len(page)
             if self.memory.add_posts(page):
                 # Only one of the posts is checked, but a reader may see the other one.

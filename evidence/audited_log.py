@@ -151,15 +151,14 @@ def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
         made = orjson.loads(leaf)
     except ValueError:
         return None
-    kind = made.get("kind") if isinstance(made, dict) else None
-    if kind == "opening":
-        return (origin, place, kind, None, None, leaf)
-    if not isinstance(kind, str) or kind not in ABOUT:
-        return None
-    about, bot = made.get(ABOUT[kind]), made.get("bot")
-    if not isinstance(about, str):
-        return None
-    return (origin, place, kind, about, bot if isinstance(bot, str) else None, leaf)
+    match made:
+        case {"kind": "opening"}:
+            return (origin, place, "opening", None, None, leaf)
+        case {"kind": str(kind)} if isinstance(made.get(ABOUT.get(kind)), str):
+            bot = made.get("bot")
+            about = made[ABOUT[kind]]
+            return (origin, place, kind, about, bot if isinstance(bot, str) else None, leaf)
+    return None
 
 
 # ---- reading -------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import hashlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import orjson
@@ -184,13 +184,6 @@ class BotList(BaseModel):
     next: ID | None
 
 
-class Scope(NamedTuple):
-    """A bot's document for one of its wallets (None: the current one)."""
-
-    bot: str
-    wallet: str | None = None
-
-
 class Instance:
     """An instance that is queried without a key.
 
@@ -223,27 +216,30 @@ class Instance:
                 raise Nonsense("its list of bots never ends")
             after = page.next
 
-    def read_claims(self, scope: Scope) -> Claims:
-        claims: Claims = self._read(Claims, self._address(scope))
+    def read_claims(self, bot: str, wallet: str | None = None) -> Claims:
+        """Read a bot's document for one of its wallets (None: the current one)."""
+        claims: Claims = self._read(Claims, _address(bot, wallet))
         if claims.format != FORMAT:
             raise Nonsense(f"its evidence isn't in the format {FORMAT}")
-        if claims.wallet and scope.wallet not in (None, claims.wallet.address):
+        if claims.wallet and wallet not in (None, claims.wallet.address):
             raise Nonsense("its evidence is about another wallet")
         return claims
 
-    def read_receipts(self, scope: Scope, claims: Claims) -> Iterator[list[Json]]:
+    def read_receipts(
+        self, bot: str, wallet: ClaimedWallet, claims: Claims
+    ) -> Iterator[list[Json]]:
         tail = orjson.dumps({"page": len(claims.receiptPages) + 1, "receipts": claims.receipts})
         digests = [one.digest for one in claims.receiptPages]
         digests.append(hashlib.sha256(tail).hexdigest())
-        told = claims.wallet and claims.wallet.model_dump(exclude_unset=True)
-        if told and digest_claims(told, digests) != claims.digest:
+        if digest_claims(wallet.model_dump(exclude_unset=True), digests) != claims.digest:
             raise Nonsense("its digest doesn't match its claims")
-        for lines in self._read_pages(scope, claims.receiptPages, "page", "receipts"):
+        path = _address(bot, wallet.address)
+        for lines in self._read_pages(path, claims.receiptPages, "page", "receipts"):
             yield _check_lines(ClaimedReceipt, lines)
         yield _check_lines(ClaimedReceipt, claims.receipts)
 
-    def read_posts(self, scope: Scope, claims: Claims) -> Iterator[list[ClaimedPost]]:
-        for lines in self._read_pages(scope, claims.postPages, "posts", "posts"):
+    def read_posts(self, bot: str, claims: Claims) -> Iterator[list[ClaimedPost]]:
+        for lines in self._read_pages(_address(bot), claims.postPages, "posts", "posts"):
             yield [check_shape(ClaimedPost, one) for one in lines]
         yield [check_shape(ClaimedPost, one) for one in claims.posts]
 
@@ -251,13 +247,13 @@ class Instance:
         return self._get(f"/log/{path}")
 
     def _read_pages(
-        self, scope: Scope, pages: list[NamedPage], name: str, member: str
+        self, path: str, pages: list[NamedPage], name: str, member: str
     ) -> Iterator[list[Json]]:
         for number, page in enumerate(pages, 1):
             if page.page != number:
                 raise Nonsense("its pages aren't numbered consecutively")
-            query = {name: str(number), "digest": page.digest}
-            body = self._get(self._address(scope, query), changing=True)
+            query = urlencode({name: number, "digest": page.digest})
+            body = self._get(f"{path}{'&' if '?' in path else '?'}{query}", changing=True)
             if hashlib.sha256(body).hexdigest() != page.digest:
                 raise Nonsense(f"page {number} doesn't match its digest")
             made = _parse(body)
@@ -265,11 +261,6 @@ class Instance:
             if not isinstance(lines, list) or len(lines) > PAGE_SIZE:
                 raise Nonsense(f"page {number} isn't a list of {member}")
             yield lines
-
-    @staticmethod
-    def _address(scope: Scope, query: dict[str, str] | None = None) -> str:
-        asked = {**({"wallet": scope.wallet} if scope.wallet else {}), **(query or {})}
-        return f"/bots/{scope.bot}/evidence.json{'?' if asked else ''}{urlencode(asked)}"
 
     def _read(self, shape: Any, path: str) -> Any:
         return check_shape(shape, _parse(self._get(path)))
@@ -287,6 +278,10 @@ class Instance:
                 wait_seconds = PAUSE_SECONDS if error.wait_seconds is None else error.wait_seconds
                 self._sleep(min(MAX_WAIT_SECONDS, wait_seconds))
         raise AssertionError("unreachable")
+
+
+def _address(bot: str, wallet: str | None = None) -> str:
+    return f"/bots/{bot}/evidence.json" + (f"?wallet={wallet}" if wallet else "")
 
 
 def _parse(body: bytes) -> Any:

@@ -72,8 +72,7 @@ class View:
 
     `missing`: listed or claimed transactions that the node didn't return, as signature -> slot.
     `foreign`: the signatures of transactions that don't involve the wallet's accounts.
-    `unlisted`: the addresses for which the node didn't return a list. `report` is called with
-    the progress.
+    `report` is called with the progress.
     """
 
     def __init__(
@@ -88,7 +87,6 @@ class View:
         self.addresses = {wallet}
         self.missing: dict[str, int] = {}
         self.foreign: set[str] = set()
-        self.unlisted: set[str] = set()
         self._report, self._reported_at = report, 0.0
         self._ownerless: dict[str, set[str]] = {}
         self._asked: dict[str, int] = {}
@@ -138,12 +136,8 @@ class View:
             page: list[ListedSignature] | None = self.node.ask(
                 "getSignaturesForAddress", [address, options], check_page
             )
-            if page is None:
-                self.unlisted.add(address)
-                return
-            fresh = [row for row in page if row.signature not in seen]
-            if not fresh:
-                self.unlisted.discard(address)
+            fresh = [row for row in page or () if row.signature not in seen]
+            if not page or not fresh:
                 return
             self.memory.add_listed(fresh)
             seen.update(row.signature for row in fresh)

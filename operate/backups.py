@@ -33,6 +33,8 @@ from storage.sqlite import SQLite
 
 BUSY_MS = 5000
 PG_DUMP = "pg_dump --format=custom"
+# Flaws of each kind that are listed.
+MAX_FLAWS = 5
 
 
 @dataclass(frozen=True)
@@ -199,13 +201,13 @@ def check_database(path: Path, foreign_ok: bool = True) -> Holding:
         raise Refused(f"{path} is damaged or not a database: {error}") from None
 
 
-def list_flaws(db: apsw.Connection, most: int = 5) -> list[str]:
-    found = [text for (text,) in db.execute(f"PRAGMA integrity_check({most})") if text != "ok"]
+def list_flaws(db: apsw.Connection) -> list[str]:
+    found = [text for (text,) in db.execute(f"PRAGMA integrity_check({MAX_FLAWS})") if text != "ok"]
     orphans = [
         f"a row of {table} refers to a missing row of {parent}"
         for table, _, parent, _ in db.execute("PRAGMA foreign_key_check")
     ]
-    return found + orphans[:most]
+    return found + orphans[:MAX_FLAWS]
 
 
 def _refuse_foreign(path: Path, foreign: Sequence[str]) -> None:
@@ -220,7 +222,7 @@ def _hold(db: apsw.Connection, path: Path, foreign: Sequence[str] = ()) -> Holdi
     applied = schema.list_applied(db)
     if not applied:
         raise Refused(f"{path} is not a Candor database")
-    newer = sorted(set(applied) - set(storage.list_migrations()))
+    newer, _ = schema.compare_migrations(applied)
     if newer:
         raise Refused(
             f"{path} was written by a newer version of Candor (it has {newer[0]}): install that"
@@ -404,7 +406,7 @@ def _migrate_server(database: Any) -> list[str]:
     try:
         database.check_sessions()
         with database.connection_context():
-            newer = sorted(set(storage.list_applied(database)) - set(storage.list_migrations()))
+            newer, _ = schema.compare_migrations(storage.list_applied(database))
         if newer:
             raise Refused(
                 f"the database was written by a newer version of Candor (it has {newer[0]}):"
@@ -420,11 +422,11 @@ def _migrate_server(database: Any) -> list[str]:
 
 def _list_pending(path: Path) -> list[str]:
     with contextlib.closing(open_reading(path)) as db:
-        applied, known = schema.list_applied(db), storage.list_migrations()
-        if set(applied) - set(known):
-            # Refuses a newer version.
+        newer, pending = schema.compare_migrations(schema.list_applied(db))
+        if newer:
+            # Raises Refused.
             _hold(db, path)
-        return [name for name in known if name not in applied]
+        return pending
 
 
 def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
@@ -497,7 +499,9 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
     Refused if a backup is running, there is no room, or the data is on PostgreSQL.
     """
     need_file(config, PG_DUMP)
-    _check_room(config)
+    free, size, is_enough = measure_room(config)
+    if not is_enough:
+        raise Refused(f"{free / 1e9:.1f} GB free, too little for a backup of {size / 1e9:.1f} GB")
     folder = find_folder(config)
     make_folder(folder)
     held = os.open(folder / LOCK, os.O_CREAT | os.O_WRONLY, 0o600)
@@ -513,11 +517,11 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
     return name
 
 
-def _check_room(config: Config) -> None:
+def measure_room(config: Config) -> tuple[int, int, bool]:
+    """Return the free bytes of DATA_DIR's disk, the database's, and whether a backup fits."""
     size = sum(path.stat().st_size for path in config.data_dir.glob("app.db*"))
     free = shutil.disk_usage(config.data_dir).free
-    if free < LEAST_FREE + size:
-        raise Refused(f"{free / 1e9:.1f} GB free, too little for a backup of {size / 1e9:.1f} GB")
+    return free, size, free >= LEAST_FREE + size
 
 
 def _make(config: Config, name: str, held: int, tell: Callable[[str, str | None], None]) -> None:

@@ -9,7 +9,6 @@ import itertools
 import os
 import pwd
 import re
-import shutil
 import sqlite3
 import stat
 import time
@@ -35,7 +34,6 @@ from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
 from operate import backups, inspection, instance, schema
-from operate.backups import LEAST_FREE
 from operate.instance import SIDE_FILES
 from storage import counters, files
 from storage.rows import read_stored
@@ -198,11 +196,8 @@ def check_tables(config: Config) -> Iterator[Finding]:
 
 
 def check_disk(config: Config) -> Iterator[Finding]:
-    free, size = (
-        shutil.disk_usage(config.data_dir).free,
-        sum(path.stat().st_size for path in config.data_dir.glob("app.db*")),
-    )
-    if free < LEAST_FREE + size:
+    free, size, is_enough = backups.measure_room(config)
+    if not is_enough:
         yield wrong(
             f"{free / 1e9:.1f} GB free on the disk with {config.data_dir}: too little for a"
             " backup there, and soon for posts",
@@ -707,11 +702,7 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
 
 
 def check_schema(applied: list[str]) -> Iterator[Finding]:
-    known = storage.list_migrations()
-    newer, pending = (
-        sorted(set(applied) - set(known)),
-        [name for name in known if name not in applied],
-    )
+    newer, pending = schema.compare_migrations(applied)
     if newer:
         yield wrong(
             f"the schema is from a newer version (it has {newer[0]})",
@@ -723,7 +714,7 @@ def check_schema(applied: list[str]) -> Iterator[Finding]:
             "the next start upgrades it, and first backs up app.db if there is one",
         )
     else:
-        yield fine(f"the schema is {known[-1]}, the newest")
+        yield fine(f"the schema is {storage.list_migrations()[-1]}, the newest")
 
 
 # ---- what is stored ------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from peewee import TextField
 import storage
 from accounts.seasons import Terms, show_terms
 from accounts.verification import CitedTrade, TimedPost, judge_delays, judge_trades, sum_delays
+from chain.ledger.coverage import Gap
 from chain.ledger.totals import Holdings, round_down
 from chain.reading.currencies import list_added
 from chain.reading.entries import Entry, read_entry
@@ -451,11 +452,24 @@ def _check_coverage(
     for one in compare_coverage(said, pending, timeless=False):
         yield Difference("wallet", _tell(one.theirs, one.ours), wallet.address, field=one.field)
     ledger = pending.ledger
+    yield from _check_reasons(wallet, ledger.chain.gaps, said)
     left_over = {"lamports": ledger.reconcile().imbalance, **ledger.find_imbalances()}
     for money, units in left_over.items():
         if units:
             what = f"the books don't balance: {units} of {money} are left over"
             yield Difference("wallet", what, wallet.address, field="reconciliation")
+
+
+def _check_reasons(wallet: Any, gaps: list[Gap], said: dict[str, Any]) -> Iterator[Difference]:
+    """Compare the reasons of listed gaps. `compare_coverage` reports unlisted ones."""
+    reasons: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
+    for gap in said["gaps"]:
+        reasons[gap["fromSlot"], gap["toSlot"]].add(gap["reason"])
+    for one in gaps:
+        shown = reasons[one.from_slot, one.to_slot]
+        if shown and one.reason not in shown:
+            what = _tell(min(shown), one.reason)
+            yield Difference("wallet", what, wallet.address, field="coverage.gaps")
 
 
 # ---- posts ---------------------------------------------------------------------------------------

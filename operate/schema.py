@@ -1,6 +1,7 @@
 """Every table, the SQL that models can't declare, and a comparison with a file's schema."""
 
 import re
+from collections.abc import Collection
 from typing import Any
 
 import apsw
@@ -60,6 +61,12 @@ def list_applied(db: apsw.Connection) -> list[str]:
     return [name for (name,) in db.execute("SELECT name FROM schema_migration ORDER BY name")]
 
 
+def compare_migrations(applied: Collection[str]) -> tuple[list[str], list[str]]:
+    """Return the names that only a newer version knows, and those that aren't applied yet."""
+    known = storage.list_migrations()
+    return sorted(set(applied) - set(known)), [name for name in known if name not in applied]
+
+
 def list_foreign(db: apsw.Connection) -> list[str]:
     """Return sentences about differences from this version's schema.
 
@@ -67,10 +74,11 @@ def list_foreign(db: apsw.Connection) -> list[str]:
     triggers, views and virtual tables. The list is empty if the file isn't Candor's or has another
     version.
     """
-    applied, known = list_applied(db), storage.list_migrations()
-    if not set(applied) - set(known) and applied != known[: len(applied)]:
+    applied = list_applied(db)
+    newer, pending = compare_migrations(applied)
+    if not newer and applied + pending != storage.list_migrations():
         return ["its list of migrations doesn't match any version of Candor"]
-    if applied != known:
+    if newer or pending:
         return []
     due = {_name_object(row): row for row in storage.read_fresh_schema()}
     rows = map(SchemaObject._make, db.execute(SCHEMA_OBJECTS))

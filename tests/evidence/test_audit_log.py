@@ -1,5 +1,6 @@
 """An audit compares posts with the log: it reports manual changes, and no false differences."""
 
+import itertools
 import shutil
 from types import SimpleNamespace
 
@@ -7,16 +8,18 @@ import ground
 import orjson
 import pytest
 from auditing import ask_service, audit_log, edit, make_auditor, show_early
+from node import FakeNode
 from service import Service, hide_post
-from story import ADA
+from story import ADA, Story
+from test_attachments import A, B, C, D, E
 
-from accounts import departures, influencers, posts
+from accounts import departures, influencers, posts, wallets
 from evidence import audited_log, log
 from evidence.audited_log import Part
 from evidence.memory import Memory
 from evidence.notes import Checkpoint
 from market.failures import FetchError
-from models import Bot, Post
+from models import Attachment, Bot, Post, Wallet
 from storage import writing
 from storage.log import append_leaf, open_log
 
@@ -199,26 +202,38 @@ def edit_leaf(event):
     edit("UPDATE log_leaf SET data = replace(data, 'BONK', 'x') || ' ' WHERE id = ?", number)
 
 
-def test_an_edited_leaf_in_a_full_tile_changes_the_root(told):
-    edit_leaf("e20")
+@pytest.mark.parametrize(("event", "is_renewed"), [("e20", False), ("e269", True)])
+def test_an_edited_leaf_changes_the_root(told, event, is_renewed):
+    """If its tile is full, or if another log continues this one."""
+    if is_renewed:
+        log.renew_log("operator", NOW)
+    edit_leaf(event)
     assert fields(audit_log(told)) == {"log"}
 
 
-def test_a_leaf_edited_between_two_audits_is_a_fork(told):
-    memory = Memory(None)
-    assert audit_log(told, memory=memory).verdict == "same"
-    edit_leaf("e269")
-    report = audit_log(told, memory=memory)
-    ((one),) = report.differences
-    assert one.field == "log" and one.theirs.startswith("FORK")
-
-
-def test_a_log_that_shrank_between_two_audits_is_a_rollback(told):
-    memory = Memory(None)
-    assert audit_log(told, memory=memory).verdict == "same"
+def drop_last_leaf():
     edit("DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)")
+
+
+def edit_and_renew():
+    edit_leaf("e269")
+    log.renew_log("operator", NOW)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda: edit_leaf("e269"), "FORK"),
+        (drop_last_leaf, "ROLLBACK"),
+        (edit_and_renew, "FORK"),
+    ],
+)
+def test_a_past_changed_between_two_audits_is_named(told, change, word):
+    memory = Memory(None)
+    assert audit_log(told, memory=memory).verdict == "same"
+    change()
     ((one),) = audit_log(told, memory=memory).differences
-    assert one.field == "log" and one.theirs.startswith("ROLLBACK")
+    assert one.field == "log" and one.theirs.startswith(word)
 
 
 def test_a_new_log_after_a_restore_leads_to_cannot_tell(told):
@@ -232,21 +247,6 @@ def test_a_new_log_after_a_restore_leads_to_cannot_tell(told):
     (why,) = first.unknown
     assert first.verdict == "cannot_tell" and first.differences == []
     assert why.startswith("the instance: its log does not continue log_")
-
-
-def test_an_edit_before_a_renewal_is_found_by_earlier_auditors(told):
-    memory = Memory(None)
-    assert audit_log(told, memory=memory).verdict == "same"
-    edit_leaf("e269")
-    log.renew_log("operator", NOW)
-    ((one),) = audit_log(told, memory=memory).differences
-    assert one.field == "log" and one.theirs.startswith("FORK")
-
-
-def test_an_edit_after_a_renewal_changes_the_root(told):
-    log.renew_log("operator", NOW)
-    edit_leaf("e269")
-    assert fields(audit_log(told)) == {"log"}
 
 
 def test_text_is_compared_with_an_earlier_unnamed_log(told):
@@ -276,13 +276,11 @@ def test_a_deleted_account_matches_the_log(told):
 
 
 @pytest.mark.parametrize("at", [NOW - 5, None])
-def test_retirement_and_creation_match_the_log(told, at):
+def test_an_edited_retirement_is_named(told, at):
     influencers.retire_bot(Bot.get(), NOW + 5)
     assert audit_log(told).verdict == "same"
     edit("UPDATE bot SET retired_at = ?", at)
     assert fields(audit_log(told)) == {"bot.logged.retiredAtMs"}
-    edit("UPDATE bot SET created_at = created_at - 1")
-    assert fields(audit_log(told)) == {"bot.logged.retiredAtMs", "bot.logged.createdAtMs"}
 
 
 def replace(service, start, answer):
@@ -299,25 +297,32 @@ def replace(service, start, answer):
     return asked
 
 
-@pytest.mark.parametrize("cut", [lambda b: b[:-1], lambda b: b"", lambda b: b[: len(b) // 2]])
-def test_a_truncated_bundle_of_leaves_is_named(told, cut):
-    assert fields(audit_log(told, ask=replace(told, "/log/tile/entries/000", cut))) == {"log"}
+@pytest.mark.parametrize(
+    ("path", "cut"),
+    [
+        ("tile/entries/000", lambda body: body[:-1]),
+        ("tile/entries/000", lambda body: b""),
+        ("tile/entries/000", lambda body: body[: len(body) // 2]),
+        ("tile/0/", lambda body: body[:-1]),
+    ],
+)
+def test_truncated_tiles_are_named(told, path, cut):
+    assert fields(audit_log(told, ask=replace(told, f"/log/{path}", cut))) == {"log"}
 
 
-def test_a_truncated_tile_is_named(told):
-    assert fields(audit_log(told, ask=replace(told, "/log/tile/0/", lambda b: b[:-1]))) == {"log"}
+NONSENSE = (b"", b"no", b"\xff", b"a\n1\nx\n\n", b"[" * 100_000)
 
 
-@pytest.mark.parametrize("body", [b"", b"no", b"\xff", b"a\n1\nx\n\n", b"[" * 100_000])
-@pytest.mark.parametrize("start", ["/log/checkpoint", "/log/key", "/log/"])
-def test_an_invalid_checkpoint_is_not_blamed(told, start, body):
-    report = audit_log(told, ask=replace(told, start, lambda b: body))
-    assert report.verdict == "cannot_tell" and "its log can't be read" in report.unknown[0]
-
-
-@pytest.mark.parametrize("start", ["/log/", "/log/key", "/log/tile/", "/log/tile/entries/"])
-def test_missing_data_is_not_blamed(told, start):
-    report = audit_log(told, ask=replace(told, start, None))
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        *itertools.product(("checkpoint", "key", ""), NONSENSE),
+        *((path, None) for path in ("", "key", "tile/", "tile/entries/")),
+    ],
+)
+def test_missing_and_invalid_data_is_not_blamed(told, path, body):
+    answer = body if body is None else lambda _: body
+    report = audit_log(told, ask=replace(told, f"/log/{path}", answer))
     assert report.verdict == "cannot_tell" and "its log can't be read" in report.unknown[0]
 
 
@@ -393,3 +398,70 @@ def test_a_post_is_compared_with_the_log_containing_it(log, index, place, told):
     read, post = audited_log.LogAudit(None, None, print, parts=parts), SimpleNamespace()
     post.log, post.logIndex = log, index
     assert (read.find_place(log, index), read.excuse(post)) == (place, told)
+
+
+# ---- attachments ---------------------------------------------------------------------------------
+@pytest.fixture
+def moved(tmp_path):
+    """A bot that proved A, added B and C, replaced them by D, and added B again."""
+    service = Service(tmp_path / "data", evidence_per_minute=10**6, max_wallet_changes_per_day=99)
+    bot = service.make_bot("Ada", A).bot
+    wallets.attach_wallet(service.config, bot, A, NOW + 1, "proven")
+    wallets.add_wallet(service.config, bot, B, NOW + 2)
+    wallets.add_wallet(service.config, bot, C, NOW + 3)
+    wallets.remove_wallet(bot, A, NOW + 4)
+    wallets.remove_wallet(bot, B, NOW + 5)
+    wallets.attach_wallet(service.config, bot, D, NOW + 6, "proven")
+    wallets.add_wallet(service.config, bot, B, NOW + 7)
+    yield service
+    service.close()
+
+
+def audit_moves(service, **more):
+    return audit_log(service, FakeNode(Story().chain()), **more)
+
+
+def held_fields(report):
+    return {one.field for one in report.differences if one.field.startswith("held.")}
+
+
+def test_attachments_match_the_log(moved):
+    assert audit_moves(moved).differences == []
+    influencers.retire_bot(Bot.get(), NOW + 8)
+    assert audit_moves(moved).differences == []
+
+
+def test_a_concealed_attachment_is_named_even_when_the_log_size_was_understated(moved):
+    Attachment.delete().where(Attachment.attached_at == NOW + 7).execute()
+    for ask in (ask_service(moved), show_early(moved)):
+        assert f"held.{B}" in held_fields(audit_moves(moved, ask=ask))
+
+
+def test_earlier_logs_are_compared_too(moved):
+    """All its attachments began before the new log started."""
+    log.renew_log("operator", NOW + 8)
+    wallets.add_wallet(moved.config, Bot.get(), E, NOW + 9)
+    wallets.remove_wallet(Bot.get(), B, NOW + 10)
+    assert audit_moves(moved).differences == []
+    Attachment.update(attached_at=NOW + 1).where(Attachment.attached_at == NOW + 2).execute()
+    assert held_fields(audit_moves(moved)) == {f"held.{B}"}
+
+
+def test_an_unlogged_attachment_is_named(moved):
+    wallet = Wallet.create(address=A[::-1], bot=Bot.get(), created_at=NOW)
+    Attachment.create(bot=Bot.get(), wallet=wallet, attached_at=NOW - 2, detached_at=NOW - 1)
+    assert held_fields(audit_moves(moved)) == {f"held.{A[::-1]}"}
+
+
+def test_changes_during_the_audit_are_not_differences(moved):
+    ask, left = ask_service(moved), ["a", "b"]
+
+    def restless(path):
+        if left and "wallet=" in path:
+            left.pop()
+            wallets.remove_wallet(Bot.get(), B, NOW + 9)
+            wallets.add_wallet(moved.config, Bot.get(), B, NOW + 10)
+        return ask(path)
+
+    assert audit_moves(moved, ask=restless).differences == []
+    assert not left

@@ -112,6 +112,24 @@ def test_doctor_names_it_and_rebuild_repairs_it(seen):
         assert seen.state(EVE) == "complete"
 
 
+def test_doctor_names_an_edited_reason_of_a_gap(settings, db, chain):
+    """Its slots are as a rebuild finds them."""
+    lost = next(row for row in chain.moving(ADA)[5:] if ADA in row.keys)
+    node = FakeNode(chain)
+    node.withhold(lost.signature)
+    seen = Lookout.begin(settings, node, wallets=[ADA]).settle()
+    assert [one.level for one in doctor.check_deep(seen.config, seen.now)] == ["fine"]
+    coverage = seen.coverage()
+    named = [gap for gap in coverage["gaps"] if gap["reason"] == "balance_break"]
+    named[0]["reason"] = "node_was_down"
+    damage(orjson.dumps(coverage).decode(), ADA)
+    told = [one.text for one in doctor.check_deep(seen.config, seen.now) if one.level == "wrong"]
+    assert told == [
+        f"wallet: wallet {ADA}, field coverage.gaps: is 'node_was_down'; a fresh rebuild says"
+        " 'balance_break'"
+    ]
+
+
 # All except the first one, which pages show.
 TABS = {"positions": "holdings", "reconciliation": "record"}
 SHOWN = (

@@ -10,14 +10,14 @@ from auditing import digest_as_documented
 from lookout import Lookout
 from node import FakeNode
 from service import NOW, Service, address, hide_post, signature
-from story import ADA
+from story import ADA, market
 from test_worker import ROOT
 
 import storage
 from accounts import wallets
 from chain.reading.programs import table
 from evidence import claims, document, lines, log
-from evidence.document import append_digest
+from evidence.document import DigestLog, append_digest
 from models import Bot, Receipt, Trade, Wallet, WalletSignature
 from storage import writing
 from storage.log import append_leaf
@@ -71,10 +71,11 @@ def test_demonstration_evidence_says_so_and_can_be_checked(tmp_path, chain, monk
     body = read(service, f"?page=1&digest={page['digest']}").data
     assert hashlib.sha256(body).hexdigest() == page["digest"]
     reader = claims.Instance("", ask=lambda path: service.get(path).data)
-    scope = claims.Scope(Bot.get().uid, None)
-    pages = reader.read_receipts(scope, reader.read_claims(scope))
+    bot = Bot.get().uid
+    told = reader.read_claims(bot)
+    pages = reader.read_receipts(bot, told.wallet, told)
     assert sum(map(len, pages)) == Trade.select().count()
-    assert list(reader.list_bots()) == [scope.bot]
+    assert list(reader.list_bots()) == [bot]
     service.close()
 
 
@@ -295,3 +296,30 @@ def test_a_document_names_the_wallets_latest_digest_leaf(watched):
         "digest": "2" * 64,
         "loggedAtMs": NOW + 2,
     }
+
+
+def list_digests():
+    """[(wallet, digest)] in the log."""
+    one = log.find_log()
+    leaves = map(orjson.loads, log.read_leaves(one, 0, one.size)) if one else ()
+    return [(leaf["wallet"], leaf["digest"]) for leaf in leaves if leaf["kind"] == "evidence"]
+
+
+def test_a_digest_is_logged_once_and_again_when_it_changes(settings, db):
+    chain = market(3, ("ada", "eve"), 24)
+    wallets = [ADA, address("eve")]
+    seen = Lookout.begin(settings, FakeNode(chain), wallets=wallets).settle()
+    digests = [(one.address, document.digest_wallet(one.id)) for one in seen.wallets]
+    job = DigestLog()
+    for later in (0, 1):
+        job.run_tick(seen.now + later)
+        assert list_digests() == digests
+    # Another process finds the logged digest.
+    DigestLog().run_tick(seen.now + 2)
+    assert list_digests() == digests
+    wallet = seen.wallets[0]
+    coverage = {**orjson.loads(Wallet.get_by_id(wallet.id).coverage), "receipts": 1}
+    Wallet.update(coverage=orjson.dumps(coverage).decode()).where(Wallet.id == wallet.id).execute()
+    job.run_tick(seen.now + 3)
+    assert list_digests()[2:] == [(wallet.address, document.digest_wallet(wallet.id))]
+    assert list_digests()[2] != digests[0]

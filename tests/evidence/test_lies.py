@@ -9,16 +9,16 @@ from models import Receipt, Trade
 from web.api.health import check_health
 
 
-# ---- lies ----------------------------------------------------------------------------------------
+def list_keys(receipt):
+    return [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]]
+
+
 def skim(receipt):
     """Take a thousand lamports from ada and give them to another account: still conserved."""
-    meta, keys = (
-        receipt["meta"],
-        [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]],
-    )
+    keys, after = list_keys(receipt), receipt["meta"]["postBalances"]
     other = next(n for n, key in enumerate(keys) if key != ADA)
-    meta["postBalances"][keys.index(ADA)] -= 1_000
-    meta["postBalances"][other] += 1_000
+    after[keys.index(ADA)] -= 1_000
+    after[other] += 1_000
 
 
 def inflate(receipt):
@@ -29,12 +29,8 @@ def inflate(receipt):
 
 def shift(receipt):
     """Add a thousand lamports to ada before and after: the receipt stays consistent."""
-    meta, keys = (
-        receipt["meta"],
-        [key["pubkey"] for key in receipt["transaction"]["message"]["accountKeys"]],
-    )
     for side in ("preBalances", "postBalances"):
-        meta[side][keys.index(ADA)] += 1_000
+        receipt["meta"][side][list_keys(receipt).index(ADA)] += 1_000
 
 
 def trades_of(chain):
@@ -49,9 +45,8 @@ def test_a_forged_receipt_that_conserves_lamports_is_detected(look, chain, lie, 
     node = FakeNode(chain)
     node.forge(row.signature, lie)
     seen = look(node).settle()
-    assert seen.state() == "partial" and any(
-        first <= row.slot <= last for first, last, _ in seen.gaps()
-    )
+    assert seen.state() == "partial"
+    assert any(first <= row.slot <= last for first, last, _ in seen.gaps())
     node.restore()
     seen.clock.sleep(3_600)
     # When asked again, the node told the truth.
@@ -105,38 +100,29 @@ def test_an_impossible_receipt_is_refused_and_named(look, chain, why, lie):
     node = FakeNode(chain)
     node.forge(row.signature, lie)
     seen = look(node).settle()
-    assert seen.state() == "partial" and (row.slot, row.slot) in {
-        (first, last) for first, last, reason in seen.gaps() if why in reason
-    }
-    assert (
-        not Receipt.select().where(Receipt.signature == row.signature).exists()
-        and not Trade.select().where(Trade.signature == row.signature).exists()
-    )
+    assert seen.state() == "partial"
+    assert [gap[:2] for gap in seen.gaps() if why in gap[2]] == [(row.slot, row.slot)]
+    for table in (Receipt, Trade):
+        assert not table.select().where(table.signature == row.signature).exists()
     assert seen.coverage()["pending"] == 1
-    refused = check_health(seen.config, seen.now)["walletObserver"]["refused"]
-    assert [(r["wallet"], r["signature"], r["slot"]) for r in refused] == [
-        (ADA, row.signature, row.slot)
-    ] and why in refused[0]["reason"]
+    (refused,) = check_health(seen.config, seen.now)["walletObserver"]["refused"]
+    named = (refused["wallet"], refused["signature"], refused["slot"])
+    assert named == (ADA, row.signature, row.slot) and why in refused["reason"]
     node.restore()
     seen.clock.sleep(3_600)
-    assert (
-        seen.settle().state() == "complete"
-        and check_health(seen.config, seen.now)["walletObserver"]["refused"] == []
-    )
+    assert seen.settle().state() == "complete"
+    assert check_health(seen.config, seen.now)["walletObserver"]["refused"] == []
 
 
 def test_a_receipt_of_other_wallets_is_not_stored(look, chain):
     """A node lists a transaction for ada that doesn't involve her: it stays pending, and nothing is
     derived.
     """
-    stranger = next(
-        row for row in market(3, ("eve",), 10).rows if ADA not in row.keys and len(row.keys) > 2
-    )
+    others = market(3, ("eve",), 10).rows
+    stranger = next(row for row in others if ADA not in row.keys and len(row.keys) > 2)
     node = FakeNode(Chain([*chain.rows, stranger]))
     node.chain.by_address[ADA].insert(5, stranger)
     seen = look(node).settle()
-    assert (
-        stranger.signature not in {t.signature for t in seen.trades()}
-        and seen.state() == "partial"
-        and "any of the wallet's accounts" in seen.gaps()[0][2]
-    )
+    assert stranger.signature not in {trade.signature for trade in seen.trades()}
+    assert seen.state() == "partial"
+    assert "any of the wallet's accounts" in seen.gaps()[0][2]

@@ -1,4 +1,4 @@
-"""The log: each write's leaf, and what anyone can fetch of it."""
+"""The log: each write's leaf, when logs are opened, and what anyone can fetch of them."""
 
 import base64
 import hashlib
@@ -13,10 +13,13 @@ from service import hide_post
 
 import storage.log
 from accounts import influencers, posts, wallets
+from config import BadSetting
 from evidence import log, notes
+from evidence.notes import Signer, encode
 from models import Post
-from storage import database, tree, writing
-from storage.log import append_leaf, open_log
+from operate import backups
+from storage import database, files, tree, writing
+from storage.log import append_leaf
 
 NOW = 1_800_000_000_000
 WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
@@ -97,13 +100,6 @@ def test_a_post_without_a_verification_has_none_in_leaf_and_row(bot):
     with writing():
         posts.store_post(bot=bot, event_at=NOW, created_at=NOW, **said)
     assert leaves()[-1]["status"] == Post.get().status == "none"
-
-
-def test_leaves_contain_no_names(bot):
-    publish(bot, eventId="event-1", body="something", symbol="BONK", reason="because")
-    one = log.find_log()
-    raw = b"".join(log.read_leaves(one, 0, one.size))
-    assert not any(text in raw for text in (b"Ada", b"something", b"BONK", b"because", b"event-1"))
 
 
 def test_refused_and_repeated_posts_have_no_leaf(bot):
@@ -210,15 +206,112 @@ def test_higher_tiles_are_stored_when_full(db, monkeypatch):
     assert bytes(stored) == tree.hash_tile(hashes)
 
 
-def test_a_new_log_names_the_old_ones_end(bot):
+# ---- opening -------------------------------------------------------------------------------------
+SIGNER = Signer(bytes(32))
+
+
+def test_a_log_is_opened_once(settings, db):
+    assert log.find_log() is None
+    log.ensure_log(settings, SIGNER, NOW + 9)
+    before = log.find_log()
+    assert [(leaf["kind"], leaf["at"], leaf["previous"]) for leaf in leaves()] == [
+        ("opening", NOW + 9, None)
+    ]
+    log.ensure_log(settings, SIGNER, NOW + 10)
+    assert log.find_log() == before and before.key == str(SIGNER.verifier(before.origin))
+
+
+# ---- its key -------------------------------------------------------------------------------------
+def test_a_lost_key_file_starts_a_new_log_naming_the_old_one(settings, bot):
+    settings = ground.change(settings, database_url="")
+    log.ensure_log(settings, SIGNER, NOW)
     old = log.find_log()
-    with writing():
-        uid = open_log(NOW, previous={"log": old.uid, "size": old.size})
-    publish(bot)
-    first, second = log.list_logs()
-    assert (first.uid, first.size) == (old.uid, old.size) and (second.uid, second.size) == (uid, 2)
-    assert leaves()[0]["previous"] == {"log": old.uid, "size": old.size}
-    assert log.find_post(Post.get().uid)[:2] == (uid, 1)
+    root = encode(log.make_checkpoint(old).root)
+    log.ensure_log(settings, Signer(bytes(31) + b"1"), NOW + 1)
+    new = log.find_log()
+    assert new.uid != old.uid and log.read_opening(new) == {
+        "log": old.uid,
+        "size": old.size,
+        "root": root,
+        "kept": old.size,
+        "why": "key",
+    }
+
+
+def test_another_configured_log_key_is_refused(settings, bot):
+    log.ensure_log(settings, SIGNER, NOW)
+    with pytest.raises(BadSetting, match="LOG_KEY"):
+        log.ensure_log(ground.change(settings, log_key="00" * 32), Signer(bytes(31) + b"1"), NOW)
+
+
+def test_another_key_is_refused_if_other_machines_may_have_the_right_one(settings, bot):
+    """With a database shared by several machines, a new file here proves nothing."""
+    log.ensure_log(settings, SIGNER, NOW)
+    before, shared = log.find_log().uid, ground.change(settings, database_url="postgresql://x/y")
+    with pytest.raises(BadSetting, match="the file log_key in DATA_DIR"):
+        log.ensure_log(shared, Signer(bytes(31) + b"1"), NOW)
+    assert log.find_log().uid == before
+
+
+# ---- a restore -----------------------------------------------------------------------------------
+def fill(settings, folder):
+    """An instance with two posts, a backup of it, and one more post; the log's last state."""
+    backups.migrate(settings)
+    with database.connection_context():
+        bot = influencers.create_bot(settings, "Ada", NOW, WALLET).bot
+        publish(bot)
+        publish(bot, eventId="e2")
+        backups.store_backup(settings, folder / "backup")
+        publish(bot, eventId="e3")
+        last = log.make_checkpoint(log.find_log())
+    database.close_all()
+    files.unlock_data_dir()
+    return last
+
+
+@ground.sqlite_only
+def test_a_restore_starts_a_log_naming_what_was_lost(settings, tmp_path):
+    last = fill(settings, tmp_path)
+    # opening, attachment, three posts
+    assert last.size == 6
+    backups.restore_backup(settings, tmp_path / "backup", True, NOW + 5)
+    backups.migrate(settings)
+    with database.connection_context():
+        old, new = log.list_logs()
+        assert (old.size, new.size) == (5, 1) and old.uid == last.origin.removeprefix("candor/")
+        assert log.read_opening(new) == {
+            "log": old.uid,
+            "size": 6,
+            "root": encode(last.root),
+            "kept": 5,
+            "why": "restore",
+        }
+        assert Post.select().where(Post.leaf_id.is_null()).count() == 0
+
+
+@ground.sqlite_only
+def test_a_restore_elsewhere_names_the_backups_checkpoint(settings, tmp_path):
+    fill(settings, tmp_path)
+    elsewhere = ground.settings_of(tmp_path / "elsewhere")
+    backups.restore_backup(elsewhere, tmp_path / "backup", False, NOW + 5)
+    backups.migrate(elsewhere)
+    with database.connection_context():
+        old, new = log.list_logs()
+        told = log.read_opening(new)
+        assert (told["log"], told["size"], told["kept"]) == (old.uid, 5, 5)
+        assert new.key == str(
+            Signer(bytes.fromhex((elsewhere.data_dir / "log_key").read_text())).verifier(new.origin)
+        )
+
+
+@ground.sqlite_only
+def test_a_damaged_database_can_be_restored_over(settings, tmp_path):
+    fill(settings, tmp_path)
+    settings.database_path.write_bytes(b"SQLite format 3\0" + bytes(8000))
+    backups.restore_backup(settings, tmp_path / "backup", True, NOW + 5)
+    backups.migrate(settings)
+    with database.connection_context():
+        assert log.read_opening(log.find_log())["size"] == 5
 
 
 # ---- what is served ------------------------------------------------------------------------------
@@ -306,7 +399,8 @@ def test_other_tile_addresses_are_not_found(grown, path):
     assert service.get(f"/log/tile/{path}").status_code == 404
 
 
-def test_an_empty_log_has_no_checkpoint(service):
+def test_an_empty_log_has_a_page_but_no_checkpoint(service):
+    assert "Nothing has been logged yet." in service.get("/log/").text
     for path in ("checkpoint", "key", "tile/0/000.p/1"):
         assert service.get(f"/log/{path}").status_code == 404
 
@@ -387,7 +481,3 @@ def test_the_log_page_names_earlier_logs(grown):
     log.renew_log("restore", NOW)
     page = service.get("/log/").text
     assert f'href="/log/{old}/checkpoint"' in page and "A backup was restored." in page
-
-
-def test_an_empty_log_has_a_page(service):
-    assert "Nothing has been logged yet." in service.get("/log/").text

@@ -25,26 +25,6 @@ d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7
 ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c
 5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328
 """.split()
-# index, size, path
-INCLUSION = [
-    (0, 1, []),
-    (
-        *(0, 8),
-        [
-            "96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7",
-            "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
-            "6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4",
-        ],
-    ),
-    (
-        *(5, 8),
-        [
-            "bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b",
-            "ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0",
-            "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
-        ],
-    ),
-]
 # old size, size, path
 CONSISTENCY = [
     (1, 1, []),
@@ -92,13 +72,6 @@ def of(hexed):
 @pytest.mark.parametrize("size", range(9))
 def test_roots_match_the_reference(size):
     assert tree.find_root(reader(LEAVES), size).hex() == ROOTS[size]
-
-
-@pytest.mark.parametrize(("index", "size", "path"), INCLUSION)
-def test_inclusion_proofs_match_the_reference(index, size, path):
-    assert tree.prove_inclusion(reader(LEAVES), index, size) == of(path)
-    leaf = tree.hash_leaf(LEAVES[index])
-    assert tree.follow_inclusion(leaf, index, size, of(path)).hex() == ROOTS[size]
 
 
 @pytest.mark.parametrize(("old", "size", "path"), CONSISTENCY)

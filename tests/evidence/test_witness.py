@@ -2,9 +2,6 @@
 an edited leaf; nonsense and silence don't raise an alarm.
 """
 
-import http.server
-import threading
-
 import pytest
 from test_notes import check_cosignature
 
@@ -117,43 +114,79 @@ def test_a_log_renewed_twice_between_two_checks_is_followed(grown):
     assert told.verdict == "consistent" and told.text.startswith("a NEW LOG (operator, key)")
 
 
-def test_text_edited_before_a_renewal_is_reported_despite_the_new_log(grown):
-    look(grown)
-    log.renew_log("operator", NOW)
-    edit_old(17)
-    told = look(grown)
-    assert told.verdict == "alarm" and "FORK" in told.text
-
-
-def test_an_edited_leaf_of_an_intermediate_log_is_reported(grown):
-    look(grown)
-    log.renew_log("operator", NOW)
-    grow(5)
-    log.renew_log("operator", NOW)
-    with writing():
-        database.execute_sql("UPDATE log_leaf SET data = '{}' WHERE id = 302")
-    told = look(grown)
-    assert told.verdict == "alarm" and "FORK" in told.text
-
-
 # ---- alarms --------------------------------------------------------------------------------------
-def test_an_edited_leaf_is_a_fork(grown):
-    look(grown)
-    edit("UPDATE log_leaf SET data = '{}' WHERE id = 17")
-    told = look(grown)
-    assert told.verdict == "alarm" and "FORK" in told.text
-    grow(400)
-    told = look(grown)
-    assert told.verdict == "alarm" and "FORK" in told.text
-    row = Witnessed.get()
-    assert row.note.split("\n")[1] == "300" and "FORK" in row.trouble
+def renew(why="operator", last=None):
+    log.renew_log(why, NOW, last)
 
 
-def test_a_shorter_log_is_a_rollback(grown):
-    look(grown)
+def edit_new(leaf):
+    with writing():
+        database.execute_sql("UPDATE log_leaf SET data = '{}' WHERE id = ?", (leaf,))
+
+
+def lose_leaves():
+    """As a restore of an older backup does."""
+    last = log.describe_last()
     edit("DELETE FROM log_leaf WHERE id > 290")
+    renew("restore", last)
+
+
+def open_unlinked():
+    with writing():
+        open_log(NOW)
+
+
+EDITED = "UPDATE log_leaf SET data = '{}' WHERE id = 17"
+# Changes of a log of 300 leaves, and parts of the alarm.
+CHANGES = {
+    "an edited leaf": ([lambda: edit(EDITED)], ["FORK"]),
+    "a shorter log": (
+        [lambda: edit("DELETE FROM log_leaf WHERE id > 290")],
+        ["ROLLBACK: it had 300 leaves and now has 291"],
+    ),
+    "an edit before a renewal": ([renew, lambda: edit_old(17)], ["FORK"]),
+    "an edit of an intermediate log": (
+        [renew, lambda: grow(5), renew, lambda: edit_new(302)],
+        ["FORK"],
+    ),
+    "a new log over a forged past": ([lambda: edit(EDITED), renew], ["FORK"]),
+    "a restore that lost leaves": (
+        [lose_leaves],
+        ["of the 300 old leaves seen so far", "it kept 291"],
+    ),
+    "a new log that names nothing": ([open_unlinked], ["NEW LOG"]),
+}
+
+
+@pytest.mark.parametrize(("steps", "words"), CHANGES.values(), ids=CHANGES)
+def test_a_changed_past_is_an_alarm(grown, steps, words):
+    look(grown)
+    for step in steps:
+        step()
     told = look(grown)
-    assert told.verdict == "alarm" and "ROLLBACK: it had 300 leaves and now has 291" in told.text
+    assert told.verdict == "alarm" and all(one in told.text for one in words)
+    assert Witnessed.get().trouble == told.text
+
+
+def test_the_last_consistent_checkpoint_stays_after_a_fork(grown):
+    look(grown)
+    edit(EDITED)
+    for _ in range(2):
+        assert look(grown).verdict == "alarm"
+        assert Witnessed.get().note.split("\n")[1] == "300"
+        grow(400)
+
+
+def test_a_restore_that_says_what_it_lost_is_followed(grown):
+    look(grown)
+    lose_leaves()
+    assert [look(grown).verdict for _ in range(2)] == ["alarm", "consistent"]
+
+
+def test_an_unlinked_new_log_stays_an_alarm(grown):
+    look(grown)
+    open_unlinked()
+    assert [look(grown).verdict for _ in range(2)] == ["alarm", "alarm"]
 
 
 def test_a_truncated_tile_is_reported(grown):
@@ -178,34 +211,6 @@ def test_another_key_is_reported(grown):
     key = f"{other.verifier(one.origin)}\n".encode()
     told = look(grown, checkpoint=note, key=key)
     assert told.verdict == "alarm" and "not signed with the log's key" in told.text
-
-
-def test_a_restore_that_lost_leaves_is_reported_and_then_followed(grown):
-    look(grown)
-    old = log.describe_last()
-    edit("DELETE FROM log_leaf WHERE id > 290")
-    log.renew_log("restore", NOW, old)
-    told = look(grown)
-    assert told.verdict == "alarm" and "of the 300 old leaves seen so far" in told.text
-    assert "it kept 291" in told.text
-    assert look(grown).verdict == "consistent"
-
-
-def test_a_new_log_naming_nothing_is_reported(grown):
-    look(grown)
-    with writing():
-        open_log(NOW)
-    for _ in range(2):
-        told = look(grown)
-        assert told.verdict == "alarm" and "NEW LOG" in told.text
-
-
-def test_a_new_log_over_a_forged_past_is_reported(grown):
-    look(grown)
-    edit("UPDATE log_leaf SET data = '{}' WHERE id = 17")
-    log.renew_log("restore", NOW)
-    told = look(grown)
-    assert told.verdict == "alarm" and "FORK" in told.text
 
 
 @pytest.mark.parametrize(
@@ -270,57 +275,6 @@ def test_silence_and_invalid_responses_are_not_blamed(grown, replaced):
     assert look(grown, **replaced).verdict == "cannot_tell"
     row = Witnessed.get()
     assert row.note == before and row.trouble is None
-
-
-class Endless(http.server.BaseHTTPRequestHandler):
-    """A server whose response never ends."""
-
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        try:
-            while True:
-                self.wfile.write(bytes(65_536))
-        except OSError:
-            # The client has gone.
-            self.close_connection = True
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
-@pytest.fixture
-def serving(request):
-    handler = getattr(request, "param", Endless)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-
-
-def test_an_endless_response_is_cut(service, serving):
-    told = witness.observe_log(serving, SIGNER, NOW)
-    assert told.verdict == "cannot_tell" and "far too much data" in told.text
-
-
-class Busy(http.server.BaseHTTPRequestHandler):
-    """A server that is busy until a date that no clock can represent."""
-
-    def do_GET(self):
-        self.send_response(503)
-        self.send_header("Retry-After", "Sun, 06 Nov 99999999999 08:49:37 GMT")
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
-@pytest.mark.parametrize("serving", [Busy], indirect=True)
-def test_an_impossible_pause_ends_no_check(service, serving):
-    told = witness.observe_log(serving, SIGNER, NOW)
-    assert (told.verdict, told.text) == ("cannot_tell", "it returned HTTP 503")
 
 
 def test_requests_are_limited(monkeypatch):

@@ -404,6 +404,7 @@ def test_a_429_gives_the_time_to_wait(market, session, status):
         (formatdate(0, usegmt=True), 0, 0),
         ("99999999", 3600, 3600),
         ("soon", 30, 30),
+        ("Sun, 06 Nov 99999999999 08:49:37 GMT", 30, 30),
         (None, 30, 30),
     ):
         market.answer(PROFILES, status=status, headers={"Retry-After": header} if header else {})

@@ -75,19 +75,18 @@ def run_plain(function):
 
 
 def examine(config, deep=False):
-    """[level, text, advice] of findings that aren't fine."""
+    """(level, text, advice) of findings that aren't fine."""
     found = doctor.examine(config, now_ms(), deep=deep)
-    return [[one.level, one.text, one.advice] for one in found if one.level != "fine"]
+    return [(one.level, one.text, one.advice) for one in found if one.level != "fine"]
+
+
+def list_wrong(config, deep=False):
+    found = examine(config, deep)
+    return [f"{text} -> {advice}" for level, text, advice in found if level == "wrong"]
 
 
 def complain(config):
-    return run_plain(
-        lambda: [
-            f"{text} -> {advice}"
-            for level, text, advice in examine(config, True)
-            if level == "wrong"
-        ]
-    )
+    return run_plain(lambda: list_wrong(config, deep=True))
 
 
 def run(config, *argv):
@@ -118,10 +117,7 @@ def test_a_correct_instance_has_no_findings(instance):
 def test_a_file_left_by_root_is_named_without_advising_a_restore(instance, name):
     give(0, instance.data_dir / name)
     # Seen by the server's user, and by root, who can use everything.
-    for told in (
-        complain(instance),
-        [" -> ".join(one[1:]) for one in examine(instance) if one[0] == "wrong"],
-    ):
+    for told in (complain(instance), list_wrong(instance)):
         (one,) = told
         assert f"{name} belong to user root, so user nobody can't use them" in one
         assert f"chown -R {NOBODY}: {instance.data_dir}" in one and "don't restore a backup" in one
@@ -175,8 +171,8 @@ def test_a_database_locked_by_another_program_is_not_called_damaged(instance, mo
 
     monkeypatch.setattr(backups, "open_reading", refuse)
     for deep in (False, True):
-        told = [one for one in examine(instance, deep) if one[0] == "wrong"]
-        assert told and not [one for one in told if "--replace" in one[2]]
+        told = list_wrong(instance, deep)
+        assert told and not [one for one in told if "--replace" in one]
 
 
 @pytest.mark.parametrize("argv", [("bot", "list"), ("log",), ("doctor",), ("admin", "audit")])

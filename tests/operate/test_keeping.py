@@ -1,8 +1,8 @@
 """Backups, restoring, migrations with a copy, and the doctor's findings."""
 
-import argparse
 import contextlib
 import fcntl
+import json
 import os
 import stat
 import subprocess
@@ -21,12 +21,11 @@ import jobs
 import models
 import storage
 from accounts import admin, posts
-from cli.operate import run_backup
+from cli import parser
 from operate import backups, doctor, schema
 from operate.instance import Refused
 from storage import files
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = ground.sqlite_only
 
 
@@ -40,10 +39,18 @@ def leave():
     files.unlock_data_dir()
 
 
+def read(path, sql):
+    """The rows of a query on a database file."""
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        return db.execute(sql).fetchall()
+
+
 def list_events(path):
     """[(bot id, event id), ...] in order of arrival"""
-    with contextlib.closing(apsw.Connection(str(path))) as db:
-        return list(db.execute("SELECT bot_id, event_id FROM post ORDER BY id"))
+    return read(path, "SELECT bot_id, event_id FROM post ORDER BY id")
+
+
+FUTURE = "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
 
 
 def damage(path):
@@ -111,18 +118,11 @@ def test_a_backup_is_one_private_file_describing_itself(service, tmp_path):
         holding = backups.store_backup(service.config, tmp_path / "backup.db")
     finally:
         os.umask(old)
-    assert (holding.posts, holding.trades, holding.receipts, holding.schema) == (
-        1,
-        0,
-        0,
-        storage.list_migrations()[-1],
-    )
+    held = (holding.posts, holding.trades, holding.receipts, holding.schema)
+    assert held == (1, 0, 0, storage.list_migrations()[-1])
     assert stat.S_IMODE((tmp_path / "backup.db").stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["backup.db"]
-    with contextlib.closing(
-        apsw.Connection(str(tmp_path / "backup.db"), flags=apsw.SQLITE_OPEN_READONLY)
-    ) as db:
-        assert db.pragma("journal_mode") == "delete"
+    assert read(tmp_path / "backup.db", "PRAGMA journal_mode") == [("delete",)]
 
 
 def test_only_an_older_backup_is_replaced(service, tmp_path):
@@ -147,10 +147,8 @@ def test_a_backup_serves_where_it_is_restored(backup, tmp_path):
     other = Service(tmp_path / "elsewhere")
     with storage.database.connection_context():
         key = other.make_read_key(models.Owner.get())
-    assert [post["eventId"] for post in other.get("/api/v1/feed", key).json["data"]] == [
-        "e-1",
-        "e-0",
-    ]
+    found = other.get("/api/v1/feed", key).json["data"]
+    assert [post["eventId"] for post in found] == ["e-1", "e-0"]
     other.close()
 
 
@@ -160,12 +158,9 @@ def test_restore_signs_the_operator_out_and_keeps_recorded_actions(service, tmp_
     backups.store_backup(service.config, tmp_path / "backup.db")
     leave()
     backups.restore_backup(settings_for(tmp_path / "elsewhere"), tmp_path / "backup.db", False, NOW)
-    with contextlib.closing(apsw.Connection(str(tmp_path / "elsewhere" / "app.db"))) as db:
-        held = [
-            count
-            for name in ("admin_login", "admin_session", "admin_act")
-            for (count,) in db.execute(f"SELECT COUNT(*) FROM {name}")
-        ]
+    kept = tmp_path / "elsewhere" / "app.db"
+    tables = ("admin_login", "admin_session", "admin_act")
+    held = [read(kept, f"SELECT COUNT(*) FROM {name}")[0][0] for name in tables]
     assert held == [0, 0, 3]
 
 
@@ -198,8 +193,7 @@ def test_restore_keeps_writes_that_are_only_in_the_wal(backup, service, tmp_path
     _, aside = backups.restore_backup(service.config, backup, True, NOW)
     assert not database.with_name("app.db-wal").exists()
     for path, body in ((aside, "late"), (database, "words")):
-        with contextlib.closing(apsw.Connection(str(path))) as db:
-            assert {text for (text,) in db.execute("SELECT body FROM post")} == {body}
+        assert read(path, "SELECT DISTINCT body FROM post") == [(body,)]
 
 
 def test_leftovers_of_an_interrupted_restore_are_not_applied(backup, service):
@@ -214,8 +208,8 @@ def test_leftovers_of_an_interrupted_restore_are_not_applied(backup, service):
     left.with_name("app.db.restored-wal").write_bytes(held)
     left.with_name("app.db.restored-journal").write_bytes(b"of the interrupted one")
     backups.restore_backup(service.config, backup, True, NOW)
-    with contextlib.closing(apsw.Connection(str(service.config.database_path))) as db:
-        assert db.execute("SELECT DISTINCT body FROM post").fetchall() == [("words",)]
+    found = read(service.config.database_path, "SELECT DISTINCT body FROM post")
+    assert found == [("words",)]
     assert not list(folder.glob("app.db.restored*"))
 
 
@@ -256,12 +250,8 @@ def test_restore_refuses_an_incomplete_or_incompatible_backup(backup, service, t
     torn, newer, foreign = (tmp_path / name for name in ("torn.db", "newer.db", "foreign.db"))
     torn.write_bytes(backup.read_bytes()[:-8192])
     newer.write_bytes(backup.read_bytes())
-    with contextlib.closing(apsw.Connection(str(newer))) as db:
-        db.execute(
-            "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
-        )
-    with contextlib.closing(apsw.Connection(str(foreign))) as db:
-        db.execute("CREATE TABLE letter (id INTEGER)")
+    read(newer, FUTURE)
+    read(foreign, "CREATE TABLE letter (id INTEGER)")
     before = service.config.database_path.read_bytes()
     for path, why in (
         (tmp_path / "letter.txt", "not a database"),
@@ -284,13 +274,23 @@ def test_a_damaged_database_can_be_replaced(backup, service):
     assert len(list_events(service.config.database_path)) == 2
 
 
-def test_restore_refuses_while_a_server_may_open_the_database(backup, service):
-    # Like each worker at startup; no connection is open yet.
+def test_a_running_server_can_be_backed_up_but_not_restored_into(
+    service, tmp_path, monkeypatch, capsys
+):
+    """A worker opens the database at startup, and this one serves."""
+    path = str(tmp_path / "backup.db")
+    monkeypatch.setenv("DATA_DIR", str(service.config.data_dir))
+    assert "the server is running" in [
+        one.text for one in doctor.examine(service.config, NOW) if one.level == "fine"
+    ]
+    assert parser.main(["backup", path]) == 0
     storage.connect(service.config)
-    with pytest.raises(Refused, match="stop it first"):
-        backups.restore_backup(service.config, backup, True, NOW)
+    assert parser.main(["restore", path, "--replace"]) == 1
+    assert "stop it first" in capsys.readouterr().err
     leave()
-    backups.restore_backup(service.config, backup, True, NOW)
+    assert parser.main(["restore", path, "--replace", "--json"]) == 0
+    kept = json.loads(capsys.readouterr().out)["keptAside"]
+    assert Path(kept).parent == service.config.data_dir
 
 
 def test_restore_refuses_while_another_program_has_the_file_open(backup, service):
@@ -303,8 +303,7 @@ def test_restore_refuses_while_another_program_has_the_file_open(backup, service
 
 
 def test_a_demonstration_is_never_restored(backup, service):
-    with contextlib.closing(apsw.Connection(str(backup))) as db:
-        db.pragma("application_id", int.from_bytes(config.DEMONSTRATION_ID))
+    read(backup, f"PRAGMA application_id = {int.from_bytes(config.DEMONSTRATION_ID)}")
     with pytest.raises(Refused, match="demonstration"):
         backups.restore_backup(service.config, backup, True, NOW)
 
@@ -330,40 +329,25 @@ FOREIGN = {
     ),
     "a generated column": "ALTER TABLE post ADD COLUMN loud TEXT AS (upper(body))",
 }
+# Changes of a table's SQL that no statement could make.
 REWRITTEN = {
-    "a check": (
-        "key",
-        'CREATE TABLE "key" (',
-        'CREATE TABLE "key" (CHECK (length(randomblob(1)) = 1), ',
-    ),
-    "a type": ("bot", '"bio" TEXT NOT NULL', '"bio" TEXT'),
+    "a check": ("key", "STRICT", "STRICT", ", CHECK (length(randomblob(1)) = 1))"),
+    "a type": ("bot", '"bio" TEXT NOT NULL', '"bio" TEXT', ")"),
 }
-
-
-def rewrite_schema(path, table, given, put):
-    """Change a table's SQL in a way that no statement could."""
-    with contextlib.closing(apsw.Connection(str(path))) as db:
-        sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
-        assert given in sql
-        changed = sql.replace(given, put, 1)
-        # A table's constraint comes after its columns.
-        if put.startswith(given):
-            changed = (
-                sql[: sql.rindex(")")]
-                + ", "
-                + put[len(given) :].rstrip(", ")
-                + sql[sql.rindex(")") :]
-            )
-        db.pragma("writable_schema", 1)
-        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (changed, table))
 
 
 def tamper(path, what):
     if what in FOREIGN:
-        with contextlib.closing(apsw.Connection(str(path))) as db:
-            db.execute(FOREIGN[what])
-    else:
-        rewrite_schema(path, *REWRITTEN[what])
+        read(path, FOREIGN[what])
+        return
+    table, given, put, end = REWRITTEN[what]
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).get
+        head, _, tail = sql.replace(given, put, 1).rpartition(")")
+        assert given in sql
+        db.pragma("writable_schema", 1)
+        changed = f"{head}{end}{tail}"
+        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = ?", (changed, table))
 
 
 @pytest.mark.parametrize("what", [*FOREIGN, *REWRITTEN])
@@ -374,9 +358,8 @@ def test_restore_refuses_an_altered_schema_and_doctor_names_it(backup, tmp_path,
         backups.restore_backup(given, backup, False, NOW)
     assert not given.database_path.exists()
     given.database_path.write_bytes(backup.read_bytes())
-    found = list(
-        doctor.check_foreign(backups.open_reading(given.database_path), given.database_path)
-    )
+    with contextlib.closing(backups.open_reading(given.database_path)) as db:
+        found = list(doctor.check_foreign(db, given.database_path))
     assert found and all(finding.level == "wrong" for finding in found)
 
 
@@ -410,30 +393,29 @@ def test_only_litestreams_own_tables_are_accepted(backup, tmp_path):
 
 
 def test_a_migration_list_that_is_not_a_table_is_refused(backup, tmp_path):
-    with contextlib.closing(apsw.Connection(str(backup))) as db:
-        db.execute("ALTER TABLE schema_migration RENAME TO kept")
-        db.execute(
-            "CREATE VIEW schema_migration AS WITH RECURSIVE n(name) AS (SELECT 'a' UNION ALL SELECT"
-            " name FROM n) SELECT name FROM n"
-        )
+    read(
+        backup,
+        "ALTER TABLE schema_migration RENAME TO kept; CREATE VIEW schema_migration AS"
+        " WITH RECURSIVE n(name) AS (SELECT 'a' UNION ALL SELECT name FROM n) SELECT name FROM n",
+    )
     with pytest.raises(Refused, match="not a Candor database"):
         backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
 
 
 def test_names_that_are_not_text_are_refused_in_one_sentence(backup, tmp_path):
-    with contextlib.closing(apsw.Connection(str(backup))) as db:
-        db.execute("CREATE TABLE xyzzyplugh (id INTEGER)")
+    read(backup, "CREATE TABLE xyzzyplugh (id INTEGER)")
     backup.write_bytes(backup.read_bytes().replace(b"xyzzyplugh", b"xyzzy\xff\xfeugh"))
     with pytest.raises(Refused, match="UTF-8|differs from what Candor creates"):
         backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
 
 
-def test_a_backup_of_an_altered_schema_is_made_with_a_note(service, tmp_path, capsys):
+def test_a_backup_of_an_altered_schema_is_made_with_a_note(service, tmp_path, monkeypatch, capsys):
     """An instance running on it needs a backup anyway."""
     storage.database.execute_sql(FOREIGN["a view"])
     holding = backups.store_backup(service.config, tmp_path / "backup.db")
     assert holding.foreign == ("the view 'everything' isn't Candor's",)
-    run_backup(service.config, argparse.Namespace(file=tmp_path / "backup.db", json=False))
+    monkeypatch.setenv("DATA_DIR", str(service.config.data_dir))
+    assert parser.main(["backup", str(tmp_path / "backup.db")]) == 0
     assert "everything" in capsys.readouterr().err
 
 
@@ -449,12 +431,8 @@ def test_connections_do_not_trust_the_schema(service, tmp_path):
 
 
 # ---- migrating -----------------------------------------------------------------------------------
-def test_a_newer_or_damaged_database_is_not_migrated(backup, service, monkeypatch):
-    path = service.config.database_path
-    with contextlib.closing(apsw.Connection(str(path))) as db:
-        db.execute(
-            "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
-        )
+def test_a_newer_database_is_not_migrated(backup, service):
+    read(service.config.database_path, FUTURE)
     with pytest.raises(Refused, match="newer version"):
         backups.migrate(service.config)
     leave()
@@ -526,10 +504,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(service):
     assert not any("server.log" in text for text in looked)
     assert "the clock says" in complain(service.config, NOW - 3_600_000)
     leave()
-    with contextlib.closing(apsw.Connection(str(database))) as db:
-        db.execute(
-            "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
-        )
+    read(database, FUTURE)
     assert "newer version" in complain(service.config)
     database.write_bytes(b"not a database" * 100)
     assert "cannot be read" in complain(service.config)
@@ -540,11 +515,8 @@ def test_a_job_may_fail_for_an_hour_before_a_finding(service):
     for success_at, level in ((NOW - 3_000_000, "look"), (NOW - 4_000_000, "wrong")):
         jobs.note_job("observer", "ok", success_at)
         jobs.note_job("observer", "failing", NOW, "every endpoint is paused")
-        assert [
-            one.level
-            for one in doctor.examine(service.config, NOW)
-            if "observer is failing" in one.text
-        ] == [level]
+        found = doctor.examine(service.config, NOW)
+        assert [one.level for one in found if "observer is failing" in one.text] == [level]
 
 
 def test_doctor_finds_damaged_pages_and_rows(service):
@@ -636,42 +608,3 @@ def test_leftovers_of_a_killed_copy_are_reported_and_removed(service, tmp_path):
 def test_doctor_works_without_an_instance(tmp_path):
     assert complain(settings_for(tmp_path / "nothing")) == ""
     assert not (tmp_path / "nothing").exists()
-
-
-# ---- with a real server --------------------------------------------------------------------------
-def test_a_running_server_can_be_backed_up_but_not_restored_into(tmp_path):
-    from bench._ports import find_port, wait_for
-
-    port = find_port()
-    env = {
-        **os.environ,
-        "DATA_DIR": str(tmp_path / "data"),
-        "PORT": str(port),
-        "OBSERVER_INTERVAL_SECONDS": "0",
-        "SCOUT_INTERVAL_SECONDS": "0",
-        "PAPER_INTERVAL_SECONDS": "0",
-    }
-
-    def command(*args):
-        return subprocess.run(
-            [sys.executable, "app.py", *args], cwd=ROOT, env=env, capture_output=True, text=True
-        )
-
-    server = subprocess.Popen(
-        [sys.executable, "app.py", "run"],
-        cwd=ROOT,
-        env=env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(port)
-        assert command("backup", str(tmp_path / "backup.db")).returncode == 0
-        refused = command("restore", str(tmp_path / "backup.db"), "--replace")
-        assert refused.returncode == 1 and "stop it first" in refused.stderr
-        assert "the server is running" in command("doctor").stdout
-    finally:
-        server.terminate()
-        server.wait(60)
-    done = command("restore", str(tmp_path / "backup.db"), "--replace", "--json")
-    assert done.returncode == 0 and "keptAside" in done.stdout
