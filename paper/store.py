@@ -495,13 +495,13 @@ def load_traders(
         if row.id not in skipped:
             with faults.isolate(row.id):
                 handle = name_twin(row.handle, row.twin) if row.twin else row.handle
-                account = Account(
-                    row.cash,
-                    [read(Position, one) for one in positions[row.period]],
-                    [read(Order, one, handle=handle) for one in orders[row.period]],
-                    row.next_order,
-                    row.next_position,
-                    row.lost_fees,
+                held = (read(Position, one) for one in positions[row.period])
+                waiting = (read(Order, one, handle=handle) for one in orders[row.period])
+                account = read(
+                    Account,
+                    row._asdict(),
+                    positions={one.mint: one for one in held},
+                    orders={one.number: one for one in waiting},
                 )
                 strategy = read_strategy(row.family, orjson.loads(row.settings))
                 reviewed = states.get(row.period) in SUSPECT
@@ -537,10 +537,6 @@ def _read_trader(
         "observe" if row.twin else row.adaptive,
         Phase(**orjson.loads(row.phase)),
         reviewed,
-        row.starting_cash,
-        row.peak,
-        row.day,
-        row.day_equity,
         tickets=read_tickets(row.tickets),
         reviewable=not row.twin,
         row=row,
@@ -632,16 +628,7 @@ def list_changes(trader: Player) -> dict[Any, list[Columns]]:
         ],
         DiaryEntry: [show(line, DiaryEntry, period=period) for line in journal.entries],
         Period: [
-            {
-                "cash": trader.account.cash,
-                "lost_fees": trader.account.lost_fees,
-                "peak": trader.peak,
-                "day": trader.day,
-                "day_equity": trader.day_equity,
-                "next_order": trader.account.next_order,
-                "next_position": trader.account.next_position,
-                "tickets": orjson.dumps(trader.tickets).decode(),
-            }
+            show(trader.account, Period, tickets=orjson.dumps(trader.tickets).decode()),
         ],
     }
 
@@ -816,7 +803,8 @@ def find_differences(period: Any, handle: str) -> list[str]:
         row["number"]: read(Position, row)
         for row in list_columns(PaperPosition, PaperPosition.period == period)
     }
-    account, found = Account(period.starting_cash, next_position=min(stored, default=1)), []
+    cash, first = period.starting_cash, min(stored, default=1)
+    account, found = Account(cash=cash, next_position=first), []
     again: dict[int, Position] = {}
     for _, _, number, model, done in list_fills(OF_PERIOD, period.id):
         order, snapshot = orders[done.order], snapshots.get(done.snapshot)

@@ -161,7 +161,9 @@ def adds_up(trader):
     held = list(trader.account.positions.values())
     assert (
         trader.account.cash
-        == trader.starting_cash + sum(one.cash for one in closed + held) - trader.account.lost_fees
+        == trader.account.starting_cash
+        + sum(one.cash for one in closed + held)
+        - trader.account.lost_fees
     )
     assert all(
         one.cash == one.gross - one.slippage - one.fees - one.rent and one.rent == 0

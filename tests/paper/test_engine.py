@@ -29,7 +29,7 @@ from tape import (
 
 from chain.amounts import exact, sol
 from paper import engine, rules
-from paper.account import PIPELINE, STARTING_CASH, Close, find_exclusion
+from paper.account import PIPELINE, STARTING_CASH, Account, Close, find_exclusion
 from paper.engine import Market
 from paper.fills import RENT, Order
 from paper.market import Flow, View, percent
@@ -485,10 +485,13 @@ def test_a_clock_set_back_over_midnight_starts_no_new_day():
         one.account.cash = cash * SOL
         engine.run_heartbeat(one, midnight + at)
     assert one.phase.days == 2 and one.phase.last_day == midnight // DAY
-    assert (one.day, one.day_equity) == (midnight // DAY, 9 * SOL)
+    assert (one.account.day, one.account.day_equity) == (midnight // DAY, 9 * SOL)
     # Two days back: the clock was wrong, and that day counts.
     engine.run_heartbeat(one, midnight - 2 * DAY)
-    assert one.phase.days == 3 and (one.day, one.day_equity) == (midnight // DAY - 2, 7 * SOL)
+    assert one.phase.days == 3 and (one.account.day, one.account.day_equity) == (
+        midnight // DAY - 2,
+        7 * SOL,
+    )
 
 
 def test_ineligible_closes_are_not_progress():
@@ -541,7 +544,7 @@ def test_an_entry_is_at_least_a_hundredth_of_a_sol():
     """A tenth of 0.1 SOL; a lamport less is too little."""
     for cash, ordered in ((10**8, [10_000_000]), (10**8 - 1, [])):
         one = told(0)
-        one.account.cash = one.starting_cash = one.day_equity = one.peak = cash
+        one.account = Account(cash, cash, peak=cash, day_equity=cash)
         Tape([one]).play()
         assert [order.amount for order in one.account.orders.values()] == ordered
         refused = {"reason": "no_cash", "detail": "not enough cash for an entry", "symbol": "AA"}
@@ -727,7 +730,7 @@ def pause(effect, mint=None):
         ({"pauses": [pause("pause_mint", "A")]}, ("paused", "entries are paused for now")),
         ({"pauses": [pause("pause_mint", "B"), pause("half_size")]}, None),
         (
-            {"phase": Phase("guarded"), "day_equity": 11 * SOL},
+            {"phase": Phase("guarded"), "equity": 11 * SOL},
             ("daily_loss", "the daily loss stop of Guarded Start"),
         ),
         ({"strategy": Told(max_positions=2)}, ("position_limit", "2 positions are open already")),
@@ -740,6 +743,7 @@ def test_reasons_against_a_token_are_recorded(changes, refusal):
     Tape([one], mints="BC").play()
     assert len(one.account.orders) == 2
     about = replace(token("A"), **changes.pop("token", {}))
+    one.account.day_equity = changes.pop("equity", one.account.equity)
     for name, value in changes.items():
         setattr(one, name, value)
     found = engine.find_limit(one, about, START)
@@ -868,7 +872,7 @@ def test_changed_cash_opens_a_review_and_a_changed_pipeline_excludes_the_positio
     one = told(0)
     Tape([one]).play(3)
     one.account.positions["A"] = replace(one.account.positions["A"], pipeline="paper/0")
-    one.starting_cash = 1
+    one.account.starting_cash = 1
     at = START + 2 * MINUTE
     engine.check_account(one, at)
     engine.check_account(one, at)

@@ -143,10 +143,8 @@ def test_oversized_values_are_named(sign):
         made = trader(row=SimpleNamespace(period=7))
         journal = made.journal
         match name:
-            case "cash" | "lost_fees":
+            case "cash" | "lost_fees" | "peak" | "day_equity":
                 setattr(made.account, name, value)
-            case "peak" | "day_equity":
-                setattr(made, name, value)
             case "lost":
                 journal.orders[1] = order(lost=value, amount=2**70)
             case "worth":
@@ -281,7 +279,7 @@ def test_a_reloaded_trader_equals_the_stored_one(db):
     account = made.account
     assert made.twins == others and len(others) == 3
     account.cash, account.lost_fees, account.next_order, account.next_position = 11, 12, 13, 14
-    made.peak, made.day, made.day_equity = 15 * SOL, 16, 17 * SOL
+    account.peak, account.day, account.day_equity = 15 * SOL, 16, 17 * SOL
     made.phase = Phase("guarded", START + 18, 19, 20, 21)
     # Beyond 63 bits, which no column of integers holds.
     huge = 2**64 - 1
