@@ -72,19 +72,22 @@ class CostsFrom(NamedTuple):
 
 
 class VenueError(NamedTuple):
-    """The error at a venue. `source`: own | recorded. `since`: UTC ms of the first receipt."""
+    """The error at a venue. `source`: own | recorded. `since`: UTC ms of the first receipt.
+
+    Without receipts, it is unknown.
+    """
 
     venue: str
-    receipts: int
-    median_bps: int | None
-    p90_bps: int | None
-    source: str
+    receipts: int = 0
+    median_error_bps: int | None = None
+    p90_error_bps: int | None = None
+    source: str | None = None
     since: int | None = None
-    drift_p90_bps: int | None = None
+    p90_drift_bps: int | None = None
 
     @property
-    def is_eligible(self) -> bool:
-        known = self.p90_bps is not None and self.p90_bps <= MAX_ERROR_BPS
+    def eligible(self) -> bool:
+        known = self.p90_error_bps is not None and self.p90_error_bps <= MAX_ERROR_BPS
         return known and self.receipts >= MIN_RECEIPTS
 
 
@@ -175,12 +178,12 @@ def choose(own: Sequence[VenueError]) -> list[VenueError]:
     recorded = {one.venue: one for one in RECORDED}
     fewer = {one.venue: one for one in own}
     known = {**fewer, **recorded, **enough}
-    drifts = {one.venue: one.drift_p90_bps for one in own}
-    return [known[venue]._replace(drift_p90_bps=drifts.get(venue)) for venue in sorted(known)]
+    drifts = {one.venue: one.p90_drift_bps for one in own}
+    return [known[venue]._replace(p90_drift_bps=drifts.get(venue)) for venue in sorted(known)]
 
 
 def list_eligible(errors: Sequence[VenueError]) -> frozenset[str]:
-    return frozenset(one.venue for one in errors if one.is_eligible)
+    return frozenset(one.venue for one in errors if one.eligible)
 
 
 # ---- stored swaps and costs ----------------------------------------------------------------------

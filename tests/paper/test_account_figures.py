@@ -17,7 +17,7 @@ from paper.results import Mark
 from paper.rules import DAY_MS, HOUR_MS
 from paper.store import MARK_MS
 from paper.tables import EquityMark, Period
-from web.api.paper_closes import EquityPoint, TradeRow
+from web.api.paper_closes import Point, TradeRow
 from web.site import pictures
 
 MINUS = "\N{MINUS SIGN}"
@@ -214,6 +214,6 @@ def test_marks_include_open_positions_and_each_close_once():
 
 
 def test_drops_are_measured_from_the_peak():
-    points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
+    points = [Point(0, 100), Point(10_000, 80), Point(20_000, 180)]
     curve = pictures.draw_falls(points, 30_000)
     assert curve.total == 0 and [run.side for run in curve.runs] == ["flat", "down", "flat"]

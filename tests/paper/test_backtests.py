@@ -137,7 +137,7 @@ def test_measured_costs_and_venues_are_used(db, settings):
     assert recording.find_costs(START - 1) == RECORDED_COSTS
     assert recording.find_costs(START + 2 * MINUTE - 1) == NetworkCosts(1, 8, 9)
     # Two recorded venues, until this instance has ten fills of its own.
-    assert [(one.venue, one.is_eligible) for one in recording.errors] == [
+    assert [(one.venue, one.eligible) for one in recording.errors] == [
         *(("pumpfun", True), ("raydium", True)),
     ]
 

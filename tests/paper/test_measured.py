@@ -82,13 +82,13 @@ def test_a_venue_needs_ten_receipts_of_its_own():
     """
     near = measured.describe_error("raydium", model_errors(*[10] * 8, -300, 5_000), AT)
     assert near == measured.VenueError("raydium", 10, 10, 300, "own", AT, 9_000)
-    assert near.is_eligible
+    assert near.eligible
     far = measured.describe_error("raydium", model_errors(*[10] * 8, -301, 5_000), AT)
-    assert not far.is_eligible
+    assert not far.eligible
     few = measured.describe_error("pumpswap", model_errors(*[0] * 9), AT)
-    assert not few.is_eligible
+    assert not few.eligible
     drifted = measured.describe_error("raydium", [measured.Measured(None, 900)] * 20, AT)
-    assert (drifted.receipts, drifted.p90_bps, drifted.drift_p90_bps) == (0, None, 900)
+    assert (drifted.receipts, drifted.p90_error_bps, drifted.p90_drift_bps) == (0, None, 900)
     # Nine own receipts don't outweigh the recorded ones, nor does drift; ten do.
     nine = measured.describe_error("raydium", model_errors(*[9_000] * 9), AT)
     assert measured.list_eligible(measured.choose([nine, few])) == {"pumpfun", "raydium"}
@@ -96,7 +96,7 @@ def test_a_venue_needs_ten_receipts_of_its_own():
     assert measured.list_eligible(measured.choose([far, few])) == {"pumpfun"}
     assert measured.list_eligible(measured.choose([])) == {"pumpfun", "raydium"}
     shown = {one.venue: one for one in measured.choose([drifted])}
-    assert (shown["raydium"].p90_bps, shown["raydium"].drift_p90_bps) == (11, 900)
+    assert (shown["raydium"].p90_error_bps, shown["raydium"].p90_drift_bps) == (11, 900)
 
 
 def pool_of(one, venue="Raydium v4", sol=1_000 * SOL, raw=10**12, fee=25):
@@ -138,8 +138,8 @@ def test_a_missed_formula_counts_as_the_worst_error():
     found = measured.measure(swap(raw=996_505_985), "not_reproduced", quote(0))
     assert found == measured.Measured(measured.WORST_BPS, 0)
     errors = [measured.Measured(0, None)] * 18 + [found] * 2
-    assert measured.describe_error("raydium", errors, AT).is_eligible
-    assert not measured.describe_error("raydium", [*errors, found], AT).is_eligible
+    assert measured.describe_error("raydium", errors, AT).eligible
+    assert not measured.describe_error("raydium", [*errors, found], AT).eligible
 
 
 def test_a_fee_by_market_capitalization_needs_an_earlier_snapshot():
@@ -374,10 +374,10 @@ def test_ten_own_receipts_decide_about_a_venue(db):
     assert measured.measure_swaps(AT + 60_000) == 10
     errors = measured.list_errors(AT + DAY_MS)
     assert measured.list_eligible(errors) == {"pumpfun", "raydium"}
-    assert {one.venue: one.drift_p90_bps for one in errors} == {"pumpfun": None, "raydium": 500}
+    assert {one.venue: one.p90_drift_bps for one in errors} == {"pumpfun": None, "raydium": 500}
     RealFill.update(bps=500).execute()
     errors = {one.venue: one for one in measured.list_errors(AT + DAY_MS)}
-    assert (errors["raydium"].receipts, errors["raydium"].median_bps) == (10, 500)
+    assert (errors["raydium"].receipts, errors["raydium"].median_error_bps) == (10, 500)
     assert measured.list_eligible(errors.values()) == {"pumpfun"}
     shown = {one["venue"]: one for one in paper.list_venues(AT)}
     assert (shown["raydium"]["source"], shown["raydium"]["p90ErrorBps"]) == ("own", 500)

@@ -302,10 +302,6 @@ def read_close(ident: str, row: Any) -> Close:
     return account.read_close(ident, row, row.marks or (), reviewed=reviewed)
 
 
-def read_compared(sql: str, *values: Any) -> list[Any]:
-    return read(sql, values, marks=MARKS)
-
-
 # ---- a close's page ------------------------------------------------------------------------------
 # How much of the price path to show before the first decision and after the last fill.
 MARGIN_MS = 600_000
@@ -451,18 +447,11 @@ WHERE o.period_id = ? AND f.raw <> '0' ORDER BY f.id DESC LIMIT ?"""
 MAX_TRADES = 400
 
 
-class SharePoint(NamedTuple):
-    """The share of the equity that is in positions. `at` is UTC milliseconds."""
+class Point(NamedTuple):
+    """An account's value in lamports, or the share in positions in basis points. `at`: ms."""
 
     at: int
-    basis_points: int
-
-
-class EquityPoint(NamedTuple):
-    """An account's value in lamports. `at` is UTC milliseconds."""
-
-    at: int
-    lamports: int
+    value: int
 
 
 class AccountHistory(NamedTuple):
@@ -480,29 +469,29 @@ class AccountHistory(NamedTuple):
         dates = {name: show_time(found[name]) for name in ("drawdownFrom", "drawdownTo")}
         return {**found, **dates, "simulated": True}
 
-    def list_points(self, until: int) -> list[EquityPoint]:
+    def list_points(self, until: int) -> list[Point]:
         """List the equity up to `until` (ms). Before the first mark, it is computed from closes.
 
         A mark has the time at the end of its interval.
         """
         total, first = self.start, self.marks[0].at if self.marks else None
-        points = [EquityPoint(self.opened_at, total)]
+        points = [Point(self.opened_at, total)]
         for close in self.closes:
             if first is None or close.closed_at < first:
                 total += close.net
-                points.append(EquityPoint(close.closed_at, total))
+                points.append(Point(close.closed_at, total))
         return [
             *points,
-            *(EquityPoint(min(one.at + MARK_MS, until), one.equity) for one in self.marks),
+            *(Point(min(one.at + MARK_MS, until), one.equity) for one in self.marks),
         ]
 
-    def list_shares(self, until: int) -> list[SharePoint]:
+    def list_shares(self, until: int) -> list[Point]:
         shares = [
-            SharePoint(min(one.at + MARK_MS, until), 10_000 * one.held // one.equity)
+            Point(min(one.at + MARK_MS, until), 10_000 * one.held // one.equity)
             for one in self.marks
             if one.equity > 0
         ]
-        return [SharePoint(self.opened_at, 0), *shares]
+        return [Point(self.opened_at, 0), *shares]
 
     def list_trades(self) -> list[TradeRow]:
         return select(TradeRow, TRADES, (self.period_id, MAX_TRADES))
@@ -523,6 +512,6 @@ def read_history(uid: str) -> AccountHistory | None:
         # The account's metrics don't identify a close, and all are withheld during a review.
         [
             account.read_close("", one, one.marks or (), reviewed=False)
-            for one in read_compared(PERIOD_CLOSES, row.period_id)
+            for one in read_closes(PERIOD_CLOSES, row.period_id)
         ],
     )
