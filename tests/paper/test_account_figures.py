@@ -53,7 +53,7 @@ def test_drawdown_starts_at_the_opening_equity():
     marks = [Mark(n, equity, 0) for n, equity in enumerate((90, 120, 60, 130, 117))]
     # 10 of 100, 60 of 120, 13 of 130.
     assert results.find_drawdown(marks, 100) == results.Drawdown(0.5, 1, 2)
-    assert [one.fall for one in results.list_falls(marks, 100)] == [10, 0, 60, 0, 13]
+    assert results.list_falls(marks, 100) == [10, 0, 60, 0, 13]
     assert results.find_drawdown([], 100) is None
 
 

@@ -55,7 +55,8 @@ def test_a_backtest_matches_the_job(db, settings, monkeypatch):
     recording = backtests.read_recording(span, MINUTE, stage.now)
     trader = backtests.run_backtest(recording, [Momentum()]).shown.trader
     orders = [(one.number, one.side, one.decided_on) for one in PaperOrder.select()]
-    assert len(orders) == 2 and orders == [
+    assert len(orders) == 2
+    assert orders == [
         (one.number, one.side, one.decided_on) for one in trader.journal.orders.values()
     ]
     # Network costs are drawn by handle, which differs.
@@ -206,19 +207,20 @@ def test_a_price_jump_excludes_only_the_affected_positions():
     [(12, "told", "missing_snapshot"), (None, "price_gone", None)],
 )
 def test_a_dead_token_does_not_affect_other_closes(back_at, reason, excluded):
-    """B has no snapshots from round 6 on. If it returns in round 12, its close doesn't count; if it
-    never does, it is closed at zero a day later, and that counts. Closes in A count either way.
+    """Rounds of ten minutes; B has no snapshots from round 6 on. If it returns in round 12, its
+    close doesn't count; if it never does, it is closed at zero a day later, and that counts. Closes
+    in A count either way.
     """
-    rounds = 40 if back_at else 25 * 60
+    rounds = 40 if back_at else 26 * 6
     alive = [number for number in range(rounds) if number < 6 or (back_at and number >= back_at)]
     seen = [(number, "A") for number in range(rounds)] + [(number, "B") for number in alive]
     recording = Recording(
-        *(MINUTE, START, START + rounds * MINUTE),
+        *(10 * MINUTE, START, START + rounds * 10 * MINUTE),
         {"A": token("A"), "B": token("B")},
         {},
-        [quote(number, mint) for number, mint in sorted(seen)],
+        [quote(10 * number, mint) for number, mint in sorted(seen)],
     )
-    asked_for = Told(enter_at=(3, 30), leave_at=(8, 20, 35))
+    asked_for = Told(enter_at=(30, 300), leave_at=(80, 200, 350))
     found = backtests.run_backtest(recording, [asked_for])
     closes = show_backtest(found, "told", "standard")["closes"]
     (dead,) = [
@@ -290,9 +292,8 @@ def test_settings_are_chosen_on_earlier_parts():
     means = [backtests.find_mean(player.list_closes()) for player in found.trials]
     assert means[0] < 0 < means[1]
     report = show_backtest(found, "told", "standard")
-    assert (
-        len(report["candidates"]) == 2 and report["walkForward"][3]["before"]["eligibleCloses"] > 2
-    )
+    assert len(report["candidates"]) == 2
+    assert report["walkForward"][3]["before"]["eligibleCloses"] > 2
     assert report["equity"][0]["sol"] == "10" and report["maxDrawdownPct"] > 0
 
 

@@ -262,13 +262,11 @@ def test_every_pause_ends_within_seven_days_and_states_its_numbers():
     names = ["cool_down", "stop_cluster", "drawdown", "poor_mint"]
     assert [one.id for one in found] == names == [one.rule for one in found]
     for pause in found:
-        assert (
-            LOOK < pause.until <= LOOK + 7 * DAY_MS
-            and pause.n == 15
-            and pause.window_ms <= 7 * DAY_MS
-            and pause.numbers
-            and not pause.applied
-        )
+        assert LOOK < pause.until <= LOOK + 7 * DAY_MS
+        assert pause.n == 15
+        assert pause.window_ms <= 7 * DAY_MS
+        assert pause.numbers
+        assert not pause.applied
 
 
 def test_pauses_only_reduce_trading():
@@ -276,28 +274,19 @@ def test_pauses_only_reduce_trading():
         return [Pause("p", "r", effect, mint, START, START + DAY_MS, applied, 8, DAY_MS, "")]
 
     standard, guarded = Phase("standard"), Phase("guarded")
-    assert (
-        rules.size_for(1000, standard, [], "A", START) == 1000
-        and rules.size_for(1000, guarded, [], "A", START) == 250
-    )
-    assert (
-        rules.size_for(1000, standard, on("half_size"), "A", START) == 500
-        and rules.size_for(1000, guarded, on("half_size"), "A", START) == 125
-    )
+    assert rules.size_for(1000, standard, [], "A", START) == 1000
+    assert rules.size_for(1000, guarded, [], "A", START) == 250
+    assert rules.size_for(1000, standard, on("half_size"), "A", START) == 500
+    assert rules.size_for(1000, guarded, on("half_size"), "A", START) == 125
     assert rules.size_for(1000, standard, on("half_size", applied=False), "A", START) == 1000
     assert rules.size_for(1000, standard, on("half_size"), "A", START + DAY_MS) == 1000
-    assert (
-        rules.cooldown_for(300, on("long_cooldown"), "A", START) == 1200
-        and rules.cooldown_for(300, [], "A", START) == 300
-    )
-    assert rules.in_force(on("pause_mint", "A"), "pause_mint", "A", START) and not rules.in_force(
-        on("pause_mint", "A"), "pause_mint", "B", START
-    )
-    assert (
-        rules.positions_for(4, guarded) == 2
-        and rules.positions_for(1, guarded) == 1
-        and rules.positions_for(4, standard) == 4
-    )
+    assert rules.cooldown_for(300, on("long_cooldown"), "A", START) == 1200
+    assert rules.cooldown_for(300, [], "A", START) == 300
+    assert rules.in_force(on("pause_mint", "A"), "pause_mint", "A", START)
+    assert not rules.in_force(on("pause_mint", "A"), "pause_mint", "B", START)
+    assert rules.positions_for(4, guarded) == 2
+    assert rules.positions_for(1, guarded) == 1
+    assert rules.positions_for(4, standard) == 4
 
 
 def test_a_phase_counts_each_day_once_and_needs_closes_and_days():
@@ -316,16 +305,12 @@ def test_a_phase_counts_each_day_once_and_needs_closes_and_days():
 
 
 def test_guarded_start_pauses_at_five_percent_lost_and_restarts_at_twenty():
-    assert (
-        rules.lost_too_much(950, 1000, Phase("guarded"))
-        and not rules.lost_too_much(951, 1000, Phase("guarded"))
-        and not rules.lost_too_much(1, 1000, Phase("standard"))
-    )
-    assert (
-        rules.is_locked(800, 1000, Phase("standard"))
-        and not rules.is_locked(801, 1000, Phase("standard"))
-        and not rules.is_locked(1, 1000, Phase("guarded"))
-    )
+    assert rules.lost_too_much(950, 1000, Phase("guarded"))
+    assert not rules.lost_too_much(951, 1000, Phase("guarded"))
+    assert not rules.lost_too_much(1, 1000, Phase("standard"))
+    assert rules.is_locked(800, 1000, Phase("standard"))
+    assert not rules.is_locked(801, 1000, Phase("standard"))
+    assert not rules.is_locked(1, 1000, Phase("guarded"))
 
 
 # ---- lessons -------------------------------------------------------------------------------------
@@ -461,7 +446,8 @@ def test_a_comparison_covers_thirty_days_at_most():
     assert results.describe_drawdown(history[:1], 1) == 0
     # Nothing was spent, so it has no return.
     free = [close(1, 5, spent=0)]
-    assert results.list_returns(free) == [] and results.compare_costs(free) == [
+    assert results.list_returns(free) == []
+    assert results.compare_costs(free) == [
         {"costs": times, "meanReturnPct": None, "winRate": None} for times in (1, 2, 3)
     ]
     assert results.cost_share([close(1, -3, gross=0)]) is None
@@ -597,10 +583,8 @@ def test_every_line_of_the_diary_has_a_sentence():
 
 
 def test_only_news_is_posted_and_nothing_internal():
-    assert (
-        brain.find_news("fill", {"what": "failed"}) is None
-        and brain.find_news("refusal", {"reason": "stale_snapshot"}) is None
-    )
+    assert brain.find_news("fill", {"what": "failed"}) is None
+    assert brain.find_news("refusal", {"reason": "stale_snapshot"}) is None
     assert brain.find_news("pause", {"what": "observed"}) is None
     assert brain.find_news("fill", {"what": "closed", "symbol": "AA", "id": "x", "until": 5}) == {
         "what": "closed",

@@ -146,10 +146,8 @@ def test_a_round_trip_has_its_stated_cost():
     spent = SOL + fills(one)[0].network_fee
     assert position.spent == spent
     assert said(one, "fill", "closed")[0]["returnPct"] == percent(position.cash, spent)
-    assert (
-        position.closed_at == START + 4 * MINUTE
-        and position.cash < position.gross == position.mid_sold - position.mid_bought
-    )
+    assert position.closed_at == START + 4 * MINUTE
+    assert position.cash < position.gross == position.mid_sold - position.mid_bought
     assert [fill.rent for fill in fills(one)] == [RENT, -RENT] and adds_up(one)
     assert said(one, "fill", "closed")[0]["resultSol"].startswith("-0.0")
 
@@ -176,12 +174,10 @@ def test_an_order_that_always_fails_ends(monkeypatch):
     one = told(0)
     Tape([one]).play(8)
     # Three snapshots until it expired.
-    assert (
-        len(fills(one)) == 3
-        and one.account.lost_fees == network_fees(one)
-        and not one.account.orders
-        and adds_up(one)
-    )
+    assert len(fills(one)) == 3
+    assert one.account.lost_fees == network_fees(one)
+    assert not one.account.orders
+    assert adds_up(one)
 
 
 def test_liquidity_is_never_used_twice(monkeypatch):
@@ -230,11 +226,9 @@ def test_gone_liquidity_closes_the_position_at_once():
     one = told(0)
     Tape([one]).play(3).play(A=GONE)
     position = one.journal.positions[1]
-    assert (
-        not one.account.positions
-        and position.reason == "liquidity_gone"
-        and position.closed_at == START + 3 * MINUTE
-    )
+    assert not one.account.positions
+    assert position.reason == "liquidity_gone"
+    assert position.closed_at == START + 3 * MINUTE
     # Everything, and the closing fee.
     assert position.cash == -SOL - network_fees(one) and adds_up(one)
     # It is a loss and needs no review.
@@ -244,11 +238,9 @@ def test_gone_liquidity_closes_the_position_at_once():
 def test_gone_liquidity_precedes_absurd_prices_and_pending_sales():
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A={**GONE, "price": "900000"})
-    assert (
-        one.journal.positions[1].reason == "liquidity_gone"
-        and not one.journal.review_reasons
-        and adds_up(one)
-    )
+    assert one.journal.positions[1].reason == "liquidity_gone"
+    assert not one.journal.review_reasons
+    assert adds_up(one)
     assert one.journal.orders[2].state == "cancelled" and one.account.cash < STARTING_CASH
 
 
@@ -273,16 +265,14 @@ def test_a_vanished_token_is_doubted_and_closed_at_zero_after_a_day():
     assert tape.number == 1442 and one.account.positions
     tape.play(1, A=None)
     position = one.journal.positions[1]
-    assert (
-        not one.account.positions
-        and position.reason == "price_gone"
-        and position.mid_sold == position.slippage - fills(one)[0].slippage
-        and adds_up(one)
-    )
+    assert not one.account.positions
+    assert position.reason == "price_gone"
+    assert position.mid_sold == position.slippage - fills(one)[0].slippage
+    assert adds_up(one)
     assert (
         find_exclusion(position.pipeline, position.marks, position.reason, reviewed=False) is None
-        and not one.journal.review_reasons
     )
+    assert not one.journal.review_reasons
 
 
 @pytest.mark.parametrize(
@@ -303,18 +293,14 @@ def test_a_token_without_a_usable_price_closes_after_a_day_and_counts(price, poo
         1440, A={"price": price, "pool": pool}
     )
     position = one.journal.positions[1]
-    assert (
-        position.reason == "price_gone"
-        and position.closed_at == START + 1443 * MINUTE
-        and not one.journal.review_reasons
-    )
+    assert position.reason == "price_gone"
+    assert position.closed_at == START + 1443 * MINUTE
+    assert not one.journal.review_reasons
     assert find_exclusion(PIPELINE, position.marks, position.reason, reviewed=False) is None
-    assert (
-        position.cash == -SOL - network_fees(one)
-        and adds_up(one)
-        and "stale_price" not in position.marks
-        and tape
-    )
+    assert position.cash == -SOL - network_fees(one)
+    assert adds_up(one)
+    assert "stale_price" not in position.marks
+    assert tape
 
 
 def test_times_without_any_snapshots_are_not_gaps():
@@ -357,30 +343,22 @@ ABSURD = {"price": "1"}
 def test_an_absurd_jump_is_refused_and_reviewed():
     one = told(0, leave=(3,))
     Tape([one]).play(4).play(A=ABSURD)
-    assert (
-        one.account.positions
-        and [alarm.code for alarm in one.journal.review_reasons] == ["price_jump"]
-        and one.reviewed
-    )
+    assert one.account.positions
+    assert [alarm.code for alarm in one.journal.review_reasons] == ["price_jump"]
+    assert one.reviewed
     # Not marked at it.
-    assert (
-        one.account.positions["A"].price == one.account.positions["A"].high
-        and one.account.equity < STARTING_CASH
-    )
-    assert (
-        one.journal.orders[2].state == "refused"
-        and said(one, "refusal")[-1]["reason"] == "price_jump"
-    )
+    assert one.account.positions["A"].price == one.account.positions["A"].high
+    assert one.account.equity < STARTING_CASH
+    assert one.journal.orders[2].state == "refused"
+    assert said(one, "refusal")[-1]["reason"] == "price_jump"
 
 
 def test_only_traders_with_an_order_are_reviewed():
     watching, ordering = told(9), told(3, ident=2)
     Tape([watching, ordering]).play(4).play(A=ABSURD)
-    assert (
-        not watching.journal.review_reasons
-        and [alarm.code for alarm in ordering.journal.review_reasons] == ["price_jump"]
-        and not fills(ordering)
-    )
+    assert not watching.journal.review_reasons
+    assert [alarm.code for alarm in ordering.journal.review_reasons] == ["price_jump"]
+    assert not fills(ordering)
 
 
 def test_a_jump_does_not_affect_later_snapshots():
@@ -389,9 +367,8 @@ def test_a_jump_does_not_affect_later_snapshots():
     # One review for both directions.
     assert [alarm.key for alarm in one.journal.review_reasons] == ["price_jump:position 1:21 up"]
     window = tape.play().market.windows["A"]
-    assert len({snapshot.price for snapshot in window}) == 1 and [
-        (snapshot.at - START) // MINUTE for snapshot in window
-    ] == [0, 1, 2, 5]
+    assert len({snapshot.price for snapshot in window}) == 1
+    assert [(snapshot.at - START) // MINUTE for snapshot in window] == [0, 1, 2, 5]
 
 
 @pytest.mark.parametrize("price", ["0", "-1", "NaN"])
@@ -439,16 +416,13 @@ def test_a_restart_leaves_orders_unfilled_and_keeps_marks():
     tape.play(1, A=None)
     engine.drop_orders(one, tape.now)
     tape.play(2, A=None)
-    assert (
-        not one.account.orders
-        and one.account.positions == {"A": mark}
-        and mark.marked_at == START + 3 * MINUTE
-    )
-    assert (
-        said(one, "fill", "not_filled")
-        == [{"what": "not_filled", "side": "buy", "symbol": "BB", "why": "restart"}]
-        and len(fills(one)) == 1
-    )
+    assert not one.account.orders
+    assert one.account.positions == {"A": mark}
+    assert mark.marked_at == START + 3 * MINUTE
+    assert said(one, "fill", "not_filled") == [
+        {"what": "not_filled", "side": "buy", "symbol": "BB", "why": "restart"}
+    ]
+    assert len(fills(one)) == 1
 
 
 # ---- Guarded Start -------------------------------------------------------------------------------
@@ -456,9 +430,8 @@ def test_guarded_start_uses_a_quarter_of_the_size_and_two_positions():
     one = told(0, phase="guarded")
     Tape([one], mints="ABCD").play(2)
     assert [fill.mid + fill.slippage + fill.pool_fee for fill in fills(one)] == [SOL // 4] * 2
-    assert len(one.account.positions) == 2 and {
-        facts["reason"] for facts in said(one, "refusal")
-    } == {"position_limit"}
+    assert len(one.account.positions) == 2
+    assert {facts["reason"] for facts in said(one, "refusal")} == {"position_limit"}
     free = told(0)
     Tape([free], mints="ABCD").play(2)
     assert len(free.account.positions) == 4 and fills(free)[0].gross == SOL
@@ -467,10 +440,8 @@ def test_guarded_start_uses_a_quarter_of_the_size_and_two_positions():
 def test_guarded_start_stops_for_the_day_after_a_loss():
     one = told(0, 5, 1440, phase="guarded", mints=("A", "B"), size_bps=2500)
     tape = Tape([one], mints="AB").play(2).play(A=GONE, B=GONE).play(3)
-    assert (
-        one.account.cash < STARTING_CASH * 95 // 100
-        and said(one, "refusal")[-1]["reason"] == "daily_loss"
-    )
+    assert one.account.cash < STARTING_CASH * 95 // 100
+    assert said(one, "refusal")[-1]["reason"] == "daily_loss"
     # The next UTC day.
     tape.skip(1440 - 6).play(2)
     assert len(fills(one)) == 6
@@ -488,7 +459,8 @@ def test_a_clock_set_back_over_midnight_starts_no_new_day():
     assert (one.account.day, one.account.day_equity) == (midnight // DAY, 9 * SOL)
     # Two days back: the clock was wrong, and that day counts.
     engine.run_heartbeat(one, midnight - 2 * DAY)
-    assert one.phase.days == 3 and (one.account.day, one.account.day_equity) == (
+    assert one.phase.days == 3
+    assert (one.account.day, one.account.day_equity) == (
         midnight // DAY - 2,
         7 * SOL,
     )
@@ -497,11 +469,9 @@ def test_a_clock_set_back_over_midnight_starts_no_new_day():
 def test_ineligible_closes_are_not_progress():
     one = told(0, leave=(3,), phase="guarded")
     Tape([one], quiet={"pool": None, "liquidity": None}).play(6)
-    assert (
-        one.journal.positions[1].closed_at
-        and one.closes[0].excluded == "liquidity_unknown"
-        and one.phase.closes == 0
-    )
+    assert one.journal.positions[1].closed_at
+    assert one.closes[0].excluded == "liquidity_unknown"
+    assert one.phase.closes == 0
     two = told(0, leave=(3,), phase="guarded")
     Tape([two]).play(6)
     assert two.phase.closes == 1
@@ -522,9 +492,8 @@ def test_cash_covers_the_worst_case_of_open_orders():
     assert len(wanted) == 4 and STARTING_CASH - worst == 20_000_000
     assert one.account.free_cash == 20_000_000
     tape.play(2)
-    assert one.account.cash == STARTING_CASH - sum(wanted) - 4 * RENT - network_fees(
-        one
-    ) and adds_up(one)
+    assert one.account.cash == STARTING_CASH - sum(wanted) - 4 * RENT - network_fees(one)
+    assert adds_up(one)
     # No orders are pending.
     assert one.account.free_cash == one.account.cash
 
@@ -668,9 +637,8 @@ def test_review_reasons_are_recorded_once_each():
     one.reviewed = False
     one.open_review("price_jump", 9, about="position 1", **more)
     reason, line = one.journal.review_reasons[-1], one.journal.entries[-1]
-    assert one.reviewed and reason == ReviewReason(
-        "price_jump:position 1:9", "price_jump", "told", START, "AA"
-    )
+    assert one.reviewed
+    assert reason == ReviewReason("price_jump:position 1:9", "price_jump", "told", START, "AA")
     told_as = {"what": "under_review", "code": "price_jump", "detail": "told", "symbol": "AA"}
     assert (line.kind, line.at, line.facts) == ("review", START, told_as)
     assert [one.key for one in one.journal.review_reasons[2:4]] == [
@@ -854,7 +822,8 @@ def test_only_adaptive_on_stops_entries(adaptive, entered):
             "cool_down",
             "stop_cluster",
             "poor_mint",
-        } and all(facts["n"] == 14 for facts in said(one, "pause"))
+        }
+        assert all(facts["n"] == 14 for facts in said(one, "pause"))
     assert tape and adds_up(one)
 
 
@@ -882,10 +851,8 @@ def test_changed_cash_opens_a_review_and_a_changed_pipeline_excludes_the_positio
             *("the starting cash has changed", at),
         ),
     ]
-    assert (
-        find_exclusion("paper/0", (), "stop", reviewed=False) == "old_pipeline"
-        and find_exclusion(PIPELINE, (), "stop", reviewed=False) is None
-    )
+    assert find_exclusion("paper/0", (), "stop", reviewed=False) == "old_pipeline"
+    assert find_exclusion(PIPELINE, (), "stop", reviewed=False) is None
 
 
 def test_selling_nothing_is_a_double_exit():

@@ -109,10 +109,8 @@ def test_a_failing_file_stops_only_its_traders(place, enter, leave, said):
     place.write("mine", BEGINNING.format(enter=enter, leave=leave))
     place.play(["0.001"] * 4)
     (trouble,) = place.job.troubles.values()
-    assert (
-        said in trouble.what
-        and "@dora is suspended because its strategy file mine.py" in trouble.what
-    )
+    assert said in trouble.what
+    assert "@dora is suspended because its strategy file mine.py" in trouble.what
     (line,) = [one for one in facts("refusal") if one["reason"] == "put_off"]
     assert said in line["detail"]
     assert Trader.get_by_id(other.id).phase and mine.id != other.id

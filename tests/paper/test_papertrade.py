@@ -160,15 +160,14 @@ def test_a_trader_enters_exits_and_posts(stage):
     (position,) = PaperPosition.select()
     buy, sell = PaperFill.select().order_by(PaperFill.id)
     assert (position.reason, position.raw, position.closed_at) == ("trailing_stop", "0", sell.at)
-    assert (
-        buy.at == START + 14 * MINUTE
-        and buy.snapshot != PaperOrder.get_by_id(buy.order_id).decided_on
-    )
+    assert buy.at == START + 14 * MINUTE
+    assert buy.snapshot != PaperOrder.get_by_id(buy.order_id).decided_on
     assert adds_up(traders.find_period(trader))
     assert [row["what"] for row in facts("fill")] == [
         "bought",
         "closed",
-    ] and PaperPost.select().count() == 2
+    ]
+    assert PaperPost.select().count() == 2
     assert EngineState.get().snapshot == Snapshot.select().order_by(Snapshot.id.desc()).get().id
 
 
@@ -188,14 +187,10 @@ def test_tables_match_the_engine(stage):
         (row.kind, row.at, orjson.loads(row.facts))
         for row in DiaryEntry.select().order_by(DiaryEntry.id)
     ]
-    assert (
-        stored == [(entry.kind, entry.at, entry.facts) for entry in alone.journal.entries]
-        and len(stored) >= 4
-    )
-    assert (
-        Period.get().cash == alone.account.cash
-        and Period.get().next_order == alone.account.next_order
-    )
+    assert stored == [(entry.kind, entry.at, entry.facts) for entry in alone.journal.entries]
+    assert len(stored) >= 4
+    assert Period.get().cash == alone.account.cash
+    assert Period.get().next_order == alone.account.next_order
 
 
 def test_several_rounds_in_one_tick_run_in_order(stage):
@@ -205,9 +200,8 @@ def test_several_rounds_in_one_tick_run_in_order(stage):
         stage.snapshot(price=price)
         stage.round += 1
     stage.tick()
-    assert (
-        PaperFill.get().at == START + 14 * MINUTE and orjson.loads(stage.tick()[1])["rounds"] == 0
-    )
+    assert PaperFill.get().at == START + 14 * MINUTE
+    assert orjson.loads(stage.tick()[1])["rounds"] == 0
     assert trader
 
 
@@ -247,9 +241,8 @@ def test_a_trader_ignores_earlier_snapshots(stage):
         "Late", "momentum", stage.now, settings={"latencyBudgetMs": 600_000}
     ).trader
     stage.tick()
-    assert [order.period.trader.name for order in PaperOrder.select()] == [
-        "Early"
-    ] and late.created_at == stage.now
+    assert [order.period.trader.name for order in PaperOrder.select()] == ["Early"]
+    assert late.created_at == stage.now
 
 
 # ---- what is kept --------------------------------------------------------------------------------
@@ -278,10 +271,8 @@ def test_operator_changes_win_over_a_running_tick(stage, monkeypatch):
     )
     stage.snapshot(price=RISE[14])
     stage.tick()
-    assert (
-        not PaperFill.select().exists()
-        and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
-    )
+    assert not PaperFill.select().exists()
+    assert EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
     monkeypatch.setattr(store, "load_traders", read)
     stage.tick()
     # The same snapshot, played again.
@@ -355,11 +346,9 @@ def test_a_restart_drops_pending_orders(stage):
     assert PaperOrder.get().state == "open"
     stage.job = papertrade.PaperJob(stage.config)
     stage.play(RISE[14:15])
-    assert (
-        PaperOrder.get().state == "restart"
-        and not PaperFill.select().exists()
-        and facts("fill")[0]["why"] == "restart"
-    )
+    assert PaperOrder.get().state == "restart"
+    assert not PaperFill.select().exists()
+    assert facts("fill")[0]["why"] == "restart"
 
 
 def test_the_price_of_a_sol_is_known_after_a_restart(stage):
@@ -445,9 +434,8 @@ def test_one_traders_error_does_not_stop_the_round(stage, monkeypatch, caplog):
     stage.snapshot(price=RISE[15])
     problem, _ = stage.tick()
     # And again a minute later.
-    assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"] and len(
-        count
-    ) == 2
+    assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"]
+    assert len(count) == 2
     assert problem == "@bad in MintA is suspended after an internal error (ZeroDivisionError)"
     assert [line["detail"] for line in lines_of(bad) if line.get("reason") == "put_off"] == [
         problem
@@ -455,10 +443,8 @@ def test_one_traders_error_does_not_stop_the_round(stage, monkeypatch, caplog):
     assert [
         record.exc_info is not None for record in caplog.records if "suspended" in record.message
     ] == [True]
-    assert (
-        papertrade.rebuild_trader(good, stage.now) == []
-        and EngineState.get().snapshot == Snapshot.select().count()
-    )
+    assert papertrade.rebuild_trader(good, stage.now) == []
+    assert EngineState.get().snapshot == Snapshot.select().count()
 
 
 def test_errors_are_retried_with_backoff(stage, monkeypatch, caplog):
@@ -538,9 +524,8 @@ def test_a_token_that_breaks_everyone_is_skipped(stage, monkeypatch):
         stage.snapshot("MintB", price=price)
         problem, _ = stage.tick()
         stage.round += 1
-    assert {fill.order.mint for fill in PaperFill.select()} == {
-        "MintB"
-    } and PaperFill.select().count() == 3
+    assert {fill.order.mint for fill in PaperFill.select()} == {"MintB"}
+    assert PaperFill.select().count() == 3
     assert len(count) >= 3 and problem.count("MintA") == 3
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
 
@@ -571,9 +556,8 @@ def test_an_unreadable_token_or_snapshot_is_skipped(stage, monkeypatch):
             stage.snapshot(mint, price=price)
         problem, _ = stage.tick()
         stage.round += 1
-    assert [position.reason for position in PaperPosition.select()] == ["trailing_stop"] and {
-        order.mint for order in PaperOrder.select()
-    } == {"MintA"}
+    assert [position.reason for position in PaperPosition.select()] == ["trailing_stop"]
+    assert {order.mint for order in PaperOrder.select()} == {"MintA"}
     assert "MintB is suspended" in problem and "MintC is suspended" in problem
 
 
@@ -588,9 +572,8 @@ def test_a_failing_post_does_not_block_others(stage, monkeypatch):
         ),
     )
     stage.play(RISE)
-    assert {post.trader_id for post in PaperPost.select()} == {
-        good.id
-    } and PaperPost.select().count() == 2
+    assert {post.trader_id for post in PaperPost.select()} == {good.id}
+    assert PaperPost.select().count() == 2
     assert (
         PaperFill.select().join(PaperOrder).join(Period).where(Period.trader == bad.id).count() == 2
     )
@@ -625,15 +608,12 @@ def test_a_jump_opens_a_review_and_withholds_the_headline(stage):
     trader = stage.trader()
     stage.play(RISE[:15]).play(["1"])
     shown = paper.find_trader(trader.uid, stage.now)
-    assert shown["review"]["state"] == "under_review" and [
-        reason["code"] for reason in shown["review"]["reasons"]
-    ] == ["price_jump"]
+    assert shown["review"]["state"] == "under_review"
+    assert [reason["code"] for reason in shown["review"]["reasons"]] == ["price_jump"]
     hidden = {name for name, value in shown["performance"].items() if value is None}
-    assert (
-        hidden == {"returnPct", "realizedSol", "equitySol", "winRate"}
-        and shown["performance"]["headlineSuppressed"]
-        and shown["performance"]["cashSol"]
-    )
+    assert hidden == {"returnPct", "realizedSol", "equitySol", "winRate"}
+    assert shown["performance"]["headlineSuppressed"]
+    assert shown["performance"]["cashSol"]
     assert all(post["headlineSuppressed"] and post["warning"] for _, post in paper.list_posts(10))
     assert (
         next(
@@ -660,16 +640,12 @@ def test_records_stay_through_a_review(stage):
     traders.open_review(trader, "a look", stage.now)
     after = paper.find_trader(trader.uid, stage.now)
     free = {"reviewOpenedAt": None, "eligible": True, "excludedReason": None}
-    assert (
-        [{**close, **free} for close in after["closes"]] == before["closes"]
-        and after["closes"][0]["excludedReason"] == "under_review"
-        and after["closes"][0]["reviewOpenedAt"]
-        and after["diary"][1:] == before["diary"]
-    )
-    assert (
-        after["brain"]["reviewed"]["excluded"] == {"under_review": 1}
-        and after["brain"]["reviewed"]["netLamports"] is None
-    )
+    assert [{**close, **free} for close in after["closes"]] == before["closes"]
+    assert after["closes"][0]["excludedReason"] == "under_review"
+    assert after["closes"][0]["reviewOpenedAt"]
+    assert after["diary"][1:] == before["diary"]
+    assert after["brain"]["reviewed"]["excluded"] == {"under_review": 1}
+    assert after["brain"]["reviewed"]["netLamports"] is None
     assert before["brain"]["reviewed"]["eligibleCloses"] == 1
 
 
@@ -682,20 +658,16 @@ def test_an_upheld_review_restarts_and_only_a_reset_ends_it(stage):
         traders.open_review(trader, "a look", stage.now)
     traders.decide_review(trader, "upheld", "it was wrong", stage.now)
     shown = paper.find_trader(trader.uid, stage.now)
-    assert (
-        shown["strategy"]["phase"]["name"] == "guarded"
-        and shown["review"]["state"] == "upheld"
-        and shown["performance"]["headlineSuppressed"]
-    )
+    assert shown["strategy"]["phase"]["name"] == "guarded"
+    assert shown["review"]["state"] == "upheld"
+    assert shown["performance"]["headlineSuppressed"]
     with pytest.raises(Problem, match="no open review"):
         traders.decide_review(trader, "cleared", "no", stage.now)
     traders.reset_trader(trader, "a fresh start", stage.now)
     fresh = paper.find_trader(trader.uid, stage.now)
-    assert (
-        fresh["review"]["state"] == "clean"
-        and fresh["performance"]["period"] == 2
-        and fresh["performance"]["returnPct"] == 0
-    )
+    assert fresh["review"]["state"] == "clean"
+    assert fresh["performance"]["period"] == 2
+    assert fresh["performance"]["returnPct"] == 0
 
 
 def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):
@@ -706,10 +678,8 @@ def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):
     filled, said = PaperFill.select().count(), PaperPost.select().count()
     stage.play(RISE[16:])
     assert (PaperFill.select().count(), PaperPost.select().count()) == (filled, said)
-    assert (
-        PaperPosition.get().closed_at is None
-        and not PaperOrder.select().where(PaperOrder.state == "open").exists()
-    )
+    assert PaperPosition.get().closed_at is None
+    assert not PaperOrder.select().where(PaperOrder.state == "open").exists()
     # Nobody plays it: its token isn't tracked longer than others.
     assert not Token.select().where(Token.held).exists()
     gone = traders.find_trader(trader.uid)
@@ -732,11 +702,9 @@ def test_a_reset_opens_a_new_period_and_keeps_the_old_one(stage):
         (1, "the settings were wrong", str(old)),
         (2, None, str(STARTING_CASH)),
     ]
-    assert (
-        len(shown["closes"]) == 1
-        and shown["closes"][0]["period"] == 1
-        and shown["performance"]["closes"] == 0
-    )
+    assert len(shown["closes"]) == 1
+    assert shown["closes"][0]["period"] == 1
+    assert shown["performance"]["closes"] == 0
     assert shown["diary"][0]["text"] == "A new account period begins: the settings were wrong."
 
 
@@ -758,7 +726,8 @@ def test_rebuild_finds_nothing_to_change(stage):
         [],
         [],
         [],
-    ] and not Review.select().exists()
+    ]
+    assert not Review.select().exists()
 
 
 @pytest.mark.parametrize(
@@ -785,13 +754,10 @@ def test_rebuild_reports_tampering_and_edits_nothing(stage, damage, found):
         list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
     ]
     assert any(found in difference for difference in papertrade.rebuild_trader(trader, stage.now))
-    assert (
-        Review.get().state == "under_review"
-        and [
-            list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
-        ]
-        == before
-    )
+    assert Review.get().state == "under_review"
+    assert [
+        list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
+    ] == before
 
 
 def test_write_offs_sharing_a_pool_are_repeated(stage):
@@ -801,11 +767,9 @@ def test_write_offs_sharing_a_pool_are_repeated(stage):
         fill.mid - fill.slippage
         for fill in PaperFill.select().where(PaperFill.rent < 0).order_by(PaperFill.id)
     ]
-    assert (
-        len(received) == 4
-        and received == sorted(received, reverse=True)
-        and sum(received) <= 300_000_000
-    )
+    assert len(received) == 4
+    assert received == sorted(received, reverse=True)
+    assert sum(received) <= 300_000_000
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[]] * 4
 
 
@@ -1145,10 +1109,8 @@ def test_posts_keep_their_text_when_the_voice_changes(stage):
     assert [post.body for post in PaperPost.select().order_by(PaperPost.id)][
         : len(before)
     ] == before
-    assert (
-        orjson.loads(Trader.get().voice)["tone"] == "solemn"
-        and PaperPost.select().count() > len(before) > 0
-    )
+    assert orjson.loads(Trader.get().voice)["tone"] == "solemn"
+    assert PaperPost.select().count() > len(before) > 0
 
 
 class Model(BaseHTTPRequestHandler):
@@ -1208,11 +1170,9 @@ def test_a_configured_model_writes_posts(stage, model):
     path, key, sent = model.seen[0]
     assert (path, key, sent["model"]) == ("/v1/chat/completions", "Bearer hush", "small")
     told = json.loads(sent["messages"][1]["content"])["facts"]
-    assert (
-        told["symbol"] == "AA"
-        and told["kind"] == "fill"
-        and "never instructions" in sent["messages"][0]["content"]
-    )
+    assert told["symbol"] == "AA"
+    assert told["kind"] == "fill"
+    assert "never instructions" in sent["messages"][0]["content"]
 
 
 @pytest.mark.parametrize(
@@ -1240,11 +1200,9 @@ def test_a_failing_model_costs_one_attempt(stage):
     stage.play(RISE[:14])
     stage.snapshot(price=RISE[14])
     _, details = stage.tick()
-    assert (
-        PaperPost.get().writer == "built-in"
-        and "could not be reached" in orjson.loads(details)["writer"]
-        and "127.0.0.1" not in details
-    )
+    assert PaperPost.get().writer == "built-in"
+    assert "could not be reached" in orjson.loads(details)["writer"]
+    assert "127.0.0.1" not in details
 
 
 def test_more_orders_than_a_statement_binds_fill_in_one_round(stage, monkeypatch):

@@ -113,7 +113,8 @@ def test_a_trader_has_the_contracts_fields(service, trader):
         "performance",
         "review",
         "simulated",
-    } <= set(shown) and shown["mode"] == "paper"
+    } <= set(shown)
+    assert shown["mode"] == "paper"
     assert shown["handle"] == "ada-paper" and shown["id"] == trader.uid
     phase = shown["strategy"]["phase"]
     assert (
@@ -141,11 +142,9 @@ def test_a_trader_has_the_contracts_fields(service, trader):
         "period": 1,
         "since": shown["createdAt"],
     }
-    assert (
-        shown["review"]["state"] == "clean"
-        and shown["review"]["reasons"] == []
-        and shown["review"]["openedAt"] is None
-    )
+    assert shown["review"]["state"] == "clean"
+    assert shown["review"]["reasons"] == []
+    assert shown["review"]["openedAt"] is None
 
 
 def test_performance_adds_up(service, trader):
@@ -220,10 +219,8 @@ def test_the_detail_adds_diary_positions_closes_posts_and_brain(service, trader)
         shown["positions"][0]["valueLamports"],
         shown["positions"][0]["markPriceSol"],
     ) == ("2", str(SOL), "0.5")
-    assert (
-        shown["performance"]["equitySol"] == "11.1"
-        and shown["diary"][0]["text"] == "The order in AA was not filled: expired."
-    )
+    assert shown["performance"]["equitySol"] == "11.1"
+    assert shown["diary"][0]["text"] == "The order in AA was not filled: expired."
 
 
 @pytest.mark.parametrize(
@@ -293,14 +290,11 @@ def test_families_are_listed_in_order_without_a_rank(service, trader):
         == ["momentum", "mean_reversion", "breakout", "flow"]
     )
     assert (shown["copy"]["family"], shown["copy"]["traders"]) == ("copy", 0)
-    assert (
-        [row["traders"] for row in shown["families"]] == [1, 0, 0, 1]
-        and shown["windowDays"] == 30
-        and shown["suggestedStartMode"] == "guarded"
-    )
-    assert shown["note"] == "Descriptive. Coverage is not proof of profitability." and not any(
-        "rank" in name.lower() for row in walk(shown) for name in row
-    )
+    assert [row["traders"] for row in shown["families"]] == [1, 0, 0, 1]
+    assert shown["windowDays"] == 30
+    assert shown["suggestedStartMode"] == "guarded"
+    assert shown["note"] == "Descriptive. Coverage is not proof of profitability."
+    assert not any("rank" in name.lower() for row in walk(shown) for name in row)
 
 
 def cut(rows, like):
@@ -354,10 +348,8 @@ def test_a_close_under_review_counts_nowhere_and_says_so(service, trader):
 
 def test_a_retired_trader_keeps_its_page(service, trader):
     type(trader).update(retired_at=NOW).execute()
-    assert (
-        service.get("/api/traders").json["data"] == []
-        and service.get(f"/api/traders/{trader.uid}").json["retiredAt"]
-    )
+    assert service.get("/api/traders").json["data"] == []
+    assert service.get(f"/api/traders/{trader.uid}").json["retiredAt"]
 
 
 # ---- labels --------------------------------------------------------------------------------------
@@ -421,25 +413,19 @@ def test_under_review_no_headline_remains(service, trader):
         for path in ("/api/traders", f"/api/traders/{trader.uid}", "/api/strategies", "/api/feed")
     ]
     for shown in (listed["data"][0], detail):
-        assert (
-            shown["performance"]["headlineSuppressed"] is True
-            and shown["performance"]["warning"]
-            and shown["performance"]["cashSol"] == "11"
-        )
+        assert shown["performance"]["headlineSuppressed"] is True
+        assert shown["performance"]["warning"]
+        assert shown["performance"]["cashSol"] == "11"
         withheld = {name for name, value in shown["performance"].items() if value is None}
         assert withheld == {"returnPct", "realizedSol", "equitySol", "winRate"}
-    assert (
-        families["families"][0]["meanReturnPct"] is None
-        and families["families"][0]["excluded"] == {"under_review": 1}
-        and families["families"][0]["tradersUnderReview"] == 1
-    )
+    assert families["families"][0]["meanReturnPct"] is None
+    assert families["families"][0]["excluded"] == {"under_review": 1}
+    assert families["families"][0]["tradersUnderReview"] == 1
     assert feed["data"][0]["warning"] and before[0]["data"][0]["performance"]["returnPct"] == 10.0
     assert detail["closes"][0]["netLamports"] == before[1]["closes"][0]["netLamports"]
     traders.decide_review(trader, "cleared", "all is well", NOW)
-    assert (
-        service.get("/api/traders").json["data"][0]["performance"]["returnPct"] == 10.0
-        and service.get("/api/strategies").json["families"][0]["meanReturnPct"] == 100.0
-    )
+    assert service.get("/api/traders").json["data"][0]["performance"]["returnPct"] == 10.0
+    assert service.get("/api/strategies").json["families"][0]["meanReturnPct"] == 100.0
 
 
 def test_after_a_reset_an_upheld_review_still_warns_about_its_account(service, trader):
@@ -566,12 +552,10 @@ def test_the_etag_changes_with_content_and_not_with_time(service, trader, path, 
     first = service.get(path)
     monkeypatch.setattr("web.api.legacy._now", lambda: NOW + 5_000)
     again = service.get(path, headers={"If-None-Match": first.headers["ETag"]})
-    assert (
-        again.status_code == 304
-        and not again.data
-        and first.headers["Cache-Control"] == "public, no-cache"
-        and again.headers["ETag"] == first.headers["ETag"]
-    )
+    assert again.status_code == 304
+    assert not again.data
+    assert first.headers["Cache-Control"] == "public, no-cache"
+    assert again.headers["ETag"] == first.headers["ETag"]
     Trader.update(name="Another").execute()
     make_trader(service, "Second", "momentum")
     said(trader, 5)
@@ -596,17 +580,13 @@ def test_the_etag_changes_with_content_and_not_with_time(service, trader, path, 
 def test_an_invalid_trader_is_refused_entirely(service, changes, field):
     with pytest.raises(Problem) as refusal:
         traders.create_trader(**{"name": "Ada", "family": "momentum", "now": NOW, **changes})
-    assert (
-        refusal.value.errors[0]["field"] == field
-        and Trader.select().count() == Period.select().count() == 0
-    )
+    assert refusal.value.errors[0]["field"] == field
+    assert Trader.select().count() == Period.select().count() == 0
 
 
 def test_two_traders_with_one_handle_are_distinguished(service):
     one = make_trader(service)
     two = make_trader(service, "Ada Paper 🌙", owner=one.owner)
-    assert (
-        one.handle != two.handle
-        and two.handle.startswith("ada-paper-")
-        and one.owner_id == two.owner_id
-    )
+    assert one.handle != two.handle
+    assert two.handle.startswith("ada-paper-")
+    assert one.owner_id == two.owner_id

@@ -263,8 +263,8 @@ def list_days(history: AccountHistory) -> list[Json]:
     """
     falls = list_falls(history.marks, history.start)
     days: dict[int, Json] = {}
-    for mark, one in zip(history.marks, falls, strict=True):
-        marked = {"equity": mark.equity, "fall": -one.fall, "held": mark.held}
+    for mark, fall in zip(history.marks, falls, strict=True):
+        marked = {"equity": mark.equity, "fall": -fall, "held": mark.held}
         days[mark.at // DAY_MS] = {**marked, "exposure": find_exposure([mark])}
     unmarked = dict.fromkeys(("equity", "fall", "held", "exposure"))
     nets: dict[int, list[int]] = {}
