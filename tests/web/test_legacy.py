@@ -224,26 +224,6 @@ def test_the_detail_adds_diary_positions_closes_posts_and_brain(service, trader)
 
 
 @pytest.mark.parametrize(
-    "marks, pipeline, reason",
-    [
-        ("[]", PIPELINE, None),
-        ('["liquidity_unknown"]', PIPELINE, "liquidity_unknown"),
-        ('["liquidity_unknown","stale_price"]', PIPELINE, "stale_price"),
-        ("[]", "paper/1 amm-cp/1", "old_pipeline"),
-    ],
-)
-@pytest.mark.usefixtures("agreed_clock")
-def test_an_uncounted_close_has_a_reason(service, trader, marks, pipeline, reason):
-    closed(trader, 1, 5, marks=marks, pipeline=pipeline)
-    close = service.get(f"/api/traders/{trader.uid}").json["closes"][0]
-    assert (close["eligible"], close["excludedReason"]) == (reason is None, reason)
-    family = service.get("/api/strategies").json["families"][0]
-    assert (family["eligibleCloses"], family["excluded"]) == (
-        (1, {}) if reason is None else (0, {reason: 1})
-    )
-
-
-@pytest.mark.parametrize(
     "damage",
     [
         lambda trader: Trader.update(settings='{"riseBps": 1}').execute(),
@@ -334,16 +314,6 @@ def test_the_detail_has_the_latest_twenty_and_lists_have_the_rest(service, trade
         empty = service.get(f"/api/traders/{trader.uid}/{name}?cursor=")
         assert (empty.status_code, empty.json["code"]) == (400, "invalid_cursor")
         assert service.get(f"/api/traders/nobody/{name}").status_code == 404
-
-
-def test_a_close_under_review_counts_nowhere_and_says_so(service, trader):
-    closed(trader, 1, 5)
-    traders.open_review(trader, "a look", NOW)
-    shown = service.get(f"/api/traders/{trader.uid}").json
-    assert (shown["closes"][0]["eligible"], shown["closes"][0]["excludedReason"]) == (
-        *(False, "under_review"),
-    )
-    assert shown["brain"]["reviewed"]["excluded"] == {"under_review": 1}
 
 
 def test_a_retired_trader_keeps_its_page(service, trader):
