@@ -306,32 +306,11 @@ LEAVES = (
     | st.sampled_from(["solana", f"solana_{MINT}", MINT, SOL, "NaN", "1e999", "-1"])
 )
 KEYS = st.sampled_from(
-    [
-        "chainId",
-        "tokenAddress",
-        "baseToken",
-        "quoteToken",
-        "address",
-        "priceUsd",
-        "priceNative",
-        "liquidity",
-        "usd",
-        "quote",
-        "volume",
-        "h24",
-        "pairs",
-        "data",
-        "included",
-        "id",
-        "attributes",
-        "relationships",
-        "base_token",
-        "quote_token",
-        "base_token_price_usd",
-        "pool_created_at",
-        "pairCreatedAt",
-        "symbol",
-    ]
+    (
+        "chainId tokenAddress baseToken quoteToken address priceUsd priceNative liquidity usd quote"
+        " volume h24 pairs data included id attributes relationships base_token quote_token"
+        " base_token_price_usd pool_created_at pairCreatedAt symbol"
+    ).split()
 )
 ANSWERS = st.recursive(
     LEAVES,
@@ -462,22 +441,11 @@ def test_a_pause_is_respected():
 
 # ---- what a trader looks at ----------------------------------------------------------------------
 def test_a_pair_has_its_venue_and_price_change():
-    told, _ = parse_pairs(
-        exact(
-            json.dumps(
-                [
-                    {
-                        **read_json_pair(),
-                        "dexId": "raydium",
-                        "labels": ["CLMM"],
-                        "volume": {"h24": 100, "h1": 12.5, "m5": 0.75},
-                        "priceChange": {"m5": -1.25, "h1": 300},
-                        "marketCap": 379813,
-                    }
-                ]
-            )
-        )
-    )
+    plain = pair(liquidity={"usd": 4000, "base": 1, "quote": 10.25})
+    plain |= {"dexId": "raydium", "labels": ["CLMM"], "marketCap": 379813}
+    plain |= {"volume": {"h24": 100, "h1": 12.5, "m5": 0.75}}
+    plain |= {"priceChange": {"m5": -1.25, "h1": 300}}
+    told, _ = parse_pairs(exact(json.dumps([plain])))
     quote = told[MINT]
     assert (quote.venue, quote.pair) == ("raydium/clmm", address(8))
     assert (quote.volume5m_usd, quote.volume1h_usd) == ("0.75", "12.5")
@@ -485,24 +453,10 @@ def test_a_pair_has_its_venue_and_price_change():
     assert (quote.market_cap_usd, quote.pool_tokens) == ("379813", "1")
 
 
-def read_json_pair():
-    plain = pair(volume={"h24": 7.5}, liquidity={"usd": 4000, "base": 1, "quote": 10.25})
-    return plain
-
-
 @pytest.mark.parametrize("wrong", [None, 7, "a b", "<b>", ["x"], {"m5": "much"}, "x" * 41])
 def test_optional_fields_never_drop_a_price(wrong):
-    told, rows = parse_pairs(
-        [
-            pair(
-                dexId=wrong,
-                labels=wrong,
-                marketCap="dear",
-                priceChange=wrong,
-                pairAddress=str(wrong),
-            )
-        ]
-    )
+    odd = {"dexId": wrong, "labels": wrong, "priceChange": wrong, "pairAddress": str(wrong)}
+    told, rows = parse_pairs([pair(**odd, marketCap="dear")])
     quote = told[MINT]
     assert rows.unreadable == 0 and quote.price_sol == "0.0025"
     assert (quote.venue, quote.pair, quote.market_cap_usd, quote.change5m_pct) == (None,) * 4

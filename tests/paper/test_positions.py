@@ -250,7 +250,6 @@ def _digest(text):
     return sha256(text.encode()).hexdigest()[:24]
 
 
-# ---- what went wrong -----------------------------------------------------------------------------
 # ---- what is remembered --------------------------------------------------------------------------
 def line(trader, kind, at, mint, facts):
     return SimpleNamespace(trader=trader, twin=0, kind=kind, at=at, mint=mint, facts=facts)

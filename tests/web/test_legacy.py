@@ -102,33 +102,15 @@ def walk(value):
 # ---- shapes --------------------------------------------------------------------------------------
 def test_a_trader_has_the_contracts_fields(service, trader):
     (shown,) = service.get("/api/traders").json["data"]
-    assert {
-        "id",
-        "handle",
-        "name",
-        "bio",
-        "mode",
-        "voice",
-        "strategy",
-        "performance",
-        "review",
-        "simulated",
-    } <= set(shown)
+    members = "id handle name bio mode voice strategy performance review simulated"
+    assert set(members.split()) <= set(shown)
     assert shown["mode"] == "paper"
     assert shown["handle"] == "ada-paper" and shown["id"] == trader.uid
     phase = shown["strategy"]["phase"]
-    assert (
-        phase["name"],
-        phase["closes"],
-        phase["closesNeeded"],
-        phase["days"],
-        phase["daysNeeded"],
-    ) == ("guarded", 0, 20, 0, 14)
-    assert (
-        shown["strategy"]["startMode"],
-        shown["strategy"]["adaptive"],
-        shown["strategy"]["riseBps"],
-    ) == ("guarded", "observe", 600)
+    told = {"name": "guarded", "closes": 0, "closesNeeded": 20, "days": 0, "daysNeeded": 14}
+    assert {name: phase[name] for name in told} == told
+    told = {"startMode": "guarded", "adaptive": "observe", "riseBps": 600}
+    assert {name: shown["strategy"][name] for name in told} == told
     assert shown["performance"] == {
         "headlineSuppressed": False,
         "warning": None,
@@ -152,73 +134,27 @@ def test_performance_adds_up(service, trader):
     closed(trader, 2, -SOL // 20)
     Period.update(lost_fees=55_000, cash=Period.cash - 55_000).execute()
     performance = service.get("/api/traders").json["data"][0]["performance"]
-    assert (
-        performance["cashSol"],
-        performance["realizedSol"],
-        performance["closes"],
-        performance["winRate"],
-        performance["returnPct"],
-    ) == ("10.049945", "0.049945", 2, 0.5, 0.49)
+    told = {"cashSol": "10.049945", "realizedSol": "0.049945", "closes": 2, "winRate": 0.5}
+    assert {name: performance[name] for name in told} == told and performance["returnPct"] == 0.49
 
 
 def test_the_detail_adds_diary_positions_closes_posts_and_brain(service, trader):
     closed(trader, 1, SOL // 10)
     said(trader, 1)
-    PaperPosition.create(
-        **{
-            **closed(
-                trader,
-                2,
-                0,
-                closed_at=None,
-                reason=None,
-                raw="2000000",
-                price=str(10**24 // 2),
-                mid_sold=0,
-            ).__data__,
-            "id": None,
-            "number": 3,
-        }
-    )
-    PaperPosition.delete().where(PaperPosition.number == 2).execute()
+    held = {"raw": "2000000", "price": str(10**24 // 2), "mid_sold": 0}
+    closed(trader, 2, 0, closed_at=None, reason=None, **held)
     shown = service.get(f"/api/traders/{trader.uid}").json
     assert {"diary", "positions", "closes", "posts", "brain", "periods", "asOf"} <= set(shown)
     assert {"asOf", "reviewed", "patterns", "pauses", "lessons"} <= set(shown["brain"])
     close = shown["closes"][0]
-    assert {
-        "id",
-        "mint",
-        "symbol",
-        "openedAt",
-        "closedAt",
-        "reason",
-        "grossLamports",
-        "slippageLamports",
-        "feesLamports",
-        "rentLamports",
-        "netLamports",
-        "returnPct",
-        "latencyMs",
-        "model",
-        "assumptions",
-        "fills",
-        "eligible",
-        "excludedReason",
-        "simulated",
-    } <= set(close)
-    assert (
-        int(close["grossLamports"])
-        - int(close["slippageLamports"])
-        - int(close["feesLamports"])
-        - int(close["rentLamports"])
-        == int(close["netLamports"])
-        == SOL // 10
+    members = "id mint symbol openedAt closedAt reason returnPct latencyMs model assumptions fills"
+    assert {*members.split(), "eligible", "excludedReason", "simulated"} <= set(close)
+    gross, *costs = (
+        int(close[f"{name}Lamports"]) for name in ("gross", "slippage", "fees", "rent")
     )
-    assert (
-        shown["positions"][0]["amount"],
-        shown["positions"][0]["valueLamports"],
-        shown["positions"][0]["markPriceSol"],
-    ) == ("2", str(SOL), "0.5")
+    assert gross - sum(costs) == int(close["netLamports"]) == SOL // 10
+    told = {"amount": "2", "valueLamports": str(SOL), "markPriceSol": "0.5"}
+    assert {name: shown["positions"][0][name] for name in told} == told
     assert shown["performance"]["equitySol"] == "11.1"
     assert shown["diary"][0]["text"] == "The order in AA was not filled: expired."
 
@@ -469,14 +405,9 @@ def test_feed_pages_contain_every_post_once(service, trader):
     ]
     assert third["nextCursor"] is None and first["limit"] == 3
     post = first["data"][0]
-    assert (
-        post["source"],
-        post["verified"],
-        post["botId"],
-        post["botName"],
-        post["provenance"]["channel"],
-        post["tokenAddresses"],
-    ) == ("paper", False, trader.uid, "Ada Paper", "paper", ["MintA"])
+    told = {"source": "paper", "verified": False, "botId": trader.uid, "botName": "Ada Paper"}
+    assert {name: post[name] for name in told} == told
+    assert post["provenance"]["channel"] == "paper" and post["tokenAddresses"] == ["MintA"]
 
 
 @pytest.mark.parametrize(
