@@ -15,13 +15,7 @@ from chain.addresses import WRAPPED_SOL
 from chain.amounts import read_scale
 from chain.mints import NotAMint, check_mint, parse_mint
 from chain.stored.tables import Mint, TradeMint
-from market.providers import (
-    ADDRESSES_PER_CALL,
-    MAX_NAME,
-    MAX_SYMBOL,
-    Quote,
-    parse_text,
-)
+from market.providers import ADDRESSES_PER_CALL, MAX_NAME, MAX_SYMBOL, Quote, parse_text
 from market.rules import (
     DAY_MS,
     MINUTE_MS,
@@ -262,8 +256,7 @@ def store_quotes(
     renewed = [_renew(token, quote, columns, taken_at) for token, quote, columns in quoted]
     noted = [
         Statement(
-            f"UPDATE token SET asked_at = ? WHERE mint IN ({storage.mark(part)})",
-            (taken_at, *part),
+            f"UPDATE token SET asked_at = ? WHERE mint IN ({storage.mark(part)})", (taken_at, *part)
         )
         for part in storage.in_parts(asked)
     ]

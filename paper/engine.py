@@ -769,8 +769,7 @@ def enter(traders: Sequence[Player], moment: Round) -> None:
                 trader.strategy.prepare(views)
                 by_strategy[trader.strategy] = find_signals(views, trader.strategy, moment.now)
             for view, found in sorted(
-                by_strategy[trader.strategy],
-                key=lambda signal: rank(trader, signal[0].token.mint),
+                by_strategy[trader.strategy], key=lambda signal: rank(trader, signal[0].token.mint)
             ):
                 faults.mint = view.token.mint
                 if faults.mint not in trader.put_off:

@@ -17,11 +17,7 @@ REFUSAL_MS = rules.HOUR_MS
 # Maximum number of different refusals noted per hour.
 MAX_REFUSALS = 10
 # Refusals that don't depend on the token.
-ACCOUNT_REFUSALS = {
-    "position_limit",
-    "no_cash",
-    "daily_loss",
-}
+ACCOUNT_REFUSALS = {"position_limit", "no_cash", "daily_loss"}
 
 
 # The reason and the mint. The mint is None if the refusal doesn't depend on it.

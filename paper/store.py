@@ -627,9 +627,7 @@ def list_changes(trader: Player) -> dict[Any, list[Columns]]:
             show(one, PaperPosition, period=period) for one in journal.positions.values()
         ],
         DiaryEntry: [show(line, DiaryEntry, period=period) for line in journal.entries],
-        Period: [
-            show(trader.account, Period, tickets=orjson.dumps(trader.tickets).decode()),
-        ],
+        Period: [show(trader.account, Period, tickets=orjson.dumps(trader.tickets).decode())],
     }
 
 

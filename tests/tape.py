@@ -16,10 +16,7 @@ MINUTE, DAY = 60_000, 86_400_000
 # A round moment.
 START = 1_800_000_000_000
 # SOL per token, SOL in the pool; the pool also has a million tokens with six decimals.
-PRICE, POOL = (
-    "0.001",
-    "1000",
-)
+PRICE, POOL = ("0.001", "1000")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 from chain.addresses import is_address
 from market.failures import FetchError
 from market.fetch import PROVIDER_LIMITS, Pace, fetch_json, open_session
-from market.providers import (
-    parse_amount,
-    parse_list,
-    parse_pairs,
-    parse_pools,
-    parse_text,
-)
+from market.providers import parse_amount, parse_list, parse_pairs, parse_pools, parse_text
 
 MINT = address(1)
 
@@ -358,10 +352,7 @@ def test_compressed_responses_are_read(market, session):
         ({"body": b"[1" + b"0" * 5000 + b"]"}, "not JSON"),
         ({"body": b"[1e99999999999999999999]"}, "not JSON"),
         ({"body": b"\xff\xfe"}, "not JSON"),
-        (
-            {"body": b"[1, 2", "headers": {"Content-Length": "600"}},
-            "broke|not JSON|in time",
-        ),
+        ({"body": b"[1, 2", "headers": {"Content-Length": "600"}}, "broke|not JSON|in time"),
         ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "connection was lost"),
     ],
 )

@@ -139,7 +139,7 @@ def test_measured_costs_and_venues_are_used(db, settings):
     assert recording.find_costs(START + 2 * MINUTE - 1) == NetworkCosts(1, 8, 9)
     # Two recorded venues, until this instance has ten fills of its own.
     assert [(one.venue, one.eligible) for one in recording.errors] == [
-        *(("pumpfun", True), ("raydium", True)),
+        *(("pumpfun", True), ("raydium", True))
     ]
 
 
@@ -334,7 +334,7 @@ def test_progress_is_reported_in_percent(length, cuts, percent):
 def test_combinations_become_candidates_and_invalid_ones_are_refused(db):
     found = asked.find_candidates("momentum", ["riseBps=400,600", "timeStop=9,10"])
     assert [(one.rise_bps, one.time_stop) for one in found] == [
-        *((400, 9), (400, 10), (600, 9), (600, 10)),
+        *((400, 9), (400, 10), (600, 9), (600, 10))
     ]
     for bad in ("riseBps", "riseBps=x", "riseBps=1", "nothing=7", "riseBps=1,", "a=1;b"):
         with pytest.raises(Problem) as refused:

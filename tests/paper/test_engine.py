@@ -434,10 +434,7 @@ def test_a_clock_set_back_over_midnight_starts_no_new_day():
     # Two days back: the clock was wrong, and that day counts.
     engine.run_heartbeat(one, midnight - 2 * DAY)
     assert one.phase.days == 3
-    assert (one.account.day, one.account.day_equity) == (
-        midnight // DAY - 2,
-        7 * SOL,
-    )
+    assert (one.account.day, one.account.day_equity) == (midnight // DAY - 2, 7 * SOL)
 
 
 def test_ineligible_closes_are_not_progress():
@@ -616,7 +613,7 @@ def test_review_reasons_are_recorded_once_each():
     told_as = {"what": "under_review", "code": "price_jump", "detail": "told", "symbol": "AA"}
     assert (line.kind, line.at, line.facts) == ("review", START, told_as)
     assert [one.key for one in one.journal.review_reasons[2:4]] == [
-        *("stale_snapshot:8", "stale_snapshot:9"),
+        *("stale_snapshot:8", "stale_snapshot:9")
     ]
 
 
@@ -823,7 +820,7 @@ def test_changed_cash_opens_a_review_and_a_changed_pipeline_excludes_the_positio
         ReviewReason(
             *(f"starting_cash_changed:{10 * SOL}", "starting_cash_changed"),
             *("the starting cash has changed", at),
-        ),
+        )
     ]
     assert find_exclusion("paper/0", (), "stop", reviewed=False) == "old_pipeline"
     assert find_exclusion(PIPELINE, (), "stop", reviewed=False) is None

@@ -163,10 +163,7 @@ def test_a_trader_enters_exits_and_posts(stage):
     assert buy.at == START + 14 * MINUTE
     assert buy.snapshot != PaperOrder.get_by_id(buy.order_id).decided_on
     assert adds_up(traders.find_period(trader))
-    assert [row["what"] for row in facts("fill")] == [
-        "bought",
-        "closed",
-    ]
+    assert [row["what"] for row in facts("fill")] == ["bought", "closed"]
     assert PaperPost.select().count() == 2
     assert EngineState.get().snapshot == Snapshot.select().order_by(Snapshot.id.desc()).get().id
 
@@ -546,9 +543,7 @@ def test_an_unreadable_token_or_snapshot_is_skipped(stage, monkeypatch):
     stage.list_token("MintB", checks="no JSON")
     parse = store.parse_snapshot
     monkeypatch.setattr(
-        store,
-        "parse_snapshot",
-        lambda row: 1 // 0 if row.mint == "MintC" else parse(row),
+        store, "parse_snapshot", lambda row: 1 // 0 if row.mint == "MintC" else parse(row)
     )
     stage.list_token("MintC")
     for price in RISE:
@@ -720,11 +715,7 @@ def test_rebuild_finds_nothing_to_change(stage):
         .having(models.SQL("COUNT(*) > 1"))
     )
     assert PaperFill.select().count() >= 5 and together.exists()
-    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [
-        [],
-        [],
-        [],
-    ]
+    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
     assert not Review.select().exists()
 
 
@@ -1060,8 +1051,7 @@ def service_trades(db):
     def trade(name, owner, at, mint="MintA", side="buy", entry=None):
         owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
         bot, _ = models.Bot.get_or_create(
-            uid=name,
-            defaults=dict(owner=owner, handle=name, name=name, voice="{}", created_at=0),
+            uid=name, defaults=dict(owner=owner, handle=name, name=name, voice="{}", created_at=0)
         )
         wallet, _ = models.Wallet.get_or_create(
             address=name, defaults={"bot": bot, "created_at": 0}

@@ -34,25 +34,10 @@ from paper.fills import (
     remember,
 )
 from paper.market import ALL_SOL, SCALE
-from paper.player import (
-    Faults,
-    Journal,
-    Leg,
-    ReviewReason,
-    Ticket,
-    refusal_key,
-    refuse,
-)
+from paper.player import Faults, Journal, Leg, ReviewReason, Ticket, refusal_key, refuse
 from paper.rules import Pause, Phase
 from paper.strategies import Refusal
-from paper.tables import (
-    DiaryEntry,
-    EquityMark,
-    PaperOrder,
-    PaperPosition,
-    PaperPost,
-    Review,
-)
+from paper.tables import DiaryEntry, EquityMark, PaperOrder, PaperPosition, PaperPost, Review
 
 SOL = 10**9
 # Two thousandths of a SOL for a whole token.

@@ -8,12 +8,7 @@ import pytest
 
 from voice import builtin, language_model
 from voice.builtin import SPEECH
-from voice.facts import (
-    find_false_direction,
-    find_foreign_numbers,
-    find_promise,
-    round_number,
-)
+from voice.facts import find_false_direction, find_foreign_numbers, find_promise, round_number
 
 
 def facts_of(kind, what=None, **facts):

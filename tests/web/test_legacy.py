@@ -345,7 +345,7 @@ def test_after_a_reset_an_upheld_review_still_warns_about_its_account(service, t
     shown = service.get(f"/api/traders/{trader.uid}").json
     assert shown["review"]["state"] == "clean" and not shown["performance"]["headlineSuppressed"]
     assert [(one["number"], one["review"], bool(one["warning"])) for one in shown["periods"]] == [
-        *((1, "upheld", True), (2, "clean", False)),
+        *((1, "upheld", True), (2, "clean", False))
     ]
     for posts in (shown["posts"], service.get("/api/feed").json["data"]):
         assert [

@@ -84,11 +84,7 @@ from web.api.shapes import (
 
 Json = dict[str, Any]
 REASON: Any = make_object(code=str, detail=str, symbol=str | None, at=int)
-DOCUMENTS = {
-    "settings": Part(Json),
-    "phase": Part(Json),
-    "reasons": Part(list[REASON]),
-}
+DOCUMENTS = {"settings": Part(Json), "phase": Part(Json), "reasons": Part(list[REASON])}
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
 # From a file in DATA_DIR/strategies.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]

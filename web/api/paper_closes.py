@@ -480,10 +480,7 @@ class AccountHistory(NamedTuple):
             if first is None or close.closed_at < first:
                 total += close.net
                 points.append(Point(close.closed_at, total))
-        return [
-            *points,
-            *(Point(min(one.at + MARK_MS, until), one.equity) for one in self.marks),
-        ]
+        return [*points, *(Point(min(one.at + MARK_MS, until), one.equity) for one in self.marks)]
 
     def list_shares(self, until: int) -> list[Point]:
         shares = [
