@@ -168,12 +168,6 @@ def test_a_fill_during_such_a_fall_states_its_basis():
     assert fills(other)[-1].at == START + 4 * MINUTE and fills(other)[-1].marks == (SLIPPED,)
 
 
-def test_gone_liquidity_needs_no_second_provider():
-    one = told(0)
-    Tape([one]).play(3).play(A={**fallen(), "pool": "0", "liquidity": "0"})
-    assert one.journal.positions[1].reason == "liquidity_gone" and not one.reviewed
-
-
 def test_the_second_providers_response_is_stored_as_proof(db, settings, monkeypatch):
     """A pending purchase fills on the fall itself."""
     monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
