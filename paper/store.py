@@ -181,35 +181,17 @@ FROM diary_entry d JOIN period p ON p.id = d.period_id JOIN trader t ON t.id = p
 WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) AND p.twin = 0 ORDER BY d.id LIMIT ?"""
 
 
-class StoredTrade(NamedTuple):
-    """An observed trade with its entry. JSON is as in models.Trade; `block_time`: seconds."""
-
-    slot: int
-    place: int
-    id: int
-    uid: str
-    kind: str
-    venue: str
-    mint: str
-    block_time: int
-    realized: str
-    flags: str
-    lots: str
-    signature: str
-    tx_index: int | None
-    entry: bytes
-
-    def read_entry(self) -> Entry:
-        return Entry.load(self.signature, self.slot, self.tx_index, self.entry)
-
-
-STORED = ", ".join(f"{'s' if name == 'entry' else 't'}.{name}" for name in StoredTrade._fields)
+# An observed trade with its entry. Rows sort from the oldest to the newest.
+STORED = """
+t.slot, t.place, t.id, t.uid, t.kind, t.venue, t.mint, t.block_time, t.realized, t.flags, t.lots,
+       t.signature, t.tx_index, s.entry""".lstrip()
 STORED_TRADES = f"""
 SELECT {STORED} FROM {LISTED_TRADE}
 WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
 # Newest first. Swaps that can't be measured are read again until they are too old.
 SWAPS = f"""
-SELECT {STORED}, k.transfer_fee_bps FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
+SELECT {STORED}, COALESCE(k.transfer_fee_bps, 0) AS transfer_bps
+FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
 WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND s.state = 'stored'
 AND t.venue IN ({write_marks(list(VENUE_IDS))})
 AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id DESC LIMIT ?"""
@@ -262,6 +244,10 @@ def list_fills(sql: str, *values: int) -> list[StoredFill]:
         )
         for trader, twin, position, model, *columns in storage.read_rows(sql, values)
     ]
+
+
+def read_entry(row: Row) -> Entry:
+    return Entry.load(row.signature, row.slot, row.tx_index, row.entry)
 
 
 # ---- observed wallets ----------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """A paper account's figures and charts, from equity at what its pools would pay."""
 
 import re
+from collections import namedtuple
 from dataclasses import replace
 from math import sqrt
 from types import SimpleNamespace
@@ -17,9 +18,10 @@ from paper.results import Mark
 from paper.rules import DAY_MS, HOUR_MS
 from paper.store import MARK_MS
 from paper.tables import EquityMark, Period
-from web.api.paper_closes import Point, TradeRow
+from web.api.paper_closes import Point
 from web.site import pictures
 
+Trade = namedtuple("Trade", "side at sol closed_at")
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -199,10 +201,10 @@ def test_figures_under_review_are_withheld(service, account):
 
 def test_marks_include_open_positions_and_each_close_once():
     trades = [
-        TradeRow("sell", 9_000, 5, 9_000),
-        TradeRow("buy", 8_000, 5, None),
-        TradeRow("sell", 4_000, 5, 9_000),
-        TradeRow("sell", 3_000, 5, None),
+        Trade("sell", 9_000, 5, 9_000),
+        Trade("buy", 8_000, 5, None),
+        Trade("sell", 4_000, 5, 9_000),
+        Trade("sell", 3_000, 5, None),
     ]
     marks = pictures.list_marks(trades, [replace(close(7), closed_at=9_000)])
     assert [(one.at, one.side) for one in marks] == [

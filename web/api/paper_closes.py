@@ -425,20 +425,8 @@ JOIN trader t ON t.id = p.trader_id WHERE t.uid = ? AND p.closed_at IS NULL AND 
 EQUITY_MARKS = "SELECT at, equity, held, sol_cents FROM equity_mark WHERE period_id = ? ORDER BY at"
 
 
-class TradeRow(NamedTuple):
-    """A fill in the account.
-
-    `at` and `closed_at` are in ms. `closed_at` is that of its position, or None while it is open.
-    `sol` is in lamports at the price before the fill.
-    """
-
-    side: str
-    at: int
-    sol: int
-    closed_at: int | None
-
-
-# Newest first.
+# Fills in an account, newest first. `sol` is in lamports at the price before the fill; `closed_at`
+# is that of its position, or null while it is open.
 TRADES = """
 SELECT o.side, f.at, f.mid AS sol, c.closed_at FROM paper_fill f
 JOIN paper_order o ON o.id = f.order_id
@@ -490,8 +478,8 @@ class AccountHistory(NamedTuple):
         ]
         return [Point(self.opened_at, 0), *shares]
 
-    def list_trades(self) -> list[TradeRow]:
-        return select(TradeRow, TRADES, (self.period_id, MAX_TRADES))
+    def list_trades(self) -> list[Any]:
+        return read(TRADES, (self.period_id, MAX_TRADES))
 
     def group(self, by: str) -> list[Group]:
         return group_closes(self.closes, by)

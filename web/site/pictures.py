@@ -20,7 +20,7 @@ from paper.account import Close
 from paper.results import find_exposure, list_falls
 from paper.rules import DAY_MS
 from web.api import leaderboard
-from web.api.paper_closes import AccountHistory, Point, TradeRow, read_history
+from web.api.paper_closes import AccountHistory, Point, read_history
 from web.api.results import DayTotals, find_times, list_daily_totals, list_sales, sample_realized
 from web.api.serialize import Json
 from web.site import charts, figures, words
@@ -243,7 +243,8 @@ def draw_account(uid: str, until: int) -> Json | None:
     }
 
 
-def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[charts.TimedTrade]:
+def list_marks(trades: Sequence[Any], closes: Sequence[Close]) -> list[charts.TimedTrade]:
+    """`trades`: see paper_closes.TRADES."""
     filled = [
         charts.TimedTrade(one.at // 1000, "buy" if one.side == "buy" else "part", one.sol)
         for one in trades
