@@ -72,9 +72,7 @@ def test_a_backtest_matches_the_job(db, settings, monkeypatch):
 
 def test_a_backtest_stores_nothing(db, settings):
     stage = Stage(settings).list_token()
-    for price in RISE:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE)
     request = asked.check_request("momentum", [])
     report = asked.run_backtest(settings, request, stage.now)
     assert report["closeCount"] == 1 and report["simulated"] is True
@@ -519,9 +517,7 @@ def test_the_command_plays_the_recording(cli, settings, monkeypatch):  # noqa: F
     code, _, err = cli("trader", "backtest", "--family", "momentum")
     assert code == 1 and "no prices are recorded" in err
     stage = Stage(settings).list_token()
-    for price in RISE:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE)
     code, out, err = cli("trader", "backtest", "--family", "momentum", "--json")
     assert code == 0 and '"closeCount": 1' in out and "100%" in err
     code, out, _ = cli("trader", "backtest", "--family", "momentum", "--set", "riseBps=600,900")

@@ -46,6 +46,11 @@ def told(*enter, leave=(), ident=1, phase="standard", **more):
     return trader(ident, Told(enter_at=enter, leave_at=tuple(leave), **more), phase, **chances)
 
 
+def why_excluded(one, position):
+    about = position.pipeline, position.marks, position.reason
+    return find_exclusion(*about, reviewed=one.reviewed)
+
+
 @pytest.fixture(autouse=True)
 def lucky(monkeypatch):
     """No attempt fails by chance; test_fills covers the chance, test_failed_attempts its
@@ -254,9 +259,7 @@ def test_a_vanished_token_is_doubted_and_closed_at_zero_after_a_day():
     assert position.reason == "price_gone"
     assert position.mid_sold == position.slippage - fills(one)[0].slippage
     assert adds_up(one)
-    assert (
-        find_exclusion(position.pipeline, position.marks, position.reason, reviewed=False) is None
-    )
+    assert why_excluded(one, position) is None
     assert not one.journal.review_reasons
 
 
@@ -281,7 +284,7 @@ def test_a_token_without_a_usable_price_closes_after_a_day_and_counts(price, poo
     assert position.reason == "price_gone"
     assert position.closed_at == START + 1443 * MINUTE
     assert not one.journal.review_reasons
-    assert find_exclusion(PIPELINE, position.marks, position.reason, reviewed=False) is None
+    assert why_excluded(one, position) is None
     assert position.cash == -SOL - network_fees(one)
     assert adds_up(one)
     assert "stale_price" not in position.marks
@@ -996,10 +999,7 @@ def test_a_second_snapshot_confirms_a_fall():
     tape.play(3, A={"price": "0.00001"})
     position = one.journal.positions[1]
     assert position.cash < -SOL * 9 // 10 and not one.reviewed and adds_up(one)
-    assert (
-        find_exclusion(position.pipeline, position.marks, position.reason, reviewed=one.reviewed)
-        is None
-    )
+    assert why_excluded(one, position) is None
 
 
 FALLING = ["0.0008", "0.00064", "0.00051", "0.00041", "0.00033", "0.00026"]

@@ -344,9 +344,7 @@ def test_the_command_backtests_an_own_strategy(cli, tmp_path, monkeypatch, setti
     folder.mkdir(mode=0o700)
     shutil.copy(ROOT / "examples/dip_buyer.py", folder)
     stage = Stage(settings).list_token()
-    for price in [*FALL, "0.00085", "0.00086"]:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record([*FALL, "0.00085", "0.00086"])
     family = ("--family", "own:dip_buyer", "--set")
     found = shown(cli, "trader", "backtest", *family, "fallBps=900,1500", "--quiet")
     assert found["lookAhead"]["same"] is True and len(found["candidates"]) == 2

@@ -127,6 +127,21 @@ class Stage:
             self.round += 1
         return self
 
+    def play_everywhere(self, prices):
+        """Play prices of all tokens. Return the last tick's problem."""
+        for price in prices:
+            for mint in self.tokens:
+                self.snapshot(mint, price)
+            problem, _ = self.tick()
+            self.round += 1
+        return problem
+
+    def record(self, prices):
+        """Add a snapshot for each price, a minute apart, without a tick."""
+        for price in prices:
+            self.snapshot(price=price)
+            self.round += 1
+
     def tick(self):
         return self.job.run_tick(self.now + 5_000)
 
@@ -193,9 +208,7 @@ def test_tables_match_the_engine(stage):
 def test_several_rounds_in_one_tick_run_in_order(stage):
     """A late tick plays the same rounds, but doesn't enter on late snapshots."""
     trader = stage.trader(settings={"latencyBudgetMs": 600_000})
-    for price in RISE[:15]:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE[:15])
     stage.tick()
     assert PaperFill.get().at == START + 14 * MINUTE
     assert orjson.loads(stage.tick()[1])["rounds"] == 0
@@ -221,9 +234,7 @@ def test_without_trades_a_tick_only_records_its_progress(stage, monkeypatch):
 
 def test_a_late_tick_enters_nothing(stage):
     stage.trader()
-    for price in RISE[:15]:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE[:15])
     stage.round += 5
     stage.tick()
     assert not PaperOrder.select().exists() and facts("refusal")[0]["reason"] == "stale_snapshot"
@@ -231,9 +242,7 @@ def test_a_late_tick_enters_nothing(stage):
 
 def test_a_trader_ignores_earlier_snapshots(stage):
     stage.trader("Early", settings={"latencyBudgetMs": 600_000})
-    for price in RISE[:14]:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE[:14])
     late = traders.create_trader(
         "Late", "momentum", stage.now, settings={"latencyBudgetMs": 600_000}
     ).trader
@@ -493,10 +502,7 @@ def test_only_a_trader_with_unreadable_rows_is_paused(stage, damage):
     bad, good = stage.trader("Bad"), stage.trader("Good")
     stage.play(RISE[:16])
     damage(bad)
-    for price in RISE[16:]:
-        stage.snapshot(price=price)
-        problem, _ = stage.tick()
-        stage.round += 1
+    problem = stage.play_everywhere(RISE[16:])
     closed = PaperPosition.select().join(Period).where(Period.trader == good.id)
     assert [position.reason for position in closed] == ["trailing_stop"]
     assert problem is None or (
@@ -516,11 +522,7 @@ def test_a_token_that_breaks_everyone_is_skipped(stage, monkeypatch):
     made = [stage.trader(f"Trader {number}", start="standard") for number in range(3)]
     stage.list_token("MintB")
     count = break_settling(monkeypatch, lambda trader, order: order.mint == "MintA")
-    for price in RISE[:16]:
-        stage.snapshot("MintA", price=price)
-        stage.snapshot("MintB", price=price)
-        problem, _ = stage.tick()
-        stage.round += 1
+    problem = stage.play_everywhere(RISE[:16])
     assert {fill.order.mint for fill in PaperFill.select()} == {"MintB"}
     assert PaperFill.select().count() == 3
     assert len(count) >= 3 and problem.count("MintA") == 3
@@ -546,11 +548,7 @@ def test_an_unreadable_token_or_snapshot_is_skipped(stage, monkeypatch):
         store, "parse_snapshot", lambda row: 1 // 0 if row.mint == "MintC" else parse(row)
     )
     stage.list_token("MintC")
-    for price in RISE:
-        for mint in stage.tokens:
-            stage.snapshot(mint, price=price)
-        problem, _ = stage.tick()
-        stage.round += 1
+    problem = stage.play_everywhere(RISE)
     assert [position.reason for position in PaperPosition.select()] == ["trailing_stop"]
     assert {order.mint for order in PaperOrder.select()} == {"MintA"}
     assert "MintB is suspended" in problem and "MintC is suspended" in problem
@@ -1199,11 +1197,7 @@ def test_more_orders_than_a_statement_binds_fill_in_one_round(stage, monkeypatch
     stage.trader()
     for mint in ("MintB", "MintC"):
         stage.list_token(mint)
-    for price in RISE[:15]:
-        for mint in stage.tokens:
-            stage.snapshot(mint, price=price)
-        stage.tick()
-        stage.round += 1
+    stage.play_everywhere(RISE[:15])
     assert PaperFill.select().count() > 1
 
 
@@ -1230,9 +1224,7 @@ def test_pool_memory_survives_a_restart_and_is_verified(stage):
 def test_pool_memory_depends_on_its_own_trades_only(stage):
     """One trader in two tokens whose pools have no known pair."""
     trader = stage.list_token("MintB").trader(start="standard")
-    for price in RISE:
-        stage.snapshot("MintB", price)
-        stage.play([price])
+    stage.play_everywhere(RISE)
     traded = {order.mint for order in PaperOrder.select().join(PaperFill)}
     assert traded == {"MintA", "MintB"}
     assert papertrade.rebuild_trader(trader, stage.now) == []
