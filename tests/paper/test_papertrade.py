@@ -5,8 +5,6 @@ operator and a rebuild.
 import contextlib
 import itertools
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
 import ground
@@ -24,6 +22,7 @@ from chain.reading.flows import Balance
 from chain.reading.pools import PoolReading, State
 from chain.stored.tables import TradeMint
 from chain.stored.trades import number_mints
+from market.failures import FetchError
 from market.tables import Snapshot, Token
 from paper import brain, engine, store
 from paper.account import STARTING_CASH, Account
@@ -45,6 +44,7 @@ from paper.tables import (
     Trader,
 )
 from storage.rows import select
+from voice import language_model
 from web.api import paper
 
 MINUTE = 60_000
@@ -1099,51 +1099,27 @@ def test_posts_keep_their_text_when_the_voice_changes(stage):
     assert PaperPost.select().count() > len(before) > 0
 
 
-class Model(BaseHTTPRequestHandler):
-    """An OpenAI-compatible endpoint that returns a given text."""
-
-    says, status, seen = "", 200, []
-
-    def do_POST(self):
-        type(self).seen.append(
-            (
-                self.path,
-                self.headers.get("Authorization"),
-                json.loads(self.rfile.read(int(self.headers["Content-Length"]))),
-            )
-        )
-        body = (
-            self.says
-            if isinstance(self.says, bytes)
-            else json.dumps({"choices": [{"message": {"content": self.says}}]}).encode()
-        )
-        self.send_response(self.status)
-        self.send_header("Location", "http://127.0.0.1:9/")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
-def model():
-    handler = type("Told", (Model,), {"seen": []})
-    with HTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        handler.url = f"http://127.0.0.1:{server.server_port}/v1"
-        yield handler
-        server.shutdown()
-        thread.join()
+def model(monkeypatch):
+    """An OpenAI-compatible endpoint that `says` a text, or responds with bytes or an error."""
+    told = SimpleNamespace(says="", seen=[])
+
+    def fetch(session, method, url, limits, **options):
+        told.seen.append((method, url, limits, options))
+        if isinstance(told.says, FetchError):
+            raise told.says
+        if isinstance(told.says, bytes):
+            return told.says
+        return json.dumps({"choices": [{"message": {"content": told.says}}]}).encode()
+
+    monkeypatch.setattr(language_model, "fetch", fetch)
+    return told
 
 
-def written_by(stage, model, says, status=200):
-    model.says, model.status = says, status
-    stage.config = ground.change(
-        stage.config, llm_base_url=model.url, llm_model="small", llm_api_key="hush"
-    )
+def written_by(stage, model, says):
+    model.says = says
+    told = {"llm_base_url": "http://127.0.0.1:9/v1", "llm_model": "small", "llm_api_key": "hush"}
+    stage.config = ground.change(stage.config, **told)
     stage.job = papertrade.PaperJob(stage.config)
     stage.trader()
     stage.play(RISE[:16])
@@ -1153,8 +1129,11 @@ def written_by(stage, model, says, status=200):
 def test_a_configured_model_writes_posts(stage, model):
     post, _ = written_by(stage, model, "Bought a little AA on paper, carefully.")
     assert (post.body, post.writer) == ("Bought a little AA on paper, carefully.", "model")
-    path, key, sent = model.seen[0]
-    assert (path, key, sent["model"]) == ("/v1/chat/completions", "Bearer hush", "small")
+    method, url, limits, options = model.seen[0]
+    sent = options["json"]
+    assert (method, url) == ("POST", "http://127.0.0.1:9/v1/chat/completions")
+    assert options["headers"] == {"Authorization": "Bearer hush"}
+    assert limits is language_model.LIMITS and sent["model"] == "small"
     told = json.loads(sent["messages"][1]["content"])["facts"]
     assert told["symbol"] == "AA"
     assert told["kind"] == "fill"
@@ -1162,20 +1141,14 @@ def test_a_configured_model_writes_posts(stage, model):
 
 
 @pytest.mark.parametrize(
-    "says, status",
+    "says",
     [
-        ("Took 77 AA on paper.", 200),
-        ("Took some AA, trust me.", 200),
-        ("", 200),
-        (b"<html>", 200),
-        (b"{}", 200),
-        ("On paper.", 500),
-        ("On paper.", 302),
-        (b"x" * 100_000, 200),
+        *("Took 77 AA on paper.", "Took some AA, trust me.", "", b"<html>", b"{}"),
+        FetchError("returned HTTP 500"),
     ],
 )
-def test_built_in_text_replaces_unusable_model_text(stage, model, says, status):
-    post, _ = written_by(stage, model, says, status)
+def test_built_in_text_replaces_unusable_model_text(stage, model, says):
+    post, _ = written_by(stage, model, says)
     assert post.writer == "built-in" and "AA" in post.body
 
 
