@@ -12,15 +12,13 @@ import ground
 import pytest
 import sampling
 from fakemarket import BOOSTS, POOLS, PRICES, PROFILES, SOL, FakeMarket, FakeNode, address
+from observed import move, observe
 from peewee import fn
 from test_mints import KEY, fees, mint_account
 
 import jobs
-import models
 import storage
 from chain.rpc import Unavailable
-from chain.stored.tables import TradeMint
-from chain.stored.trades import number_mints
 from market import providers, store
 from market.fetch import PROVIDER_LIMITS
 from market.rules import (
@@ -33,7 +31,7 @@ from market.rules import (
     mark_absurd,
 )
 from market.tables import Snapshot, Token
-from models import Job, Trade
+from models import Job
 from operate.doctor import check_budgets
 from scout import Scout, fetch_accounts
 from web.api import market as shown
@@ -191,32 +189,7 @@ def test_new_tokens_do_not_shift_pages(world):
 
 # ---- tokens of trades ----------------------------------------------------------------------------
 def trade(mint, side, seconds, number):
-    owner = models.Owner.get_or_none() or models.Owner.create(uid="o", created_at=0)
-    bot = models.Bot.get_or_none() or models.Bot.create(
-        uid="b", owner=owner, handle="b", name="b", voice="{}", created_at=0
-    )
-    wallet = models.Wallet.get_or_none() or models.Wallet.create(address="w", bot=bot, created_at=0)
-    row = Trade.create(
-        uid=f"t{number}",
-        wallet=wallet,
-        signature=str(number),
-        slot=number,
-        block_time=seconds,
-        kind="buy",
-        token_changes="[]",
-        sol_change=0,
-        fee=0,
-        tip=0,
-        rent=0,
-        realized="matched",
-        matched_raw="0",
-        unmatched_raw="0",
-        lots="[]",
-        flags="[]",
-        digest="",
-    )
-    moved = number_mints({mint})[mint]
-    TradeMint.create(trade=row, wallet=wallet, mint=moved, side=side, slot=number)
+    move(observe(f"t{number}", block_time=seconds, slot=number), mint, side)
 
 
 def test_traded_tokens_get_prices_and_held_ones_only_names(world):

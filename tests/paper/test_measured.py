@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from corpus import read_truth
 from lookout import watch
+from observed import observe
 from story import Story, address
 from tape import Tape, Told, quote, token, trader
 from test_ledger_store import ADA, entries_of, rebuild
@@ -214,36 +215,15 @@ def store_swap(
     """Store an observed wallet's trade as the observer does: fee and tip are in `sol`. `more`:
     entry fields.
     """
-    owner, _ = models.Owner.get_or_create(uid="owner", defaults={"created_at": 0})
-    bot, _ = models.Bot.get_or_create(
-        uid="bot", defaults=dict(owner=owner, handle="b", name="b", voice="{}", created_at=0)
-    )
-    wallet, _ = models.Wallet.get_or_create(address="w", defaults=dict(bot=bot, created_at=0))
-    sign = 1 if kind == "buy" else -1
-    rent = more.pop("rent", 0)
-    listed = {"wallet": wallet, "signature": f"signature {number}", "slot": number}
-    told = {
-        **{"block_time": at // 1000, "kind": kind, "venue": venue, "mint": "A", "fee": fee},
-        **{"tip": tip, "rent": rent, "sol": -sign * lamports - fee - tip},
-        "tokens": (("A", sign * raw, 6),),
-        **more,
-    }
-    entry = Entry(listed["signature"], number, None, flags=(), residues=(), balances=(), **told)
-    models.WalletSignature.create(**listed, state="stored", entry=entry.dump(), seen_at=at)
-    return models.Trade.create(
-        **listed,
-        **{name: told[name] for name in ("block_time", "kind", "venue", "mint", "fee", "tip")},
-        uid=f"trade {number}",
-        token_changes="[]",
-        sol_change=told["sol"],
-        rent=rent,
-        realized="not_applicable",
-        matched_raw="0",
-        unmatched_raw="0",
-        lots="[]",
-        flags="[]",
-        digest="",
-    )
+    sign, rent = 1 if kind == "buy" else -1, more.pop("rent", 0)
+    signature = f"signature {number}"
+    traded = {"block_time": at // 1000, "kind": kind, "venue": venue, "mint": "A"}
+    traded |= {"fee": fee, "tip": tip}
+    told = {"sol": -sign * lamports - fee - tip, "tokens": (("A", sign * raw, 6),), **more}
+    blank = {"flags": (), "residues": (), "balances": ()}
+    entry = Entry(signature, number, None, **blank, rent=rent, **traded, **told)
+    listed = {"signature": signature, "slot": number, "entry": entry}
+    observe(f"trade {number}", **listed, **traded, sol_change=told["sol"], rent=rent)
 
 
 def store_snapshot(at, price="0.001", venue="raydium", **more):

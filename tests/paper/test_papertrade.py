@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import ground
 import orjson
 import pytest
+from observed import move, observe
 from peewee import OperationalError
 
 import models
@@ -20,8 +21,6 @@ from accounts.problem import Problem
 from chain.reading.entries import Entry
 from chain.reading.flows import Balance
 from chain.reading.pools import PoolReading, State
-from chain.stored.tables import TradeMint
-from chain.stored.trades import number_mints
 from market.failures import FetchError
 from market.tables import Snapshot, Token
 from paper import brain, engine, store
@@ -1047,40 +1046,10 @@ def service_trades(db):
     """Observed trades, as written by the ledger store."""
 
     def trade(name, owner, at, mint="MintA", side="buy", entry=None):
-        owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
-        bot, _ = models.Bot.get_or_create(
-            uid=name, defaults=dict(owner=owner, handle=name, name=name, voice="{}", created_at=0)
-        )
-        wallet, _ = models.Wallet.get_or_create(
-            address=name, defaults={"bot": bot, "created_at": 0}
-        )
         uid = name if mint == "MintA" else f"{name} {mint}"
         uid += "" if side == "buy" else f" {side}"
-        trade = models.Trade.create(
-            uid=uid,
-            wallet=wallet,
-            signature=uid,
-            slot=1,
-            block_time=at // 1000,
-            kind=side,
-            mint=mint,
-            token_changes="[]",
-            sol_change=-1,
-            fee=1,
-            tip=0,
-            rent=0,
-            realized="not_applicable",
-            matched_raw="0",
-            unmatched_raw="0",
-            lots="[]",
-            flags="[]",
-            digest=uid,
-        )
-        moved = number_mints({mint})[mint]
-        TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=1)
-        if entry:
-            stored = {"state": "stored", "entry": entry.dump(), "seen_at": at}
-            models.WalletSignature.create(wallet=wallet, signature=uid, slot=1, **stored)
+        about = {"block_time": at // 1000, "kind": side, "mint": mint, "entry": entry}
+        move(observe(uid, wallet=name, owner=owner, bot=name, **about), mint, side)
 
     return trade
 
