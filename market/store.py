@@ -15,13 +15,7 @@ from chain.addresses import WRAPPED_SOL
 from chain.amounts import read_scale
 from chain.mints import NotAMint, check_mint, parse_mint
 from chain.stored.tables import Mint, TradeMint
-from market.providers import (
-    ADDRESSES_PER_CALL,
-    MAX_NAME,
-    MAX_SYMBOL,
-    Quote,
-    parse_text,
-)
+from market.providers import ADDRESSES_PER_CALL, MAX_NAME, MAX_SYMBOL, Quote, parse_text
 from market.rules import (
     DAY_MS,
     MINUTE_MS,
@@ -33,7 +27,8 @@ from market.rules import (
     mark_absurd,
 )
 from market.tables import QuoteColumns, Snapshot, Token
-from models import Base, Post, Trade
+from models import Base, Post
+from storage.rows import read
 
 MAX_TRACKED = 1000
 # Maximum number of held tokens priced per short pass (ten calls).
@@ -50,13 +45,11 @@ NO_CHECKS: Mapping[str, FallCheck] = {}
 PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
 
 
-class MovedRow(NamedTuple):
-    """A token that an observed wallet moved. `side` is buy, sell or None. `block_time`: seconds."""
-
-    id: int
-    mint: str
-    side: str | None
-    block_time: int | None
+# Tokens that observed wallets moved. `side` is buy, sell or null; `block_time`: seconds.
+MOVED = """
+SELECT m.id, n.address AS mint, m.side, t.block_time
+FROM trade_mint m JOIN trade t ON t.id = m.trade_id JOIN mint n ON n.id = m.mint_id
+WHERE m.id > ? ORDER BY m.id LIMIT ?"""
 
 
 def list_unpriced(now_ms: int) -> list[str]:
@@ -99,18 +92,8 @@ def list_unchecked(now_ms: int) -> list[Token]:
     )
 
 
-def list_moved(after: int) -> list[MovedRow]:
-    rows: Any = (
-        TradeMint.select(TradeMint.id, Mint.address, TradeMint.side, Trade.block_time)
-        .join(Trade)
-        .switch(TradeMint)
-        .join(Mint)
-        .where(TradeMint.id > after)
-        .order_by(TradeMint.id)
-        .limit(MAX_MOVED_ROWS)
-        .tuples()
-    )
-    return [MovedRow._make(row) for row in rows]
+def list_moved(after: int) -> list[Any]:
+    return read(MOVED, (after, MAX_MOVED_ROWS))
 
 
 def list_expired(now_ms: int) -> list[int]:
@@ -262,8 +245,7 @@ def store_quotes(
     renewed = [_renew(token, quote, columns, taken_at) for token, quote, columns in quoted]
     noted = [
         Statement(
-            f"UPDATE token SET asked_at = ? WHERE mint IN ({storage.mark(part)})",
-            (taken_at, *part),
+            f"UPDATE token SET asked_at = ? WHERE mint IN ({storage.mark(part)})", (taken_at, *part)
         )
         for part in storage.in_parts(asked)
     ]

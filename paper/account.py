@@ -6,7 +6,7 @@ closes + cash flow of open positions - fees of orders that filled nothing.
 
 import hashlib
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -219,20 +219,21 @@ def public_id(handle: str, noun: str, number: int | str) -> str:
     return f"{noun}_{hashlib.sha256(f'{handle}|{noun}|{number}'.encode()).hexdigest()[:24]}"
 
 
+@dataclass
 class Account:
-    def __init__(
-        self,
-        cash: int = STARTING_CASH,
-        positions: Iterable[Position] = (),
-        orders: Iterable[Order] = (),
-        next_order: int = 1,
-        next_position: int = 1,
-        lost_fees: int = 0,
-    ) -> None:
-        self.cash, self.lost_fees = cash, lost_fees
-        self.positions = {position.mint: position for position in positions}
-        self.orders = {order.number: order for order in orders}
-        self.next_order, self.next_position = next_order, next_position
+    """A trader's money, in lamports. The numbers are columns of paper.tables.Period."""
+
+    starting_cash: int = STARTING_CASH
+    cash: int = STARTING_CASH
+    lost_fees: int = 0
+    peak: int = STARTING_CASH
+    day: int = -1
+    day_equity: int = STARTING_CASH
+    next_order: int = 1
+    next_position: int = 1
+    # By mint, and open orders by number.
+    positions: dict[str, Position] = field(default_factory=dict)
+    orders: dict[int, Order] = field(default_factory=dict)
 
     @property
     def equity(self) -> int:

@@ -413,10 +413,10 @@ def _show_venues(recording: Recording) -> list[Json]:
         {
             "venue": one.venue,
             "receipts": one.receipts,
-            "medianBps": one.median_bps,
-            "p90Bps": one.p90_bps,
+            "medianBps": one.median_error_bps,
+            "p90Bps": one.p90_error_bps,
             "source": one.source,
-            "eligible": one.is_eligible,
+            "eligible": one.eligible,
         }
         for one in recording.errors or ()
     ]

@@ -28,10 +28,10 @@ from chain.reading.entries import Entry
 from chain.reading.pools import ONE, PoolReading, State, unpack_pool
 from chain.stored.attachments import HELD, UNREADABLE, write_last
 from paper.fills import add_raw, buy, sell, shift
-from paper.store import STORED_TRADES, Row, StoredTrade
+from paper.store import STORED_TRADES, Row, read_entry
 from paper.tables import CopyTotal
+from storage.rows import make_row_type, write_marks
 from storage.rows import read as read_rows
-from storage.rows import write_marks
 
 MODEL = "copy/1"
 # In lamports per purchase.
@@ -374,17 +374,17 @@ def list_trades(wallets: list[int]) -> Iterator[tuple[int, CopiedTrade]]:
     """Yield (number, trade) for purchases and sales for SOL, oldest first."""
     own = {mint: "own_pool" for mint in _list_funded(wallets)}
     for row in heapq.merge(*map(_read_rows, wallets)):
-        entry = row.read_entry()
+        entry = read_entry(row)
         own |= dict.fromkeys(entry.created, "own_token")
         trade = _read_trade(row, entry, own.get(entry.mint or ""))
         if trade:
             yield row.id, trade
 
 
-def _read_rows(wallet: int) -> Iterator[StoredTrade]:
+def _read_rows(wallet: int) -> Iterator[Row]:
     rows = storage.database.execute_sql(STORED_TRADES, (wallet,))
     try:
-        yield from map(StoredTrade._make, rows)
+        yield from map(make_row_type(STORED_TRADES)._make, rows)
     finally:
         rows.close()
 
@@ -395,7 +395,7 @@ def _list_funded(wallets: list[int]) -> set[str]:
     return mints - MINTS - {WRAPPED_SOL}
 
 
-def _read_trade(row: StoredTrade, entry: Entry, own: str | None) -> CopiedTrade | None:
+def _read_trade(row: Row, entry: Entry, own: str | None) -> CopiedTrade | None:
     is_buy = row.kind == "buy"
     if UNEXPLAINED in orjson.loads(row.flags) or entry.mint is None:
         return None

@@ -274,8 +274,9 @@ def add_pauses(trader: Player, at: int) -> None:
 
 def run_heartbeat(trader: Player, now: int) -> None:
     """Begin a new day if it has changed, and end expired pauses and Guarded Start."""
-    if rules.is_another_day(trader.day, now):
-        trader.day, trader.day_equity = now // DAY_MS, trader.account.equity
+    account = trader.account
+    if rules.is_another_day(account.day, now):
+        account.day, account.day_equity = now // DAY_MS, account.equity
     trader.phase = trader.phase.on_day(now)
     for pause in [one for one in trader.pauses if one.until <= now]:
         end_pause(trader, pause, now)
@@ -307,26 +308,22 @@ def end_pause(trader: Player, pause: Pause, now: int) -> None:
 
 
 def check_drawdown(trader: Player, at: int) -> None:
-    equity = trader.account.equity
-    trader.peak = max(trader.peak, equity)
-    if rules.is_locked(equity, trader.peak, trader.phase):
-        change_phase(
-            trader,
-            "guarded",
-            at,
-            f"drawdown lock: equity {percent(equity - trader.peak, trader.peak)}% from its peak",
-        )
+    account, equity = trader.account, trader.account.equity
+    account.peak = peak = max(account.peak, equity)
+    if rules.is_locked(equity, peak, trader.phase):
+        why = f"drawdown lock: equity {percent(equity - peak, peak)}% from its peak"
+        change_phase(trader, "guarded", at, why)
 
 
 def change_phase(trader: Player, name: str, at: int, why: str) -> None:
     trader.phase = rules.Phase(name, since=at, last_day=trader.phase.last_day)
-    trader.peak = trader.account.equity
+    trader.account.peak = trader.account.equity
     trader.add_line("phase", at, what=name, why=why)
 
 
 def check_account(trader: Player, at: int) -> None:
     """Open a review if the starting cash changed, or the clock was ahead at a valuation."""
-    if trader.starting_cash != STARTING_CASH:
+    if trader.account.starting_cash != STARTING_CASH:
         trader.open_review(
             "starting_cash_changed", STARTING_CASH, "the starting cash has changed", at
         )
@@ -772,8 +769,7 @@ def enter(traders: Sequence[Player], moment: Round) -> None:
                 trader.strategy.prepare(views)
                 by_strategy[trader.strategy] = find_signals(views, trader.strategy, moment.now)
             for view, found in sorted(
-                by_strategy[trader.strategy],
-                key=lambda signal: rank(trader, signal[0].token.mint),
+                by_strategy[trader.strategy], key=lambda signal: rank(trader, signal[0].token.mint)
             ):
                 faults.mint = view.token.mint
                 if faults.mint not in trader.put_off:
@@ -854,7 +850,7 @@ def find_limit(trader: Player, token: Token, at: int) -> Refusal | None:
         return Refusal("paused", "entries are paused for now")
     if any(close.mint == token.mint and close.closed_at > at - cooldown for close in trader.closes):
         return Refusal("cooldown", "a position in this token was closed too recently")
-    if rules.lost_too_much(account.equity, trader.day_equity, trader.phase):
+    if rules.lost_too_much(account.equity, account.day_equity, trader.phase):
         return Refusal("daily_loss", "the daily loss stop of Guarded Start")
     waiting = sum(
         order.side == "buy" and order.mint not in account.positions

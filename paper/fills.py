@@ -407,12 +407,7 @@ def _share(order: Order, taken: Amounts) -> int:
 
 
 def quote(
-    side: str,
-    amount: int,
-    snapshot: Snapshot,
-    order: "Order | Terms",
-    memory: Memory,
-    flow: int,
+    side: str, amount: int, snapshot: Snapshot, order: "Order | Terms", memory: Memory, flow: int
 ) -> Amounts | None:
     """Return what a pool would give now for at most `amount`, or None if it has nothing left."""
     if snapshot.pool:

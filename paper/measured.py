@@ -28,8 +28,9 @@ from paper.fills import (
 )
 from paper.market import Snapshot, SnapshotRow, parse_snapshot, price_of
 from paper.rules import DAY_MS, HOUR_MS
-from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, StoredTrade, show
+from paper.store import NAMED_SNAPSHOT, SWAPS, Columns, Row, read_entry, show
 from paper.tables import NetworkCost, RealFill
+from storage.rows import read as read_rows
 from storage.rows import select, select_value
 
 # A venue counts with this many receipts, if the error of nine in ten is at most this.
@@ -72,19 +73,22 @@ class CostsFrom(NamedTuple):
 
 
 class VenueError(NamedTuple):
-    """The error at a venue. `source`: own | recorded. `since`: UTC ms of the first receipt."""
+    """The error at a venue. `source`: own | recorded. `since`: UTC ms of the first receipt.
+
+    Without receipts, it is unknown.
+    """
 
     venue: str
-    receipts: int
-    median_bps: int | None
-    p90_bps: int | None
-    source: str
+    receipts: int = 0
+    median_error_bps: int | None = None
+    p90_error_bps: int | None = None
+    source: str | None = None
     since: int | None = None
-    drift_p90_bps: int | None = None
+    p90_drift_bps: int | None = None
 
     @property
-    def is_eligible(self) -> bool:
-        known = self.p90_bps is not None and self.p90_bps <= MAX_ERROR_BPS
+    def eligible(self) -> bool:
+        known = self.p90_error_bps is not None and self.p90_error_bps <= MAX_ERROR_BPS
         return known and self.receipts >= MIN_RECEIPTS
 
 
@@ -175,12 +179,12 @@ def choose(own: Sequence[VenueError]) -> list[VenueError]:
     recorded = {one.venue: one for one in RECORDED}
     fewer = {one.venue: one for one in own}
     known = {**fewer, **recorded, **enough}
-    drifts = {one.venue: one.drift_p90_bps for one in own}
-    return [known[venue]._replace(drift_p90_bps=drifts.get(venue)) for venue in sorted(known)]
+    drifts = {one.venue: one.p90_drift_bps for one in own}
+    return [known[venue]._replace(p90_drift_bps=drifts.get(venue)) for venue in sorted(known)]
 
 
 def list_eligible(errors: Sequence[VenueError]) -> frozenset[str]:
-    return frozenset(one.venue for one in errors if one.is_eligible)
+    return frozenset(one.venue for one in errors if one.eligible)
 
 
 # ---- stored swaps and costs ----------------------------------------------------------------------
@@ -203,18 +207,17 @@ NTH_RENT = f"SELECT t.rent {PAID} AND t.rent > 0 ORDER BY t.rent LIMIT 1 OFFSET 
 
 def measure_swaps(now: int) -> int:
     values = ((now - LATE_MS) // 1000, *VENUE_IDS, MAX_SWAPS)
-    swaps = [(StoredTrade._make(trade), fee) for *trade, fee in storage.read_rows(SWAPS, values)]
-    rows = [found for row, fee in swaps if (found := _measure(row, fee or 0))]
+    rows = [found for row in read_rows(SWAPS, values) if (found := _measure(row))]
     if rows:
         with storage.writing():
             RealFill.insert_many(rows).on_conflict_ignore().execute()
     return len(rows)
 
 
-def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
+def _measure(row: Row) -> Columns | None:
     try:
-        entry = row.read_entry()
-        swap, pool = _read_swap(row, fee_bps, entry), unpack_pool(entry.pool)
+        entry = read_entry(row)
+        swap, pool = _read_swap(row, entry), unpack_pool(entry.pool)
     except UNREADABLE:
         return None
     if swap is None:
@@ -229,15 +232,15 @@ def _measure(row: StoredTrade, fee_bps: int) -> Columns | None:
     return show(swap, RealFill, **found._asdict(), **about, model=MODEL)
 
 
-def _read_swap(row: StoredTrade, fee_bps: int, entry: Entry) -> RealSwap | None:
+def _read_swap(row: Row, entry: Entry) -> RealSwap | None:
     changes = entry.venue_tokens
     if [mint for mint, _, _ in changes] != [row.mint]:
         return None
     ((_, change, decimals),) = changes
     lamports = abs(entry.venue_sol + entry.fee + entry.tip)
     venue, at = VENUE_IDS[row.venue], row.block_time * 1000
-    raw = abs(change)
-    return RealSwap(row.uid, at, venue, row.kind, row.mint, decimals, fee_bps, raw, lamports)
+    about = row.mint, decimals, row.transfer_bps
+    return RealSwap(row.uid, at, venue, row.kind, *about, abs(change), lamports)
 
 
 def list_errors(now: int) -> list[VenueError]:

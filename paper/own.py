@@ -20,15 +20,7 @@ from paper.account import Position
 from paper.fills import ONE
 from paper.market import Flow, Snapshot, View
 from paper.player import OwnFault
-from paper.strategies import (
-    BadSetting,
-    Enter,
-    Exit,
-    Refusal,
-    Strategy,
-    parse_settings,
-    public_name,
-)
+from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, parse_settings, public_name
 from storage.children import Child, Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"

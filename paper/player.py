@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from paper import rules
-from paper.account import STARTING_CASH, Account, Close, Position
+from paper.account import Account, Close, Position
 from paper.fills import Fill, Order
 from paper.market import Token
 from paper.strategies import Refusal, Strategy
@@ -17,11 +17,7 @@ REFUSAL_MS = rules.HOUR_MS
 # Maximum number of different refusals noted per hour.
 MAX_REFUSALS = 10
 # Refusals that don't depend on the token.
-ACCOUNT_REFUSALS = {
-    "position_limit",
-    "no_cash",
-    "daily_loss",
-}
+ACCOUNT_REFUSALS = {"position_limit", "no_cash", "daily_loss"}
 
 
 # The reason and the mint. The mint is None if the refusal doesn't depend on it.
@@ -103,12 +99,6 @@ class Player:
     phase: rules.Phase = field(default_factory=rules.Phase)
     # Whether its account is under review, or a review was upheld.
     reviewed: bool = False
-    starting_cash: int = STARTING_CASH
-    # The highest equity since the phase began.
-    peak: int = STARTING_CASH
-    # The UTC day, counted from 1970, and the equity at its first heartbeat.
-    day: int = -1
-    day_equity: int = STARTING_CASH
     # Pauses whose end wasn't noted yet.
     pauses: list[rules.Pause] = field(default_factory=list)
     # The last two weeks, oldest first.

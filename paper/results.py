@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import lru_cache
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, islice
 from math import atan, exp, log, pi, sqrt
 from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
@@ -347,19 +347,10 @@ def describe_runs(closes: Sequence[Close]) -> dict[str, Any]:
     }
 
 
-class Fall(NamedTuple):
-    """How far equity is below its previous high, and that high, in lamports."""
-
-    fall: int
-    peak: int
-
-
-def list_falls(marks: Sequence[Mark], start: int) -> list[Fall]:
-    falls, peak = [], start
-    for mark in marks:
-        peak = max(peak, mark.equity)
-        falls.append(Fall(peak - mark.equity, peak))
-    return falls
+def list_falls(marks: Sequence[Mark], start: int) -> list[int]:
+    """Return how far equity is below its previous high at each mark, in lamports."""
+    peaks = accumulate((mark.equity for mark in marks), max, initial=start)
+    return [peak - mark.equity for peak, mark in zip(islice(peaks, 1, None), marks, strict=True)]
 
 
 def list_daily_returns(marks: Sequence[Mark], start: int) -> list[float]:

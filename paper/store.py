@@ -181,35 +181,17 @@ FROM diary_entry d JOIN period p ON p.id = d.period_id JOIN trader t ON t.id = p
 WHERE d.id > (SELECT entry FROM engine_state WHERE id = 1) AND p.twin = 0 ORDER BY d.id LIMIT ?"""
 
 
-class StoredTrade(NamedTuple):
-    """An observed trade with its entry. JSON is as in models.Trade; `block_time`: seconds."""
-
-    slot: int
-    place: int
-    id: int
-    uid: str
-    kind: str
-    venue: str
-    mint: str
-    block_time: int
-    realized: str
-    flags: str
-    lots: str
-    signature: str
-    tx_index: int | None
-    entry: bytes
-
-    def read_entry(self) -> Entry:
-        return Entry.load(self.signature, self.slot, self.tx_index, self.entry)
-
-
-STORED = ", ".join(f"{'s' if name == 'entry' else 't'}.{name}" for name in StoredTrade._fields)
+# An observed trade with its entry. Rows sort from the oldest to the newest.
+STORED = """
+t.slot, t.place, t.id, t.uid, t.kind, t.venue, t.mint, t.block_time, t.realized, t.flags, t.lots,
+       t.signature, t.tx_index, s.entry""".lstrip()
 STORED_TRADES = f"""
 SELECT {STORED} FROM {LISTED_TRADE}
 WHERE t.wallet_id = ? AND s.state = 'stored' ORDER BY t.slot, t.place, t.id"""
 # Newest first. Swaps that can't be measured are read again until they are too old.
 SWAPS = f"""
-SELECT {STORED}, k.transfer_fee_bps FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
+SELECT {STORED}, COALESCE(k.transfer_fee_bps, 0) AS transfer_bps
+FROM {LISTED_TRADE} LEFT JOIN token k ON k.mint = t.mint
 WHERE t.kind IN ('buy', 'sell') AND t.block_time >= ? AND s.state = 'stored'
 AND t.venue IN ({write_marks(list(VENUE_IDS))})
 AND NOT EXISTS (SELECT 1 FROM real_fill r WHERE r.uid = t.uid) ORDER BY t.id DESC LIMIT ?"""
@@ -262,6 +244,10 @@ def list_fills(sql: str, *values: int) -> list[StoredFill]:
         )
         for trader, twin, position, model, *columns in storage.read_rows(sql, values)
     ]
+
+
+def read_entry(row: Row) -> Entry:
+    return Entry.load(row.signature, row.slot, row.tx_index, row.entry)
 
 
 # ---- observed wallets ----------------------------------------------------------------------------
@@ -495,13 +481,13 @@ def load_traders(
         if row.id not in skipped:
             with faults.isolate(row.id):
                 handle = name_twin(row.handle, row.twin) if row.twin else row.handle
-                account = Account(
-                    row.cash,
-                    [read(Position, one) for one in positions[row.period]],
-                    [read(Order, one, handle=handle) for one in orders[row.period]],
-                    row.next_order,
-                    row.next_position,
-                    row.lost_fees,
+                held = (read(Position, one) for one in positions[row.period])
+                waiting = (read(Order, one, handle=handle) for one in orders[row.period])
+                account = read(
+                    Account,
+                    row._asdict(),
+                    positions={one.mint: one for one in held},
+                    orders={one.number: one for one in waiting},
                 )
                 strategy = read_strategy(row.family, orjson.loads(row.settings))
                 reviewed = states.get(row.period) in SUSPECT
@@ -537,10 +523,6 @@ def _read_trader(
         "observe" if row.twin else row.adaptive,
         Phase(**orjson.loads(row.phase)),
         reviewed,
-        row.starting_cash,
-        row.peak,
-        row.day,
-        row.day_equity,
         tickets=read_tickets(row.tickets),
         reviewable=not row.twin,
         row=row,
@@ -631,18 +613,7 @@ def list_changes(trader: Player) -> dict[Any, list[Columns]]:
             show(one, PaperPosition, period=period) for one in journal.positions.values()
         ],
         DiaryEntry: [show(line, DiaryEntry, period=period) for line in journal.entries],
-        Period: [
-            {
-                "cash": trader.account.cash,
-                "lost_fees": trader.account.lost_fees,
-                "peak": trader.peak,
-                "day": trader.day,
-                "day_equity": trader.day_equity,
-                "next_order": trader.account.next_order,
-                "next_position": trader.account.next_position,
-                "tickets": orjson.dumps(trader.tickets).decode(),
-            }
-        ],
+        Period: [show(trader.account, Period, tickets=orjson.dumps(trader.tickets).decode())],
     }
 
 
@@ -816,7 +787,8 @@ def find_differences(period: Any, handle: str) -> list[str]:
         row["number"]: read(Position, row)
         for row in list_columns(PaperPosition, PaperPosition.period == period)
     }
-    account, found = Account(period.starting_cash, next_position=min(stored, default=1)), []
+    cash, first = period.starting_cash, min(stored, default=1)
+    account, found = Account(cash=cash, next_position=first), []
     again: dict[int, Position] = {}
     for _, _, number, model, done in list_fills(OF_PERIOD, period.id):
         order, snapshot = orders[done.order], snapshots.get(done.snapshot)

@@ -16,10 +16,7 @@ MINUTE, DAY = 60_000, 86_400_000
 # A round moment.
 START = 1_800_000_000_000
 # SOL per token, SOL in the pool; the pool also has a million tokens with six decimals.
-PRICE, POOL = (
-    "0.001",
-    "1000",
-)
+PRICE, POOL = ("0.001", "1000")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +158,9 @@ def adds_up(trader):
     held = list(trader.account.positions.values())
     assert (
         trader.account.cash
-        == trader.starting_cash + sum(one.cash for one in closed + held) - trader.account.lost_fees
+        == trader.account.starting_cash
+        + sum(one.cash for one in closed + held)
+        - trader.account.lost_fees
     )
     assert all(
         one.cash == one.gross - one.slippage - one.fees - one.rent and one.rent == 0

@@ -21,14 +21,7 @@ from decimal import Decimal
 from importlib import resources
 from typing import Any, TypeVar
 
-from voice.facts import (
-    NAMES,
-    Facts,
-    find_foreign_numbers,
-    quote_name,
-    round_number,
-    round_numbers,
-)
+from voice.facts import NAMES, Facts, find_foreign_numbers, quote_name, round_number, round_numbers
 
 # Don't repeat clauses from this many recent posts.
 RECENT_POSTS = 20

@@ -70,10 +70,7 @@ def fetch_text(config: Config, persona: Persona, facts: Facts) -> str:
         "model": config.llm_model,
         "temperature": 0.9,
         "max_tokens": 200,
-        "messages": [
-            {"role": "system", "content": RULES},
-            {"role": "user", "content": prompt},
-        ],
+        "messages": [{"role": "system", "content": RULES}, {"role": "user", "content": prompt}],
     }
     headers = {"Authorization": f"Bearer {config.llm_api_key}"} if config.llm_api_key else {}
     url = f"{config.llm_base_url}/chat/completions"

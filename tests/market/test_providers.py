@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 from chain.addresses import is_address
 from market.failures import FetchError
 from market.fetch import PROVIDER_LIMITS, Pace, fetch_json, open_session
-from market.providers import (
-    parse_amount,
-    parse_list,
-    parse_pairs,
-    parse_pools,
-    parse_text,
-)
+from market.providers import parse_amount, parse_list, parse_pairs, parse_pools, parse_text
 
 MINT = address(1)
 
@@ -198,10 +192,8 @@ def test_a_pair_has_its_values_and_null_for_missing_ones():
 
 
 def test_absurd_prices_are_passed_on_and_non_numbers_are_not():
-    assert (
-        read_pair(priceUsd="-5").price_usd == "-5"
-        and read_pair(priceUsd="1e30").price_usd == "1" + "0" * 30
-    )
+    assert read_pair(priceUsd="-5").price_usd == "-5"
+    assert read_pair(priceUsd="1e30").price_usd == "1" + "0" * 30
     for wrong in ("NaN", "Infinity", {"usd": 1}, "cheap"):
         assert parse_pairs([pair(priceUsd=wrong)]) == ({}, (0, 1))
     assert parse_pairs([pair(priceUsd=None, priceNative=None)]) == ({}, (1, 0))
@@ -308,32 +300,11 @@ LEAVES = (
     | st.sampled_from(["solana", f"solana_{MINT}", MINT, SOL, "NaN", "1e999", "-1"])
 )
 KEYS = st.sampled_from(
-    [
-        "chainId",
-        "tokenAddress",
-        "baseToken",
-        "quoteToken",
-        "address",
-        "priceUsd",
-        "priceNative",
-        "liquidity",
-        "usd",
-        "quote",
-        "volume",
-        "h24",
-        "pairs",
-        "data",
-        "included",
-        "id",
-        "attributes",
-        "relationships",
-        "base_token",
-        "quote_token",
-        "base_token_price_usd",
-        "pool_created_at",
-        "pairCreatedAt",
-        "symbol",
-    ]
+    (
+        "chainId tokenAddress baseToken quoteToken address priceUsd priceNative liquidity usd quote"
+        " volume h24 pairs data included id attributes relationships base_token quote_token"
+        " base_token_price_usd pool_created_at pairCreatedAt symbol"
+    ).split()
 )
 ANSWERS = st.recursive(
     LEAVES,
@@ -381,10 +352,7 @@ def test_compressed_responses_are_read(market, session):
         ({"body": b"[1" + b"0" * 5000 + b"]"}, "not JSON"),
         ({"body": b"[1e99999999999999999999]"}, "not JSON"),
         ({"body": b"\xff\xfe"}, "not JSON"),
-        (
-            {"body": b"[1, 2", "headers": {"Content-Length": "600"}},
-            "broke|not JSON|in time",
-        ),
+        ({"body": b"[1, 2", "headers": {"Content-Length": "600"}}, "broke|not JSON|in time"),
         ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "connection was lost"),
     ],
 )
@@ -465,22 +433,11 @@ def test_a_pause_is_respected():
 
 # ---- what a trader looks at ----------------------------------------------------------------------
 def test_a_pair_has_its_venue_and_price_change():
-    told, _ = parse_pairs(
-        exact(
-            json.dumps(
-                [
-                    {
-                        **read_json_pair(),
-                        "dexId": "raydium",
-                        "labels": ["CLMM"],
-                        "volume": {"h24": 100, "h1": 12.5, "m5": 0.75},
-                        "priceChange": {"m5": -1.25, "h1": 300},
-                        "marketCap": 379813,
-                    }
-                ]
-            )
-        )
-    )
+    plain = pair(liquidity={"usd": 4000, "base": 1, "quote": 10.25})
+    plain |= {"dexId": "raydium", "labels": ["CLMM"], "marketCap": 379813}
+    plain |= {"volume": {"h24": 100, "h1": 12.5, "m5": 0.75}}
+    plain |= {"priceChange": {"m5": -1.25, "h1": 300}}
+    told, _ = parse_pairs(exact(json.dumps([plain])))
     quote = told[MINT]
     assert (quote.venue, quote.pair) == ("raydium/clmm", address(8))
     assert (quote.volume5m_usd, quote.volume1h_usd) == ("0.75", "12.5")
@@ -488,24 +445,10 @@ def test_a_pair_has_its_venue_and_price_change():
     assert (quote.market_cap_usd, quote.pool_tokens) == ("379813", "1")
 
 
-def read_json_pair():
-    plain = pair(volume={"h24": 7.5}, liquidity={"usd": 4000, "base": 1, "quote": 10.25})
-    return plain
-
-
 @pytest.mark.parametrize("wrong", [None, 7, "a b", "<b>", ["x"], {"m5": "much"}, "x" * 41])
 def test_optional_fields_never_drop_a_price(wrong):
-    told, rows = parse_pairs(
-        [
-            pair(
-                dexId=wrong,
-                labels=wrong,
-                marketCap="dear",
-                priceChange=wrong,
-                pairAddress=str(wrong),
-            )
-        ]
-    )
+    odd = {"dexId": wrong, "labels": wrong, "priceChange": wrong, "pairAddress": str(wrong)}
+    told, rows = parse_pairs([pair(**odd, marketCap="dear")])
     quote = told[MINT]
     assert rows.unreadable == 0 and quote.price_sol == "0.0025"
     assert (quote.venue, quote.pair, quote.market_cap_usd, quote.change5m_pct) == (None,) * 4

@@ -1,6 +1,7 @@
 """A paper account's figures and charts, from equity at what its pools would pay."""
 
 import re
+from collections import namedtuple
 from dataclasses import replace
 from math import sqrt
 from types import SimpleNamespace
@@ -17,9 +18,10 @@ from paper.results import Mark
 from paper.rules import DAY_MS, HOUR_MS
 from paper.store import MARK_MS
 from paper.tables import EquityMark, Period
-from web.api.paper_closes import EquityPoint, TradeRow
+from web.api.paper_closes import Point
 from web.site import pictures
 
+Trade = namedtuple("Trade", "side at sol closed_at")
 MINUS = "\N{MINUS SIGN}"
 
 
@@ -53,7 +55,7 @@ def test_drawdown_starts_at_the_opening_equity():
     marks = [Mark(n, equity, 0) for n, equity in enumerate((90, 120, 60, 130, 117))]
     # 10 of 100, 60 of 120, 13 of 130.
     assert results.find_drawdown(marks, 100) == results.Drawdown(0.5, 1, 2)
-    assert [one.fall for one in results.list_falls(marks, 100)] == [10, 0, 60, 0, 13]
+    assert results.list_falls(marks, 100) == [10, 0, 60, 0, 13]
     assert results.find_drawdown([], 100) is None
 
 
@@ -199,10 +201,10 @@ def test_figures_under_review_are_withheld(service, account):
 
 def test_marks_include_open_positions_and_each_close_once():
     trades = [
-        TradeRow("sell", 9_000, 5, 9_000),
-        TradeRow("buy", 8_000, 5, None),
-        TradeRow("sell", 4_000, 5, 9_000),
-        TradeRow("sell", 3_000, 5, None),
+        Trade("sell", 9_000, 5, 9_000),
+        Trade("buy", 8_000, 5, None),
+        Trade("sell", 4_000, 5, 9_000),
+        Trade("sell", 3_000, 5, None),
     ]
     marks = pictures.list_marks(trades, [replace(close(7), closed_at=9_000)])
     assert [(one.at, one.side) for one in marks] == [
@@ -214,6 +216,6 @@ def test_marks_include_open_positions_and_each_close_once():
 
 
 def test_drops_are_measured_from_the_peak():
-    points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
+    points = [Point(0, 100), Point(10_000, 80), Point(20_000, 180)]
     curve = pictures.draw_falls(points, 30_000)
     assert curve.total == 0 and [run.side for run in curve.runs] == ["flat", "down", "flat"]

@@ -159,7 +159,10 @@ def test_guarded_start_ends_with_a_summary():
         one = trader(phase="guarded", reviewed=reviewed)
         one.phase = replace(one.phase, closes=21, days=13, last_day=START // DAY - 1)
         engine.run_heartbeat(one, START)
-        assert (one.day, one.phase.name) == (START // DAY, "guarded" if reviewed else "standard")
+        assert (one.account.day, one.phase.name) == (
+            START // DAY,
+            "guarded" if reviewed else "standard",
+        )
     (line,) = one.journal.entries
     why = "21 eligible closes on 14 days: evidence of volume, not of profit"
     assert (line.kind, line.at, line.facts) == ("phase", START, {"what": "standard", "why": why})
@@ -172,7 +175,7 @@ def test_a_new_phase_has_its_own_peak_and_days():
     one.account.cash = 7 * SOL
     engine.check_drawdown(one, START + 5)
     assert (one.phase.name, one.phase.since, one.phase.last_day) == ("guarded", START + 5, 7)
-    assert (one.phase.closes, one.phase.days, one.peak) == (0, 0, 7 * SOL)
+    assert (one.phase.closes, one.phase.days, one.account.peak) == (0, 0, 7 * SOL)
     # 3 of 10 SOL.
     assert said(one, "phase") == [
         {"what": "guarded", "why": "drawdown lock: equity -30% from its peak"}

@@ -55,7 +55,8 @@ def test_a_backtest_matches_the_job(db, settings, monkeypatch):
     recording = backtests.read_recording(span, MINUTE, stage.now)
     trader = backtests.run_backtest(recording, [Momentum()]).shown.trader
     orders = [(one.number, one.side, one.decided_on) for one in PaperOrder.select()]
-    assert len(orders) == 2 and orders == [
+    assert len(orders) == 2
+    assert orders == [
         (one.number, one.side, one.decided_on) for one in trader.journal.orders.values()
     ]
     # Network costs are drawn by handle, which differs.
@@ -71,9 +72,7 @@ def test_a_backtest_matches_the_job(db, settings, monkeypatch):
 
 def test_a_backtest_stores_nothing(db, settings):
     stage = Stage(settings).list_token()
-    for price in RISE:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE)
     request = asked.check_request("momentum", [])
     report = asked.run_backtest(settings, request, stage.now)
     assert report["closeCount"] == 1 and report["simulated"] is True
@@ -137,8 +136,8 @@ def test_measured_costs_and_venues_are_used(db, settings):
     assert recording.find_costs(START - 1) == RECORDED_COSTS
     assert recording.find_costs(START + 2 * MINUTE - 1) == NetworkCosts(1, 8, 9)
     # Two recorded venues, until this instance has ten fills of its own.
-    assert [(one.venue, one.is_eligible) for one in recording.errors] == [
-        *(("pumpfun", True), ("raydium", True)),
+    assert [(one.venue, one.eligible) for one in recording.errors] == [
+        *(("pumpfun", True), ("raydium", True))
     ]
 
 
@@ -206,19 +205,20 @@ def test_a_price_jump_excludes_only_the_affected_positions():
     [(12, "told", "missing_snapshot"), (None, "price_gone", None)],
 )
 def test_a_dead_token_does_not_affect_other_closes(back_at, reason, excluded):
-    """B has no snapshots from round 6 on. If it returns in round 12, its close doesn't count; if it
-    never does, it is closed at zero a day later, and that counts. Closes in A count either way.
+    """Rounds of ten minutes; B has no snapshots from round 6 on. If it returns in round 12, its
+    close doesn't count; if it never does, it is closed at zero a day later, and that counts. Closes
+    in A count either way.
     """
-    rounds = 40 if back_at else 25 * 60
+    rounds = 40 if back_at else 26 * 6
     alive = [number for number in range(rounds) if number < 6 or (back_at and number >= back_at)]
     seen = [(number, "A") for number in range(rounds)] + [(number, "B") for number in alive]
     recording = Recording(
-        *(MINUTE, START, START + rounds * MINUTE),
+        *(10 * MINUTE, START, START + rounds * 10 * MINUTE),
         {"A": token("A"), "B": token("B")},
         {},
-        [quote(number, mint) for number, mint in sorted(seen)],
+        [quote(10 * number, mint) for number, mint in sorted(seen)],
     )
-    asked_for = Told(enter_at=(3, 30), leave_at=(8, 20, 35))
+    asked_for = Told(enter_at=(30, 300), leave_at=(80, 200, 350))
     found = backtests.run_backtest(recording, [asked_for])
     closes = show_backtest(found, "told", "standard")["closes"]
     (dead,) = [
@@ -290,9 +290,8 @@ def test_settings_are_chosen_on_earlier_parts():
     means = [backtests.find_mean(player.list_closes()) for player in found.trials]
     assert means[0] < 0 < means[1]
     report = show_backtest(found, "told", "standard")
-    assert (
-        len(report["candidates"]) == 2 and report["walkForward"][3]["before"]["eligibleCloses"] > 2
-    )
+    assert len(report["candidates"]) == 2
+    assert report["walkForward"][3]["before"]["eligibleCloses"] > 2
     assert report["equity"][0]["sol"] == "10" and report["maxDrawdownPct"] > 0
 
 
@@ -333,7 +332,7 @@ def test_progress_is_reported_in_percent(length, cuts, percent):
 def test_combinations_become_candidates_and_invalid_ones_are_refused(db):
     found = asked.find_candidates("momentum", ["riseBps=400,600", "timeStop=9,10"])
     assert [(one.rise_bps, one.time_stop) for one in found] == [
-        *((400, 9), (400, 10), (600, 9), (600, 10)),
+        *((400, 9), (400, 10), (600, 9), (600, 10))
     ]
     for bad in ("riseBps", "riseBps=x", "riseBps=1", "nothing=7", "riseBps=1,", "a=1;b"):
         with pytest.raises(Problem) as refused:
@@ -518,9 +517,7 @@ def test_the_command_plays_the_recording(cli, settings, monkeypatch):  # noqa: F
     code, _, err = cli("trader", "backtest", "--family", "momentum")
     assert code == 1 and "no prices are recorded" in err
     stage = Stage(settings).list_token()
-    for price in RISE:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE)
     code, out, err = cli("trader", "backtest", "--family", "momentum", "--json")
     assert code == 0 and '"closeCount": 1' in out and "100%" in err
     code, out, _ = cli("trader", "backtest", "--family", "momentum", "--set", "riseBps=600,900")

@@ -47,6 +47,14 @@ def set_pools(change=lambda entry, pool: pool.pack()):
         row.save()
 
 
+@pytest.fixture
+def copied(look):
+    """A bot whose copying results were computed at NOW."""
+    play(look)
+    set_pools()
+    assert copying.run_tick(NOW) == (None, '{"bots":1}')
+
+
 def show():
     return find_copying(Bot.get().id)
 
@@ -84,10 +92,7 @@ def test_a_bot_has_a_copying_result_after_its_sales(look):
     assert copied[sales[0]].lamports == pytest.approx(0.639 * SOL, rel=2e-3)
 
 
-def test_nothing_is_recomputed_without_new_sales(look):
-    play(look)
-    set_pools()
-    copying.run_tick(NOW)
+def test_nothing_is_recomputed_without_new_sales(copied):
     assert copying.run_tick(NOW + 10**9) == (None, '{"bots":0}')
     assert {one.at for one in CopyTotal.select()} == {NOW}
     CopyTotal.update(mark="of fewer sales").execute()
@@ -95,21 +100,15 @@ def test_nothing_is_recomputed_without_new_sales(look):
     assert copying.run_tick(NOW + copying.REST_MS) == (None, '{"bots":1}')
 
 
-def test_a_new_swap_program_triggers_a_recomputation(look):
+def test_a_new_swap_program_triggers_a_recomputation(copied):
     """The entries are reread under rules with another name."""
-    play(look)
-    set_pools()
-    copying.run_tick(NOW)
     Wallet.update(rules="with another program").execute()
     assert copying.run_tick(NOW + copying.REST_MS) == (None, '{"bots":1}')
     assert copying.run_tick(NOW + 10**9) == (None, '{"bots":0}')
 
 
-def test_results_move_with_the_wallet(look, monkeypatch):
+def test_results_move_with_the_wallet(copied, monkeypatch):
     """Also those of a run in progress when the wallet was disconnected."""
-    play(look)
-    set_pools()
-    copying.run_tick(NOW)
     held, read = wallets.find_holder(ADA), copying.list_trades
     assert CopiedTrade.select().exists()
     CopyTotal.update(mark="old").execute()
@@ -160,10 +159,7 @@ def test_tokens_the_wallet_created_are_excluded(look):
     assert show()["tokens"] == 2
 
 
-def test_damaged_entries_keep_the_last_results(look):
-    play(look)
-    set_pools()
-    copying.run_tick(NOW)
+def test_damaged_entries_keep_the_last_results(copied):
     told = show()
     CopyTotal.update(mark="old").execute()
     WalletSignature.update(entry=b"no").execute()

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from fakemarket import SECOND, address
 from tape import MINUTE, START, Tape, adds_up, fills
-from test_engine import told
+from test_engine import told, why_excluded
 from test_papertrade import RISE, Stage
 from test_scout import ONE, TWO, discover, market, world  # noqa: F401  fixtures
 
@@ -16,7 +16,6 @@ import papertrade
 from market import store
 from market.rules import Fall, find_fall
 from market.tables import Snapshot, Token
-from paper.account import find_exclusion
 from paper.fills import SEEN_TWICE, SLIPPED
 from paper.tables import PaperFill
 from scout import judge_fall
@@ -135,10 +134,7 @@ def test_a_fall_that_two_providers_saw_counts_at_once():
     tape.play(A={"price": "0.0000101"})
     position = one.journal.positions[1]
     assert position.closed_at == START + 4 * MINUTE and position.cash < -SOL * 9 // 10
-    assert (
-        find_exclusion(position.pipeline, position.marks, position.reason, reviewed=one.reviewed)
-        is None
-    )
+    assert why_excluded(one, position) is None
     assert not one.reviewed and adds_up(one)
 
 
@@ -166,12 +162,6 @@ def test_a_fill_during_such_a_fall_states_its_basis():
     assert fills(one)[-1].side == "sell" and fills(one)[-1].marks[0] == SEEN_TWICE
     Tape([other]).play(3).play(A=fallen()).play(A={"price": "0.0000101"})
     assert fills(other)[-1].at == START + 4 * MINUTE and fills(other)[-1].marks == (SLIPPED,)
-
-
-def test_gone_liquidity_needs_no_second_provider():
-    one = told(0)
-    Tape([one]).play(3).play(A={**fallen(), "pool": "0", "liquidity": "0"})
-    assert one.journal.positions[1].reason == "liquidity_gone" and not one.reviewed
 
 
 def test_the_second_providers_response_is_stored_as_proof(db, settings, monkeypatch):

@@ -151,11 +151,6 @@ def test_a_curve_pays_out_at_most_what_was_paid_in():
     assert 0 < sold.mid - sold.slippage <= bought.mid + bought.slippage
 
 
-def test_a_price_off_the_curve_is_uncalibrated():
-    snapshot = quote(0, venue="pumpfun", price="1", pool=None, liquidity=None)
-    assert fill(order(), snapshot, NEVER_TRADED).marks == ("liquidity_unknown",)
-
-
 # ---- the pool remembers --------------------------------------------------------------------------
 def test_a_round_trip_in_a_quiet_pool_pays_its_impact_once():
     """2% of the pool there and back: two fees of 0.25% and nothing else."""
@@ -315,24 +310,19 @@ def test_a_position_is_worth_its_pools_payout():
 
 
 @pytest.mark.parametrize(
-    "changes, gone",
+    "changes, entry, gone",
     [
-        ({}, False),
-        ({"pool": "0"}, True),
-        ({"liquidity": "99.99"}, True),
-        ({"liquidity": "15000"}, False),
-        ({"liquidity": "14999.99"}, True),
-        ({"liquidity": None, "pool": None}, False),
+        ({}, 300_000_00, False),
+        ({"pool": "0"}, 300_000_00, True),
+        ({"liquidity": "15000"}, 300_000_00, False),
+        ({"liquidity": "14999.99"}, 300_000_00, True),
+        ({"liquidity": None, "pool": None}, 300_000_00, False),
+        ({"liquidity": "100"}, None, False),
+        ({"liquidity": "99.99"}, None, True),
     ],
 )
-def test_liquidity_is_gone_below_100_usd_or_a_twentieth_of_the_entry(changes, gone):
-    """Below 100 USD, or below a twentieth of the 300,000 USD at entry."""
-    assert is_gone(quote(0, **changes), 300_000_00) is gone
-
-
-def test_exactly_one_hundred_dollars_is_not_gone():
-    assert not is_gone(quote(0, liquidity="100"), None)
-    assert is_gone(quote(0, liquidity="99.99"), None)
+def test_liquidity_is_gone_below_100_usd_or_a_twentieth_of_the_entry(changes, entry, gone):
+    assert is_gone(quote(0, **changes), entry) is gone
 
 
 # ---- whatever a pool is like ---------------------------------------------------------------------

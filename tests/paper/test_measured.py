@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from corpus import read_truth
 from lookout import watch
+from observed import observe
 from story import Story, address
 from tape import Tape, Told, quote, token, trader
 from test_ledger_store import ADA, entries_of, rebuild
@@ -82,13 +83,13 @@ def test_a_venue_needs_ten_receipts_of_its_own():
     """
     near = measured.describe_error("raydium", model_errors(*[10] * 8, -300, 5_000), AT)
     assert near == measured.VenueError("raydium", 10, 10, 300, "own", AT, 9_000)
-    assert near.is_eligible
+    assert near.eligible
     far = measured.describe_error("raydium", model_errors(*[10] * 8, -301, 5_000), AT)
-    assert not far.is_eligible
+    assert not far.eligible
     few = measured.describe_error("pumpswap", model_errors(*[0] * 9), AT)
-    assert not few.is_eligible
+    assert not few.eligible
     drifted = measured.describe_error("raydium", [measured.Measured(None, 900)] * 20, AT)
-    assert (drifted.receipts, drifted.p90_bps, drifted.drift_p90_bps) == (0, None, 900)
+    assert (drifted.receipts, drifted.p90_error_bps, drifted.p90_drift_bps) == (0, None, 900)
     # Nine own receipts don't outweigh the recorded ones, nor does drift; ten do.
     nine = measured.describe_error("raydium", model_errors(*[9_000] * 9), AT)
     assert measured.list_eligible(measured.choose([nine, few])) == {"pumpfun", "raydium"}
@@ -96,7 +97,7 @@ def test_a_venue_needs_ten_receipts_of_its_own():
     assert measured.list_eligible(measured.choose([far, few])) == {"pumpfun"}
     assert measured.list_eligible(measured.choose([])) == {"pumpfun", "raydium"}
     shown = {one.venue: one for one in measured.choose([drifted])}
-    assert (shown["raydium"].p90_bps, shown["raydium"].drift_p90_bps) == (11, 900)
+    assert (shown["raydium"].p90_error_bps, shown["raydium"].p90_drift_bps) == (11, 900)
 
 
 def pool_of(one, venue="Raydium v4", sol=1_000 * SOL, raw=10**12, fee=25):
@@ -138,8 +139,8 @@ def test_a_missed_formula_counts_as_the_worst_error():
     found = measured.measure(swap(raw=996_505_985), "not_reproduced", quote(0))
     assert found == measured.Measured(measured.WORST_BPS, 0)
     errors = [measured.Measured(0, None)] * 18 + [found] * 2
-    assert measured.describe_error("raydium", errors, AT).is_eligible
-    assert not measured.describe_error("raydium", [*errors, found], AT).is_eligible
+    assert measured.describe_error("raydium", errors, AT).eligible
+    assert not measured.describe_error("raydium", [*errors, found], AT).eligible
 
 
 def test_a_fee_by_market_capitalization_needs_an_earlier_snapshot():
@@ -197,9 +198,7 @@ def test_a_close_at_an_unproven_venue_is_excluded(eligible, mark):
     tape.play(8)
     (done,) = one.journal.positions.values()
     assert done.closed_at is not None and done.marks == mark
-    assert find_exclusion(PIPELINE, done.marks, done.reason, reviewed=False) == (
-        mark[0] if mark else None
-    )
+    assert find_exclusion(PIPELINE, done.marks, "told", reviewed=False) == next(iter(mark), None)
 
 
 def test_quantiles_use_the_nearest_rank():
@@ -216,36 +215,15 @@ def store_swap(
     """Store an observed wallet's trade as the observer does: fee and tip are in `sol`. `more`:
     entry fields.
     """
-    owner, _ = models.Owner.get_or_create(uid="owner", defaults={"created_at": 0})
-    bot, _ = models.Bot.get_or_create(
-        uid="bot", defaults=dict(owner=owner, handle="b", name="b", voice="{}", created_at=0)
-    )
-    wallet, _ = models.Wallet.get_or_create(address="w", defaults=dict(bot=bot, created_at=0))
-    sign = 1 if kind == "buy" else -1
-    rent = more.pop("rent", 0)
-    listed = {"wallet": wallet, "signature": f"signature {number}", "slot": number}
-    told = {
-        **{"block_time": at // 1000, "kind": kind, "venue": venue, "mint": "A", "fee": fee},
-        **{"tip": tip, "rent": rent, "sol": -sign * lamports - fee - tip},
-        "tokens": (("A", sign * raw, 6),),
-        **more,
-    }
-    entry = Entry(listed["signature"], number, None, flags=(), residues=(), balances=(), **told)
-    models.WalletSignature.create(**listed, state="stored", entry=entry.dump(), seen_at=at)
-    return models.Trade.create(
-        **listed,
-        **{name: told[name] for name in ("block_time", "kind", "venue", "mint", "fee", "tip")},
-        uid=f"trade {number}",
-        token_changes="[]",
-        sol_change=told["sol"],
-        rent=rent,
-        realized="not_applicable",
-        matched_raw="0",
-        unmatched_raw="0",
-        lots="[]",
-        flags="[]",
-        digest="",
-    )
+    sign, rent = 1 if kind == "buy" else -1, more.pop("rent", 0)
+    signature = f"signature {number}"
+    traded = {"block_time": at // 1000, "kind": kind, "venue": venue, "mint": "A"}
+    traded |= {"fee": fee, "tip": tip}
+    told = {"sol": -sign * lamports - fee - tip, "tokens": (("A", sign * raw, 6),), **more}
+    blank = {"flags": (), "residues": (), "balances": ()}
+    entry = Entry(signature, number, None, **blank, rent=rent, **traded, **told)
+    listed = {"signature": signature, "slot": number, "entry": entry}
+    observe(f"trade {number}", **listed, **traded, sol_change=told["sol"], rent=rent)
 
 
 def store_snapshot(at, price="0.001", venue="raydium", **more):
@@ -374,10 +352,10 @@ def test_ten_own_receipts_decide_about_a_venue(db):
     assert measured.measure_swaps(AT + 60_000) == 10
     errors = measured.list_errors(AT + DAY_MS)
     assert measured.list_eligible(errors) == {"pumpfun", "raydium"}
-    assert {one.venue: one.drift_p90_bps for one in errors} == {"pumpfun": None, "raydium": 500}
+    assert {one.venue: one.p90_drift_bps for one in errors} == {"pumpfun": None, "raydium": 500}
     RealFill.update(bps=500).execute()
     errors = {one.venue: one for one in measured.list_errors(AT + DAY_MS)}
-    assert (errors["raydium"].receipts, errors["raydium"].median_bps) == (10, 500)
+    assert (errors["raydium"].receipts, errors["raydium"].median_error_bps) == (10, 500)
     assert measured.list_eligible(errors.values()) == {"pumpfun"}
     shown = {one["venue"]: one for one in paper.list_venues(AT)}
     assert (shown["raydium"]["source"], shown["raydium"]["p90ErrorBps"]) == ("own", 500)

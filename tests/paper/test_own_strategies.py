@@ -45,6 +45,7 @@ class Mine(Strategy):
 
 STRATEGY = Mine
 """
+IDLE = BEGINNING.format(enter="return None", leave="return None")
 
 
 @pytest.fixture
@@ -104,15 +105,13 @@ def test_the_example_buys_a_dip_and_its_record_names_its_author(place):
     ],
 )
 def test_a_failing_file_stops_only_its_traders(place, enter, leave, said):
-    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    place.write("mine", IDLE)
     mine, other = follow(place, "own:mine"), place.trader("Ada", start="standard")
     place.write("mine", BEGINNING.format(enter=enter, leave=leave))
     place.play(["0.001"] * 4)
     (trouble,) = place.job.troubles.values()
-    assert (
-        said in trouble.what
-        and "@dora is suspended because its strategy file mine.py" in trouble.what
-    )
+    assert said in trouble.what
+    assert "@dora is suspended because its strategy file mine.py" in trouble.what
     (line,) = [one for one in facts("refusal") if one["reason"] == "put_off"]
     assert said in line["detail"]
     assert Trader.get_by_id(other.id).phase and mine.id != other.id
@@ -128,7 +127,7 @@ def test_an_invalid_strategy_file_is_one_sentence(place, text):
 
 
 def test_the_single_file_refuses_own_strategies(place, monkeypatch):
-    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    place.write("mine", IDLE)
     monkeypatch.setattr(own.sys, "frozen", True, raising=False)
     with pytest.raises(Problem, match="the single file has no Python"):
         follow(place, "own:mine")
@@ -146,7 +145,7 @@ def test_a_relative_data_dir_works(place, monkeypatch):
 
 
 def test_an_endless_loop_is_stopped(place, monkeypatch):
-    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    place.write("mine", IDLE)
     follow(place, "own:mine")
     follow(place, "own:mine", "Dara")
     monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
@@ -201,15 +200,25 @@ def started(place):
 def test_a_file_cannot_start_processes(place, started, text):
     """Not even one that leaves its session, so none outlives the strategy or the server."""
     imports = "import multiprocessing, os, subprocess, time\n"
-    place.write("mine", imports + text + BEGINNING.format(enter="return None", leave="return None"))
+    place.write("mine", imports + text + IDLE)
     with pytest.raises(Problem, match=r"strategy file mine.py failed \((Permission|BlockingIO)Err"):
         follow(place, "own:mine")
     assert started() == []
 
 
-def test_a_file_may_start_threads(place):
-    text = "import threading\none = threading.Thread(target=print)\none.start()\none.join()\n"
-    place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import threading\none = threading.Thread(target=print)\none.start()\none.join()\n",
+        "assert open('mints.txt').read() == 'MintA'\n",
+        "import os\nassert 'SECRET_KEY' not in os.environ\nprint('noise')\n",
+    ],
+    ids=["start threads", "read its neighbors", "print, without the server's secrets"],
+)
+def test_a_file_may(place, monkeypatch, text):
+    (place.folder / "mints.txt").write_text("MintA")
+    monkeypatch.setenv("SECRET_KEY", "very secret")
+    place.write("mine", text + IDLE)
     assert follow(place, "own:mine").family == "own:mine"
 
 
@@ -227,7 +236,7 @@ def test_control_characters_in_a_file_reach_no_diary(place, kind):
 
 
 def test_control_characters_in_an_exception_reach_no_diary(place):
-    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    place.write("mine", IDLE)
     follow(place, "own:mine")
     enter = r"raise type('Bad\x1b[2J\x07', (Exception,), {})"
     place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
@@ -238,7 +247,7 @@ def test_control_characters_in_an_exception_reach_no_diary(place):
 
 @pytest.mark.parametrize("line", ["no JSON", "7", "[" * 100_000, '{"error": 7}', "{}"])
 def test_a_file_that_prints_fails_alone(place, line):
-    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    place.write("mine", IDLE)
     follow(place, "own:mine")
     enter = (
         "import gc, io, os\n        [out] = [one for one in gc.get_objects() if"
@@ -252,7 +261,7 @@ def test_a_file_that_prints_fails_alone(place, line):
 
 
 def test_a_file_writable_by_others_is_refused(place):
-    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    place.write("mine", IDLE)
     for path, mode, good in (
         (place.folder / "mine.py", 0o664, 0o600),
         (place.folder, 0o777, 0o700),
@@ -269,7 +278,7 @@ def test_a_file_writable_by_others_is_refused(place):
 
 
 def test_settings_have_the_files_bounds(place):
-    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    place.write("mine", IDLE)
     files = OwnFiles(place.folder.parent, "on")
     made = files.read_strategy("own:mine", {"mine": 9, "stopBps": 500})
     assert made.stop_bps == 500 and made.given == (("mine", 9), ("stopBps", 500))
@@ -281,7 +290,7 @@ def test_settings_have_the_files_bounds(place):
 
 def test_each_file_is_a_separate_strategy(place):
     """Each with its own bounds, whichever was asked first."""
-    place.write("mine", BEGINNING.format(enter="return None", leave="return None"))
+    place.write("mine", IDLE)
     wider = BEGINNING.replace("setting(1, 0, 9)", "setting(1, 0, 99)")
     place.write("wider", wider.format(enter="return None", leave="return None"))
     files = OwnFiles(place.folder.parent, "on")
@@ -289,20 +298,6 @@ def test_each_file_is_a_separate_strategy(place):
     with pytest.raises(BadSetting):
         files.read_strategy("own:mine", {"mine": 99})
     files.close()
-
-
-def test_a_file_can_read_its_neighbors(place):
-    (place.folder / "mints.txt").write_text("MintA")
-    text = "assert open('mints.txt').read() == 'MintA'\n"
-    place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
-    assert follow(place, "own:mine").family == "own:mine"
-
-
-def test_the_process_has_no_secrets(place, monkeypatch):
-    monkeypatch.setenv("SECRET_KEY", "very secret")
-    text = "import os\nassert 'SECRET_KEY' not in os.environ\nprint('noise')\n"
-    place.write("mine", text + BEGINNING.format(enter="return None", leave="return None"))
-    assert follow(place, "own:mine").family == "own:mine"
 
 
 def test_own_strategies_are_off_by_default_and_in_no_form(db, settings, service):
@@ -349,23 +344,11 @@ def test_the_command_backtests_an_own_strategy(cli, tmp_path, monkeypatch, setti
     folder.mkdir(mode=0o700)
     shutil.copy(ROOT / "examples/dip_buyer.py", folder)
     stage = Stage(settings).list_token()
-    for price in [*FALL, "0.00085", "0.00086"]:
-        stage.snapshot(price=price)
-        stage.round += 1
-    found = shown(
-        cli,
-        "trader",
-        "backtest",
-        "--family",
-        "own:dip_buyer",
-        "--set",
-        "fallBps=900,1500",
-        "--quiet",
-    )
+    stage.record([*FALL, "0.00085", "0.00086"])
+    family = ("--family", "own:dip_buyer", "--set")
+    found = shown(cli, "trader", "backtest", *family, "fallBps=900,1500", "--quiet")
     assert found["lookAhead"]["same"] is True and len(found["candidates"]) == 2
-    made = shown(
-        cli, "trader", "create", "--name", "D", "--family", "own:dip_buyer", "--set", "fallBps=900"
-    )
+    made = shown(cli, "trader", "create", "--name", "D", *family, "fallBps=900")
     assert made["traderId"] and Trader.get().settings == '{"fallBps":900}'
 
 
@@ -511,7 +494,7 @@ def test_a_file_changed_within_a_second_is_reloaded(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setitem(sys.modules, "own_strategy", None)
     for bound in (1, 2):
-        text = BEGINNING.format(enter="return None", leave="return None")
+        text = IDLE
         path.write_text(text.replace("setting(1, 0, 9)", f"setting({bound}, 0, 9)"))
         os.utime(path, (10**9, 10**9))
         kind = own_child.load_strategy(str(path))

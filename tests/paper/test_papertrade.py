@@ -5,13 +5,12 @@ operator and a rebuild.
 import contextlib
 import itertools
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
 import ground
 import orjson
 import pytest
+from observed import move, observe
 from peewee import OperationalError
 
 import models
@@ -22,8 +21,7 @@ from accounts.problem import Problem
 from chain.reading.entries import Entry
 from chain.reading.flows import Balance
 from chain.reading.pools import PoolReading, State
-from chain.stored.tables import TradeMint
-from chain.stored.trades import number_mints
+from market.failures import FetchError
 from market.tables import Snapshot, Token
 from paper import brain, engine, store
 from paper.account import STARTING_CASH, Account
@@ -45,6 +43,7 @@ from paper.tables import (
     Trader,
 )
 from storage.rows import select
+from voice import language_model
 from web.api import paper
 
 MINUTE = 60_000
@@ -127,6 +126,21 @@ class Stage:
             self.round += 1
         return self
 
+    def play_everywhere(self, prices):
+        """Play prices of all tokens. Return the last tick's problem."""
+        for price in prices:
+            for mint in self.tokens:
+                self.snapshot(mint, price)
+            problem, _ = self.tick()
+            self.round += 1
+        return problem
+
+    def record(self, prices):
+        """Add a snapshot for each price, a minute apart, without a tick."""
+        for price in prices:
+            self.snapshot(price=price)
+            self.round += 1
+
     def tick(self):
         return self.job.run_tick(self.now + 5_000)
 
@@ -160,15 +174,11 @@ def test_a_trader_enters_exits_and_posts(stage):
     (position,) = PaperPosition.select()
     buy, sell = PaperFill.select().order_by(PaperFill.id)
     assert (position.reason, position.raw, position.closed_at) == ("trailing_stop", "0", sell.at)
-    assert (
-        buy.at == START + 14 * MINUTE
-        and buy.snapshot != PaperOrder.get_by_id(buy.order_id).decided_on
-    )
+    assert buy.at == START + 14 * MINUTE
+    assert buy.snapshot != PaperOrder.get_by_id(buy.order_id).decided_on
     assert adds_up(traders.find_period(trader))
-    assert [row["what"] for row in facts("fill")] == [
-        "bought",
-        "closed",
-    ] and PaperPost.select().count() == 2
+    assert [row["what"] for row in facts("fill")] == ["bought", "closed"]
+    assert PaperPost.select().count() == 2
     assert EngineState.get().snapshot == Snapshot.select().order_by(Snapshot.id.desc()).get().id
 
 
@@ -188,26 +198,19 @@ def test_tables_match_the_engine(stage):
         (row.kind, row.at, orjson.loads(row.facts))
         for row in DiaryEntry.select().order_by(DiaryEntry.id)
     ]
-    assert (
-        stored == [(entry.kind, entry.at, entry.facts) for entry in alone.journal.entries]
-        and len(stored) >= 4
-    )
-    assert (
-        Period.get().cash == alone.account.cash
-        and Period.get().next_order == alone.account.next_order
-    )
+    assert stored == [(entry.kind, entry.at, entry.facts) for entry in alone.journal.entries]
+    assert len(stored) >= 4
+    assert Period.get().cash == alone.account.cash
+    assert Period.get().next_order == alone.account.next_order
 
 
 def test_several_rounds_in_one_tick_run_in_order(stage):
     """A late tick plays the same rounds, but doesn't enter on late snapshots."""
     trader = stage.trader(settings={"latencyBudgetMs": 600_000})
-    for price in RISE[:15]:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE[:15])
     stage.tick()
-    assert (
-        PaperFill.get().at == START + 14 * MINUTE and orjson.loads(stage.tick()[1])["rounds"] == 0
-    )
+    assert PaperFill.get().at == START + 14 * MINUTE
+    assert orjson.loads(stage.tick()[1])["rounds"] == 0
     assert trader
 
 
@@ -230,9 +233,7 @@ def test_without_trades_a_tick_only_records_its_progress(stage, monkeypatch):
 
 def test_a_late_tick_enters_nothing(stage):
     stage.trader()
-    for price in RISE[:15]:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE[:15])
     stage.round += 5
     stage.tick()
     assert not PaperOrder.select().exists() and facts("refusal")[0]["reason"] == "stale_snapshot"
@@ -240,16 +241,13 @@ def test_a_late_tick_enters_nothing(stage):
 
 def test_a_trader_ignores_earlier_snapshots(stage):
     stage.trader("Early", settings={"latencyBudgetMs": 600_000})
-    for price in RISE[:14]:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE[:14])
     late = traders.create_trader(
         "Late", "momentum", stage.now, settings={"latencyBudgetMs": 600_000}
     ).trader
     stage.tick()
-    assert [order.period.trader.name for order in PaperOrder.select()] == [
-        "Early"
-    ] and late.created_at == stage.now
+    assert [order.period.trader.name for order in PaperOrder.select()] == ["Early"]
+    assert late.created_at == stage.now
 
 
 # ---- what is kept --------------------------------------------------------------------------------
@@ -278,10 +276,8 @@ def test_operator_changes_win_over_a_running_tick(stage, monkeypatch):
     )
     stage.snapshot(price=RISE[14])
     stage.tick()
-    assert (
-        not PaperFill.select().exists()
-        and EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
-    )
+    assert not PaperFill.select().exists()
+    assert EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
     monkeypatch.setattr(store, "load_traders", read)
     stage.tick()
     # The same snapshot, played again.
@@ -355,11 +351,9 @@ def test_a_restart_drops_pending_orders(stage):
     assert PaperOrder.get().state == "open"
     stage.job = papertrade.PaperJob(stage.config)
     stage.play(RISE[14:15])
-    assert (
-        PaperOrder.get().state == "restart"
-        and not PaperFill.select().exists()
-        and facts("fill")[0]["why"] == "restart"
-    )
+    assert PaperOrder.get().state == "restart"
+    assert not PaperFill.select().exists()
+    assert facts("fill")[0]["why"] == "restart"
 
 
 def test_the_price_of_a_sol_is_known_after_a_restart(stage):
@@ -445,9 +439,8 @@ def test_one_traders_error_does_not_stop_the_round(stage, monkeypatch, caplog):
     stage.snapshot(price=RISE[15])
     problem, _ = stage.tick()
     # And again a minute later.
-    assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"] and len(
-        count
-    ) == 2
+    assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"]
+    assert len(count) == 2
     assert problem == "@bad in MintA is suspended after an internal error (ZeroDivisionError)"
     assert [line["detail"] for line in lines_of(bad) if line.get("reason") == "put_off"] == [
         problem
@@ -455,10 +448,8 @@ def test_one_traders_error_does_not_stop_the_round(stage, monkeypatch, caplog):
     assert [
         record.exc_info is not None for record in caplog.records if "suspended" in record.message
     ] == [True]
-    assert (
-        papertrade.rebuild_trader(good, stage.now) == []
-        and EngineState.get().snapshot == Snapshot.select().count()
-    )
+    assert papertrade.rebuild_trader(good, stage.now) == []
+    assert EngineState.get().snapshot == Snapshot.select().count()
 
 
 def test_errors_are_retried_with_backoff(stage, monkeypatch, caplog):
@@ -510,10 +501,7 @@ def test_only_a_trader_with_unreadable_rows_is_paused(stage, damage):
     bad, good = stage.trader("Bad"), stage.trader("Good")
     stage.play(RISE[:16])
     damage(bad)
-    for price in RISE[16:]:
-        stage.snapshot(price=price)
-        problem, _ = stage.tick()
-        stage.round += 1
+    problem = stage.play_everywhere(RISE[16:])
     closed = PaperPosition.select().join(Period).where(Period.trader == good.id)
     assert [position.reason for position in closed] == ["trailing_stop"]
     assert problem is None or (
@@ -533,14 +521,9 @@ def test_a_token_that_breaks_everyone_is_skipped(stage, monkeypatch):
     made = [stage.trader(f"Trader {number}", start="standard") for number in range(3)]
     stage.list_token("MintB")
     count = break_settling(monkeypatch, lambda trader, order: order.mint == "MintA")
-    for price in RISE[:16]:
-        stage.snapshot("MintA", price=price)
-        stage.snapshot("MintB", price=price)
-        problem, _ = stage.tick()
-        stage.round += 1
-    assert {fill.order.mint for fill in PaperFill.select()} == {
-        "MintB"
-    } and PaperFill.select().count() == 3
+    problem = stage.play_everywhere(RISE[:16])
+    assert {fill.order.mint for fill in PaperFill.select()} == {"MintB"}
+    assert PaperFill.select().count() == 3
     assert len(count) >= 3 and problem.count("MintA") == 3
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
 
@@ -561,19 +544,12 @@ def test_an_unreadable_token_or_snapshot_is_skipped(stage, monkeypatch):
     stage.list_token("MintB", checks="no JSON")
     parse = store.parse_snapshot
     monkeypatch.setattr(
-        store,
-        "parse_snapshot",
-        lambda row: 1 // 0 if row.mint == "MintC" else parse(row),
+        store, "parse_snapshot", lambda row: 1 // 0 if row.mint == "MintC" else parse(row)
     )
     stage.list_token("MintC")
-    for price in RISE:
-        for mint in stage.tokens:
-            stage.snapshot(mint, price=price)
-        problem, _ = stage.tick()
-        stage.round += 1
-    assert [position.reason for position in PaperPosition.select()] == ["trailing_stop"] and {
-        order.mint for order in PaperOrder.select()
-    } == {"MintA"}
+    problem = stage.play_everywhere(RISE)
+    assert [position.reason for position in PaperPosition.select()] == ["trailing_stop"]
+    assert {order.mint for order in PaperOrder.select()} == {"MintA"}
     assert "MintB is suspended" in problem and "MintC is suspended" in problem
 
 
@@ -588,9 +564,8 @@ def test_a_failing_post_does_not_block_others(stage, monkeypatch):
         ),
     )
     stage.play(RISE)
-    assert {post.trader_id for post in PaperPost.select()} == {
-        good.id
-    } and PaperPost.select().count() == 2
+    assert {post.trader_id for post in PaperPost.select()} == {good.id}
+    assert PaperPost.select().count() == 2
     assert (
         PaperFill.select().join(PaperOrder).join(Period).where(Period.trader == bad.id).count() == 2
     )
@@ -625,15 +600,10 @@ def test_a_jump_opens_a_review_and_withholds_the_headline(stage):
     trader = stage.trader()
     stage.play(RISE[:15]).play(["1"])
     shown = paper.find_trader(trader.uid, stage.now)
-    assert shown["review"]["state"] == "under_review" and [
-        reason["code"] for reason in shown["review"]["reasons"]
-    ] == ["price_jump"]
-    hidden = {name for name, value in shown["performance"].items() if value is None}
-    assert (
-        hidden == {"returnPct", "realizedSol", "equitySol", "winRate"}
-        and shown["performance"]["headlineSuppressed"]
-        and shown["performance"]["cashSol"]
-    )
+    assert shown["review"]["state"] == "under_review"
+    assert [reason["code"] for reason in shown["review"]["reasons"]] == ["price_jump"]
+    assert shown["performance"]["headlineSuppressed"]
+    assert shown["performance"]["cashSol"]
     assert all(post["headlineSuppressed"] and post["warning"] for _, post in paper.list_posts(10))
     assert (
         next(
@@ -660,16 +630,12 @@ def test_records_stay_through_a_review(stage):
     traders.open_review(trader, "a look", stage.now)
     after = paper.find_trader(trader.uid, stage.now)
     free = {"reviewOpenedAt": None, "eligible": True, "excludedReason": None}
-    assert (
-        [{**close, **free} for close in after["closes"]] == before["closes"]
-        and after["closes"][0]["excludedReason"] == "under_review"
-        and after["closes"][0]["reviewOpenedAt"]
-        and after["diary"][1:] == before["diary"]
-    )
-    assert (
-        after["brain"]["reviewed"]["excluded"] == {"under_review": 1}
-        and after["brain"]["reviewed"]["netLamports"] is None
-    )
+    assert [{**close, **free} for close in after["closes"]] == before["closes"]
+    assert after["closes"][0]["excludedReason"] == "under_review"
+    assert after["closes"][0]["reviewOpenedAt"]
+    assert after["diary"][1:] == before["diary"]
+    assert after["brain"]["reviewed"]["excluded"] == {"under_review": 1}
+    assert after["brain"]["reviewed"]["netLamports"] is None
     assert before["brain"]["reviewed"]["eligibleCloses"] == 1
 
 
@@ -682,20 +648,16 @@ def test_an_upheld_review_restarts_and_only_a_reset_ends_it(stage):
         traders.open_review(trader, "a look", stage.now)
     traders.decide_review(trader, "upheld", "it was wrong", stage.now)
     shown = paper.find_trader(trader.uid, stage.now)
-    assert (
-        shown["strategy"]["phase"]["name"] == "guarded"
-        and shown["review"]["state"] == "upheld"
-        and shown["performance"]["headlineSuppressed"]
-    )
+    assert shown["strategy"]["phase"]["name"] == "guarded"
+    assert shown["review"]["state"] == "upheld"
+    assert shown["performance"]["headlineSuppressed"]
     with pytest.raises(Problem, match="no open review"):
         traders.decide_review(trader, "cleared", "no", stage.now)
     traders.reset_trader(trader, "a fresh start", stage.now)
     fresh = paper.find_trader(trader.uid, stage.now)
-    assert (
-        fresh["review"]["state"] == "clean"
-        and fresh["performance"]["period"] == 2
-        and fresh["performance"]["returnPct"] == 0
-    )
+    assert fresh["review"]["state"] == "clean"
+    assert fresh["performance"]["period"] == 2
+    assert fresh["performance"]["returnPct"] == 0
 
 
 def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):
@@ -706,10 +668,8 @@ def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):
     filled, said = PaperFill.select().count(), PaperPost.select().count()
     stage.play(RISE[16:])
     assert (PaperFill.select().count(), PaperPost.select().count()) == (filled, said)
-    assert (
-        PaperPosition.get().closed_at is None
-        and not PaperOrder.select().where(PaperOrder.state == "open").exists()
-    )
+    assert PaperPosition.get().closed_at is None
+    assert not PaperOrder.select().where(PaperOrder.state == "open").exists()
     # Nobody plays it: its token isn't tracked longer than others.
     assert not Token.select().where(Token.held).exists()
     gone = traders.find_trader(trader.uid)
@@ -732,11 +692,9 @@ def test_a_reset_opens_a_new_period_and_keeps_the_old_one(stage):
         (1, "the settings were wrong", str(old)),
         (2, None, str(STARTING_CASH)),
     ]
-    assert (
-        len(shown["closes"]) == 1
-        and shown["closes"][0]["period"] == 1
-        and shown["performance"]["closes"] == 0
-    )
+    assert len(shown["closes"]) == 1
+    assert shown["closes"][0]["period"] == 1
+    assert shown["performance"]["closes"] == 0
     assert shown["diary"][0]["text"] == "A new account period begins: the settings were wrong."
 
 
@@ -754,11 +712,8 @@ def test_rebuild_finds_nothing_to_change(stage):
         .having(models.SQL("COUNT(*) > 1"))
     )
     assert PaperFill.select().count() >= 5 and together.exists()
-    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [
-        [],
-        [],
-        [],
-    ] and not Review.select().exists()
+    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
+    assert not Review.select().exists()
 
 
 @pytest.mark.parametrize(
@@ -785,13 +740,10 @@ def test_rebuild_reports_tampering_and_edits_nothing(stage, damage, found):
         list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
     ]
     assert any(found in difference for difference in papertrade.rebuild_trader(trader, stage.now))
-    assert (
-        Review.get().state == "under_review"
-        and [
-            list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
-        ]
-        == before
-    )
+    assert Review.get().state == "under_review"
+    assert [
+        list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
+    ] == before
 
 
 def test_write_offs_sharing_a_pool_are_repeated(stage):
@@ -801,11 +753,9 @@ def test_write_offs_sharing_a_pool_are_repeated(stage):
         fill.mid - fill.slippage
         for fill in PaperFill.select().where(PaperFill.rent < 0).order_by(PaperFill.id)
     ]
-    assert (
-        len(received) == 4
-        and received == sorted(received, reverse=True)
-        and sum(received) <= 300_000_000
-    )
+    assert len(received) == 4
+    assert received == sorted(received, reverse=True)
+    assert sum(received) <= 300_000_000
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[]] * 4
 
 
@@ -1096,41 +1046,10 @@ def service_trades(db):
     """Observed trades, as written by the ledger store."""
 
     def trade(name, owner, at, mint="MintA", side="buy", entry=None):
-        owner, _ = models.Owner.get_or_create(uid=owner, defaults={"created_at": 0})
-        bot, _ = models.Bot.get_or_create(
-            uid=name,
-            defaults=dict(owner=owner, handle=name, name=name, voice="{}", created_at=0),
-        )
-        wallet, _ = models.Wallet.get_or_create(
-            address=name, defaults={"bot": bot, "created_at": 0}
-        )
         uid = name if mint == "MintA" else f"{name} {mint}"
         uid += "" if side == "buy" else f" {side}"
-        trade = models.Trade.create(
-            uid=uid,
-            wallet=wallet,
-            signature=uid,
-            slot=1,
-            block_time=at // 1000,
-            kind=side,
-            mint=mint,
-            token_changes="[]",
-            sol_change=-1,
-            fee=1,
-            tip=0,
-            rent=0,
-            realized="not_applicable",
-            matched_raw="0",
-            unmatched_raw="0",
-            lots="[]",
-            flags="[]",
-            digest=uid,
-        )
-        moved = number_mints({mint})[mint]
-        TradeMint.create(trade=trade, wallet=wallet, mint=moved, side=side, slot=1)
-        if entry:
-            stored = {"state": "stored", "entry": entry.dump(), "seen_at": at}
-            models.WalletSignature.create(wallet=wallet, signature=uid, slot=1, **stored)
+        about = {"block_time": at // 1000, "kind": side, "mint": mint, "entry": entry}
+        move(observe(uid, wallet=name, owner=owner, bot=name, **about), mint, side)
 
     return trade
 
@@ -1145,57 +1064,31 @@ def test_posts_keep_their_text_when_the_voice_changes(stage):
     assert [post.body for post in PaperPost.select().order_by(PaperPost.id)][
         : len(before)
     ] == before
-    assert (
-        orjson.loads(Trader.get().voice)["tone"] == "solemn"
-        and PaperPost.select().count() > len(before) > 0
-    )
-
-
-class Model(BaseHTTPRequestHandler):
-    """An OpenAI-compatible endpoint that returns a given text."""
-
-    says, status, seen = "", 200, []
-
-    def do_POST(self):
-        type(self).seen.append(
-            (
-                self.path,
-                self.headers.get("Authorization"),
-                json.loads(self.rfile.read(int(self.headers["Content-Length"]))),
-            )
-        )
-        body = (
-            self.says
-            if isinstance(self.says, bytes)
-            else json.dumps({"choices": [{"message": {"content": self.says}}]}).encode()
-        )
-        self.send_response(self.status)
-        self.send_header("Location", "http://127.0.0.1:9/")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
+    assert orjson.loads(Trader.get().voice)["tone"] == "solemn"
+    assert PaperPost.select().count() > len(before) > 0
 
 
 @pytest.fixture
-def model():
-    handler = type("Told", (Model,), {"seen": []})
-    with HTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-        thread.start()
-        handler.url = f"http://127.0.0.1:{server.server_port}/v1"
-        yield handler
-        server.shutdown()
-        thread.join()
+def model(monkeypatch):
+    """An OpenAI-compatible endpoint that `says` a text, or responds with bytes or an error."""
+    told = SimpleNamespace(says="", seen=[])
+
+    def fetch(session, method, url, limits, **options):
+        told.seen.append((method, url, limits, options))
+        if isinstance(told.says, FetchError):
+            raise told.says
+        if isinstance(told.says, bytes):
+            return told.says
+        return json.dumps({"choices": [{"message": {"content": told.says}}]}).encode()
+
+    monkeypatch.setattr(language_model, "fetch", fetch)
+    return told
 
 
-def written_by(stage, model, says, status=200):
-    model.says, model.status = says, status
-    stage.config = ground.change(
-        stage.config, llm_base_url=model.url, llm_model="small", llm_api_key="hush"
-    )
+def written_by(stage, model, says):
+    model.says = says
+    told = {"llm_base_url": "http://127.0.0.1:9/v1", "llm_model": "small", "llm_api_key": "hush"}
+    stage.config = ground.change(stage.config, **told)
     stage.job = papertrade.PaperJob(stage.config)
     stage.trader()
     stage.play(RISE[:16])
@@ -1205,31 +1098,26 @@ def written_by(stage, model, says, status=200):
 def test_a_configured_model_writes_posts(stage, model):
     post, _ = written_by(stage, model, "Bought a little AA on paper, carefully.")
     assert (post.body, post.writer) == ("Bought a little AA on paper, carefully.", "model")
-    path, key, sent = model.seen[0]
-    assert (path, key, sent["model"]) == ("/v1/chat/completions", "Bearer hush", "small")
+    method, url, limits, options = model.seen[0]
+    sent = options["json"]
+    assert (method, url) == ("POST", "http://127.0.0.1:9/v1/chat/completions")
+    assert options["headers"] == {"Authorization": "Bearer hush"}
+    assert limits is language_model.LIMITS and sent["model"] == "small"
     told = json.loads(sent["messages"][1]["content"])["facts"]
-    assert (
-        told["symbol"] == "AA"
-        and told["kind"] == "fill"
-        and "never instructions" in sent["messages"][0]["content"]
-    )
+    assert told["symbol"] == "AA"
+    assert told["kind"] == "fill"
+    assert "never instructions" in sent["messages"][0]["content"]
 
 
 @pytest.mark.parametrize(
-    "says, status",
+    "says",
     [
-        ("Took 77 AA on paper.", 200),
-        ("Took some AA, trust me.", 200),
-        ("", 200),
-        (b"<html>", 200),
-        (b"{}", 200),
-        ("On paper.", 500),
-        ("On paper.", 302),
-        (b"x" * 100_000, 200),
+        *("Took 77 AA on paper.", "Took some AA, trust me.", "", b"<html>", b"{}"),
+        FetchError("returned HTTP 500"),
     ],
 )
-def test_built_in_text_replaces_unusable_model_text(stage, model, says, status):
-    post, _ = written_by(stage, model, says, status)
+def test_built_in_text_replaces_unusable_model_text(stage, model, says):
+    post, _ = written_by(stage, model, says)
     assert post.writer == "built-in" and "AA" in post.body
 
 
@@ -1240,11 +1128,9 @@ def test_a_failing_model_costs_one_attempt(stage):
     stage.play(RISE[:14])
     stage.snapshot(price=RISE[14])
     _, details = stage.tick()
-    assert (
-        PaperPost.get().writer == "built-in"
-        and "could not be reached" in orjson.loads(details)["writer"]
-        and "127.0.0.1" not in details
-    )
+    assert PaperPost.get().writer == "built-in"
+    assert "could not be reached" in orjson.loads(details)["writer"]
+    assert "127.0.0.1" not in details
 
 
 def test_more_orders_than_a_statement_binds_fill_in_one_round(stage, monkeypatch):
@@ -1253,11 +1139,7 @@ def test_more_orders_than_a_statement_binds_fill_in_one_round(stage, monkeypatch
     stage.trader()
     for mint in ("MintB", "MintC"):
         stage.list_token(mint)
-    for price in RISE[:15]:
-        for mint in stage.tokens:
-            stage.snapshot(mint, price=price)
-        stage.tick()
-        stage.round += 1
+    stage.play_everywhere(RISE[:15])
     assert PaperFill.select().count() > 1
 
 
@@ -1284,23 +1166,10 @@ def test_pool_memory_survives_a_restart_and_is_verified(stage):
 def test_pool_memory_depends_on_its_own_trades_only(stage):
     """One trader in two tokens whose pools have no known pair."""
     trader = stage.list_token("MintB").trader(start="standard")
-    for price in RISE:
-        stage.snapshot("MintB", price)
-        stage.play([price])
+    stage.play_everywhere(RISE)
     traded = {order.mint for order in PaperOrder.select().join(PaperFill)}
     assert traded == {"MintA", "MintB"}
     assert papertrade.rebuild_trader(trader, stage.now) == []
-
-
-def test_a_pool_without_a_pair_is_remembered_by_its_mint(stage):
-    stage.trader(start="standard")
-    stage.play(RISE[:16])
-    (bought,) = PaperFill.select()
-    market = Market(MINUTE)
-    store.load_memories(market, stage.now)
-    ((key, memory),) = market.memories.items()
-    # Everything paid in, except the pool's fee, is still in it.
-    assert (key, memory.flow) == ("MintA", bought.mid + bought.slippage)
 
 
 def test_a_mints_transfer_fee_is_charged(stage):

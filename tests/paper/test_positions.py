@@ -34,25 +34,10 @@ from paper.fills import (
     remember,
 )
 from paper.market import ALL_SOL, SCALE
-from paper.player import (
-    Faults,
-    Journal,
-    Leg,
-    ReviewReason,
-    Ticket,
-    refusal_key,
-    refuse,
-)
+from paper.player import Faults, Journal, Leg, ReviewReason, Ticket, refusal_key, refuse
 from paper.rules import Pause, Phase
 from paper.strategies import Refusal
-from paper.tables import (
-    DiaryEntry,
-    EquityMark,
-    PaperOrder,
-    PaperPosition,
-    PaperPost,
-    Review,
-)
+from paper.tables import DiaryEntry, EquityMark, PaperOrder, PaperPosition, PaperPost, Review
 
 SOL = 10**9
 # Two thousandths of a SOL for a whole token.
@@ -143,10 +128,8 @@ def test_oversized_values_are_named(sign):
         made = trader(row=SimpleNamespace(period=7))
         journal = made.journal
         match name:
-            case "cash" | "lost_fees":
+            case "cash" | "lost_fees" | "peak" | "day_equity":
                 setattr(made.account, name, value)
-            case "peak" | "day_equity":
-                setattr(made, name, value)
             case "lost":
                 journal.orders[1] = order(lost=value, amount=2**70)
             case "worth":
@@ -252,7 +235,6 @@ def _digest(text):
     return sha256(text.encode()).hexdigest()[:24]
 
 
-# ---- what went wrong -----------------------------------------------------------------------------
 # ---- what is remembered --------------------------------------------------------------------------
 def line(trader, kind, at, mint, facts):
     return SimpleNamespace(trader=trader, twin=0, kind=kind, at=at, mint=mint, facts=facts)
@@ -281,7 +263,7 @@ def test_a_reloaded_trader_equals_the_stored_one(db):
     account = made.account
     assert made.twins == others and len(others) == 3
     account.cash, account.lost_fees, account.next_order, account.next_position = 11, 12, 13, 14
-    made.peak, made.day, made.day_equity = 15 * SOL, 16, 17 * SOL
+    account.peak, account.day, account.day_equity = 15 * SOL, 16, 17 * SOL
     made.phase = Phase("guarded", START + 18, 19, 20, 21)
     # Beyond 63 bits, which no column of integers holds.
     huge = 2**64 - 1

@@ -567,7 +567,7 @@ def test_a_snapshot_is_exact_to_the_lamport_and_cent():
 
 def test_shares_round_toward_zero():
     assert [percent(*pair) for pair in ((1, 3), (-1, 3), (2, -3), (-2, -3))] == [
-        *("33.33", "-33.33", "-66.66", "66.66"),
+        *("33.33", "-33.33", "-66.66", "66.66")
     ]
 
 

@@ -8,124 +8,50 @@ import pytest
 
 from voice import builtin, language_model
 from voice.builtin import SPEECH
-from voice.facts import (
-    find_false_direction,
-    find_foreign_numbers,
-    find_promise,
-    round_number,
-)
+from voice.facts import find_false_direction, find_foreign_numbers, find_promise, round_number
+
+
+def facts_of(kind, what=None, **facts):
+    return {"kind": kind, **({"what": what} if what else {}), **facts}
+
 
 WALLET = [
-    {"kind": "buy", "symbol": "BONK", "amount": "1234.5", "paid": "0.25", "currency": "SOL"},
-    {
-        "kind": "sell",
-        "symbol": "BONK",
-        "amount": "1234.5",
-        "paid": "0.31",
-        "currency": "SOL",
-        "result": "0.06",
-    },
-    {
-        "kind": "sell",
-        "symbol": "BONK",
-        "amount": "9",
-        "paid": "0.1",
-        "currency": "SOL",
-        "result": "-0.07",
-    },
-    {"kind": "sell", "symbol": "BONK", "amount": "9", "paid": "0.1", "currency": "USDC"},
-    {"kind": "round_trip", "symbol": "BONK", "currency": "SOL", "result": "0.012"},
-    {"kind": "swap", "fromSymbol": "BONK", "fromAmount": "77", "symbol": "WIF", "amount": "3.2"},
+    facts_of("buy", symbol="BONK", amount="1234.5", paid="0.25", currency="SOL"),
+    facts_of("sell", symbol="BONK", amount="1234.5", paid="0.31", currency="SOL", result="0.06"),
+    facts_of("sell", symbol="BONK", amount="9", paid="0.1", currency="SOL", result="-0.07"),
+    facts_of("sell", symbol="BONK", amount="9", paid="0.1", currency="USDC"),
+    facts_of("round_trip", symbol="BONK", currency="SOL", result="0.012"),
+    facts_of("swap", fromSymbol="BONK", fromAmount="77", symbol="WIF", amount="3.2"),
 ]
+SOLD = {"symbol": "RISE", "amount": "100", "sol": "0.17"}
+WON = {"resultSol": "0.015", "returnPct": "6.26", "heldMinutes": "41", "reason": "trailing_stop"}
+LOST = {"resultSol": "-0.25011", "returnPct": "-100.02", "reason": "liquidity_gone"}
+STOPS = {"effect": "pause_family", "numbers": "5 of the last 8 closes were stops"}
+LESSON = "Of 8 closes by stop in 7 days, 2 won; the total was -0.04 SOL, -0.5% of the amount spent."
+ENOUGH = "20 eligible closes on 14 days: evidence of volume, not of profit"
+JUMP = "the price moved more than the limit between adjacent snapshots"
+FULL = {"reason": "position_limit", "detail": "2 positions are open already"}
+FLAT = {"resultSol": "0", "returnPct": "0", "reason": "time_stop"}
 PAPER = [
-    {
-        "kind": "fill",
-        "what": "bought",
-        "symbol": "RISE",
-        "amount": "3078.615061",
-        "sol": "0.25",
-        "reason": "momentum",
-    },
-    {
-        "kind": "fill",
-        "what": "reduced",
-        "symbol": "RISE",
-        "amount": "100",
-        "sol": "0.17",
-        "reason": "take_profit",
-    },
-    {
-        "kind": "close",
-        "what": "closed",
-        "symbol": "RISE",
-        "amount": "100",
-        "sol": "0.17",
-        "resultSol": "0.015",
-        "returnPct": "6.26",
-        "heldMinutes": "41",
-        "reason": "trailing_stop",
-    },
-    {
-        "kind": "close",
-        "what": "closed",
-        "symbol": "RUG",
-        "resultSol": "-0.25011",
-        "returnPct": "-100.02",
-        "reason": "liquidity_gone",
-    },
-    {
-        "kind": "close",
-        "what": "closed",
-        "symbol": "FLAT",
-        "resultSol": "0",
-        "returnPct": "0",
-        "reason": "time_stop",
-    },
-    {
-        "kind": "refusal",
-        "symbol": "RISE",
-        "reason": "position_limit",
-        "detail": "2 positions are open already",
-    },
-    {
-        "kind": "pause",
-        "what": "begun",
-        "rule": "stop_cluster",
-        "effect": "pause_family",
-        "numbers": "5 of the last 8 closes were stops",
-    },
-    {"kind": "pause", "what": "observed", "rule": "cool_down", "numbers": "6 of 8 closes lost"},
-    {"kind": "pause", "what": "ended", "rule": "drawdown", "resultSol": "-0.5"},
-    {"kind": "pause", "what": "would_have", "rule": "drawdown"},
-    {
-        "kind": "lesson",
-        "what": "lesson",
-        "text": (
-            "Of 8 closes by stop in 7 days, 2 won; the total was -0.04 SOL, -0.5% of the amount"
-            " spent."
-        ),
-    },
-    {"kind": "phase", "what": "guarded", "why": "a review was upheld"},
-    {
-        "kind": "phase",
-        "what": "standard",
-        "why": "20 eligible closes on 14 days: evidence of volume, not of profit",
-    },
-    {
-        "kind": "review",
-        "what": "under_review",
-        "symbol": "RISE",
-        "detail": "the price moved more than the limit between adjacent snapshots",
-    },
+    facts_of(
+        *("fill", "bought"), symbol="RISE", amount="3078.615061", sol="0.25", reason="momentum"
+    ),
+    facts_of("fill", "reduced", **SOLD, reason="take_profit"),
+    facts_of("close", "closed", **SOLD, **WON),
+    facts_of("close", "closed", symbol="RUG", **LOST),
+    facts_of("close", "closed", symbol="FLAT", **FLAT),
+    facts_of("refusal", symbol="RISE", **FULL),
+    facts_of("pause", "begun", rule="stop_cluster", **STOPS),
+    facts_of("pause", "observed", rule="cool_down", numbers="6 of 8 closes lost"),
+    facts_of("pause", "ended", rule="drawdown", resultSol="-0.5"),
+    facts_of("pause", "would_have", rule="drawdown"),
+    facts_of("lesson", "lesson", text=LESSON),
+    facts_of("phase", "guarded", why="a review was upheld"),
+    facts_of("phase", "standard", why=ENOUGH),
+    facts_of("review", "under_review", symbol="RISE", detail=JUMP),
 ]
-BARE = {
-    "tone": "plain",
-    "style": [],
-    "adjectives": [],
-    "topics": [],
-    "catchphrases": [],
-    "emoji": "",
-}
+LISTS = ("style", "adjectives", "topics", "catchphrases")
+BARE = {"tone": "plain", **dict.fromkeys(LISTS, ()), "emoji": ""}
 
 
 def speak(persona, facts, count, name="seed"):

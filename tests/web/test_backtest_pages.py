@@ -35,9 +35,7 @@ def waiting(monkeypatch):
 
 def record(settings):
     stage = Stage(settings).list_token()
-    for price in RISE:
-        stage.snapshot(price=price)
-        stage.round += 1
+    stage.record(RISE)
 
 
 def test_an_owner_runs_a_backtest_and_sees_the_result(service, waiting):

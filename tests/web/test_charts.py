@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.api.paper_closes import EquityPoint, SharePoint
+from web.api.paper_closes import Point
 from web.site import charts, pictures
 from web.site.charts import Axis, Runner, Scale, Step, TimedTrade
 
@@ -41,7 +41,7 @@ def test_a_curve_changes_color_where_it_crosses_zero():
 
 def test_too_little_data_draws_nothing():
     assert charts.draw_curve([]) is charts.draw_timeline([]) is charts.draw_spark((7,)) is None
-    assert pictures.draw_equity([EquityPoint(1, 1)], 9) is charts.draw_race([1, 2], []) is None
+    assert pictures.draw_equity([Point(1, 1)], 9) is charts.draw_race([1, 2], []) is None
 
 
 steps = st.lists(st.integers(-(10**18), 10**18), min_size=1, max_size=130).map(
@@ -171,7 +171,7 @@ def test_a_swap_has_a_minimal_bar_because_its_value_is_unknown():
 
 
 def test_a_paper_account_starts_at_its_opening():
-    points = [EquityPoint(0, 100), EquityPoint(10_000, 80), EquityPoint(20_000, 180)]
+    points = [Point(0, 100), Point(10_000, 80), Point(20_000, 180)]
     line = pictures.draw_equity(points, 30_000)
     # It was 100 until 10 s, 80 until 20 s, then 180.
     assert [run.side for run in line.runs] == ["flat", "down", "up"]
@@ -179,7 +179,7 @@ def test_a_paper_account_starts_at_its_opening():
 
 
 def test_a_level_has_no_sign_and_a_drop_has_one():
-    points = [EquityPoint(n * 10_000, sol * 10**9) for n, sol in enumerate((10, 12, 9))]
+    points = [Point(n * 10_000, sol * 10**9) for n, sol in enumerate((10, 12, 9))]
     equity, falls = (draw(points, 30_000) for draw in (pictures.draw_equity, pictures.draw_falls))
     # 3 SOL in at most four parts: steps of 1 SOL.
     assert [tick.label for tick in equity.levels] == ["9", "10", "11", "12"]
@@ -187,7 +187,7 @@ def test_a_level_has_no_sign_and_a_drop_has_one():
 
 
 def test_exposure_is_a_share_on_the_equity_axis():
-    points = [SharePoint(0, 0), SharePoint(600_000, 2_500), SharePoint(1_200_000, 0)]
+    points = [Point(0, 0), Point(600_000, 2_500), Point(1_200_000, 0)]
     curve = pictures.draw_exposure(points, 1_800_000)
     assert (curve.begins, curve.ends, curve.total) == (0, 1_800, 0)
     # There is no data before the second point.

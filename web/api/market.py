@@ -105,8 +105,7 @@ class ProviderBudget(TypedDict):
     requestsToday: int
     allowedToday: int
     heldBackToday: Annotated[
-        int,
-        described("requests postponed to a later pass by a rate limit or Retry-After"),
+        int, described("requests postponed to a later pass by a rate limit or Retry-After")
     ]
     heldBackAt: Annotated[Time | None, described("when a request was last postponed today")]
 

@@ -59,7 +59,6 @@ from web.api.paper_closes import (
     find_value,
     read_close,
     read_closes,
-    read_compared,
     read_history,
     read_positions,
     show_closes,
@@ -85,11 +84,7 @@ from web.api.shapes import (
 
 Json = dict[str, Any]
 REASON: Any = make_object(code=str, detail=str, symbol=str | None, at=int)
-DOCUMENTS = {
-    "settings": Part(Json),
-    "phase": Part(Json),
-    "reasons": Part(list[REASON]),
-}
+DOCUMENTS = {"settings": Part(Json), "phase": Part(Json), "reasons": Part(list[REASON])}
 FamilyName = Literal["momentum", "mean_reversion", "breakout", "flow", "copy"]
 # From a file in DATA_DIR/strategies.
 OwnFamily = Annotated[str, Field(pattern=r"^own:[a-z][a-z0-9_]{0,39}$")]
@@ -577,7 +572,7 @@ def show_metrics(row: Any) -> Json | None:
 
 
 def show_evidence(row: Any) -> Json:
-    closes = [read_close(str(row.id), one) for one in read_compared(PERIOD_CLOSES, row.period_id)]
+    closes = [read_close(str(row.id), one) for one in read_closes(PERIOD_CLOSES, row.period_id)]
     return {**results.describe(closes, row.starting_cash), "simulated": True}
 
 
@@ -759,7 +754,7 @@ def _compare(now: int) -> Compared:
     closes: dict[str, list[Close]] = defaultdict(list)
     since = now - results.COMPARED_DAYS * rules.DAY_MS
     random: dict[str, list[Close]] = defaultdict(list)
-    for close in read_compared(COMPARED, since):
+    for close in read_closes(COMPARED, since):
         side = random if close.twin else closes
         side[close.family].append(read_close(str(close.trader_id), close))
     traders = list_rows("t.retired_at IS NULL")
@@ -819,37 +814,22 @@ RECORDED_AT = "2026-11-22T00:00:00.000Z"
 
 def list_venues(now: int) -> list[VenueError]:
     """List the venues that the model supports, and other venues with receipts. `now`: ms."""
+    unknown = {name: measured.VenueError(name) for name in VENUES}
     known = {one.venue: one for one in measured.list_errors(now)}
-    return [show_venue(venue, known.get(venue)) for venue in sorted({*VENUES, *known})]
-
-
-def show_venue(venue: str, error: measured.VenueError | None) -> Any:
-    """`error` is None if there are no real fills to compare with."""
-    return {
-        "venue": venue,
-        "receipts": error.receipts if error else 0,
-        "medianErrorBps": error and error.median_bps,
-        "p90ErrorBps": error and error.p90_bps,
-        "p90DriftBps": error and error.drift_p90_bps,
-        "source": error and error.source,
-        "since": show_time(error and error.since),
-        "eligible": bool(error and error.is_eligible),
-    }
+    return [fill(VenueError, one) for _, one in sorted({**unknown, **known}.items())]
 
 
 def show_costs() -> NetworkCosts:
     row = measured.find_costs()
-    costs = row or RECORDED_COSTS
-    return {
-        "p50Lamports": str(costs.p50),
-        "p75Lamports": str(costs.p75),
-        "p90Lamports": str(costs.p90),
-        "rentLamports": str((row and row.rent) or RENT),
-        "receipts": row.receipts if row else measured.RECORDED_RECEIPTS,
-        "source": "own" if row else "recorded",
-        "measuredAt": show_time(row.at) if row else RECORDED_AT,
-        "since": show_time(row.since) if row else None,
-    }
+    return fill(
+        NetworkCosts,
+        row or RECORDED_COSTS,
+        rentLamports=str((row and row.rent) or RENT),
+        receipts=row.receipts if row else measured.RECORDED_RECEIPTS,
+        source="own" if row else "recorded",
+        measuredAt=show_time(row.at) if row else RECORDED_AT,
+        since=show_time(row.since) if row else None,
+    )
 
 
 # The accounts of twins. `worth`: what its pools would pay for its holdings, in lamports.
@@ -895,7 +875,7 @@ def show_rules(row: Any) -> Json:
 
 
 def list_random(trader_id: int, period: int) -> list[Close]:
-    rows = read_compared(TWIN_CLOSES, trader_id, period)
+    rows = read_closes(TWIN_CLOSES, trader_id, period)
     return [read_close(str(trader_id), row) for row in rows]
 
 

@@ -6,15 +6,7 @@ from paper import brain, rules
 from paper.account import Close, public_id
 from storage.rows import Column, read
 from web.api.serialize import fill, show_time
-from web.api.shapes import (
-    Address,
-    NotRequired,
-    Simulation,
-    Time,
-    TypedDict,
-    Whole,
-    described,
-)
+from web.api.shapes import Address, NotRequired, Simulation, Time, TypedDict, Whole, described
 
 Json = dict[str, Any]
 FACTS = Column(Json)
@@ -47,10 +39,7 @@ class Rates(TypedDict):
     winRate: float | None
     winRateInterval: Annotated[list[float] | None, described("lower and upper bound")]
     maxDrawdownPct: NotRequired[
-        Annotated[
-            float | None,
-            described("largest drawdown of cumulative realized PnL"),
-        ]
+        Annotated[float | None, described("largest drawdown of cumulative realized PnL")]
     ]
     atCosts: NotRequired[
         Annotated[list[AtCosts], described("the same closes at 1, 2 and 3 times the costs")]

@@ -302,10 +302,6 @@ def read_close(ident: str, row: Any) -> Close:
     return account.read_close(ident, row, row.marks or (), reviewed=reviewed)
 
 
-def read_compared(sql: str, *values: Any) -> list[Any]:
-    return read(sql, values, marks=MARKS)
-
-
 # ---- a close's page ------------------------------------------------------------------------------
 # How much of the price path to show before the first decision and after the last fill.
 MARGIN_MS = 600_000
@@ -429,20 +425,8 @@ JOIN trader t ON t.id = p.trader_id WHERE t.uid = ? AND p.closed_at IS NULL AND 
 EQUITY_MARKS = "SELECT at, equity, held, sol_cents FROM equity_mark WHERE period_id = ? ORDER BY at"
 
 
-class TradeRow(NamedTuple):
-    """A fill in the account.
-
-    `at` and `closed_at` are in ms. `closed_at` is that of its position, or None while it is open.
-    `sol` is in lamports at the price before the fill.
-    """
-
-    side: str
-    at: int
-    sol: int
-    closed_at: int | None
-
-
-# Newest first.
+# Fills in an account, newest first. `sol` is in lamports at the price before the fill; `closed_at`
+# is that of its position, or null while it is open.
 TRADES = """
 SELECT o.side, f.at, f.mid AS sol, c.closed_at FROM paper_fill f
 JOIN paper_order o ON o.id = f.order_id
@@ -451,18 +435,11 @@ WHERE o.period_id = ? AND f.raw <> '0' ORDER BY f.id DESC LIMIT ?"""
 MAX_TRADES = 400
 
 
-class SharePoint(NamedTuple):
-    """The share of the equity that is in positions. `at` is UTC milliseconds."""
+class Point(NamedTuple):
+    """An account's value in lamports, or the share in positions in basis points. `at`: ms."""
 
     at: int
-    basis_points: int
-
-
-class EquityPoint(NamedTuple):
-    """An account's value in lamports. `at` is UTC milliseconds."""
-
-    at: int
-    lamports: int
+    value: int
 
 
 class AccountHistory(NamedTuple):
@@ -480,32 +457,29 @@ class AccountHistory(NamedTuple):
         dates = {name: show_time(found[name]) for name in ("drawdownFrom", "drawdownTo")}
         return {**found, **dates, "simulated": True}
 
-    def list_points(self, until: int) -> list[EquityPoint]:
+    def list_points(self, until: int) -> list[Point]:
         """List the equity up to `until` (ms). Before the first mark, it is computed from closes.
 
         A mark has the time at the end of its interval.
         """
         total, first = self.start, self.marks[0].at if self.marks else None
-        points = [EquityPoint(self.opened_at, total)]
+        points = [Point(self.opened_at, total)]
         for close in self.closes:
             if first is None or close.closed_at < first:
                 total += close.net
-                points.append(EquityPoint(close.closed_at, total))
-        return [
-            *points,
-            *(EquityPoint(min(one.at + MARK_MS, until), one.equity) for one in self.marks),
-        ]
+                points.append(Point(close.closed_at, total))
+        return [*points, *(Point(min(one.at + MARK_MS, until), one.equity) for one in self.marks)]
 
-    def list_shares(self, until: int) -> list[SharePoint]:
+    def list_shares(self, until: int) -> list[Point]:
         shares = [
-            SharePoint(min(one.at + MARK_MS, until), 10_000 * one.held // one.equity)
+            Point(min(one.at + MARK_MS, until), 10_000 * one.held // one.equity)
             for one in self.marks
             if one.equity > 0
         ]
-        return [SharePoint(self.opened_at, 0), *shares]
+        return [Point(self.opened_at, 0), *shares]
 
-    def list_trades(self) -> list[TradeRow]:
-        return select(TradeRow, TRADES, (self.period_id, MAX_TRADES))
+    def list_trades(self) -> list[Any]:
+        return read(TRADES, (self.period_id, MAX_TRADES))
 
     def group(self, by: str) -> list[Group]:
         return group_closes(self.closes, by)
@@ -523,6 +497,6 @@ def read_history(uid: str) -> AccountHistory | None:
         # The account's metrics don't identify a close, and all are withheld during a review.
         [
             account.read_close("", one, one.marks or (), reviewed=False)
-            for one in read_compared(PERIOD_CLOSES, row.period_id)
+            for one in read_closes(PERIOD_CLOSES, row.period_id)
         ],
     )

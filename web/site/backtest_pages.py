@@ -13,7 +13,7 @@ from paper.account import STARTING_CASH
 from paper.strategies import FAMILIES, Strategy, show_settings
 from paper.tables import Backtest
 from storage.rows import make_object, make_shape, read_stored
-from web.api.paper_closes import EquityPoint
+from web.api.paper_closes import Point
 from web.server import sessions
 from web.server.gate import settings
 from web.site.charts import Curve, thin_out
@@ -105,7 +105,7 @@ def list_compared(report: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def draw(report: dict[str, Any]) -> Curve | None:
     points = [
-        EquityPoint(parse_time(one["at"]) * 1000, int(Decimal(one["sol"]) * SOL))
+        Point(parse_time(one["at"]) * 1000, int(Decimal(one["sol"]) * SOL))
         for one in report["equity"]
     ]
     return draw_equity(points, parse_time(report["to"]) * 1000)

@@ -20,7 +20,7 @@ from paper.account import Close
 from paper.results import find_exposure, list_falls
 from paper.rules import DAY_MS
 from web.api import leaderboard
-from web.api.paper_closes import AccountHistory, EquityPoint, SharePoint, TradeRow, read_history
+from web.api.paper_closes import AccountHistory, Point, read_history
 from web.api.results import DayTotals, find_times, list_daily_totals, list_sales, sample_realized
 from web.api.serialize import Json
 from web.site import charts, figures, words
@@ -236,14 +236,15 @@ def draw_account(uid: str, until: int) -> Json | None:
         "equity": draw_equity(points, until, list_marks(history.list_trades(), history.closes)),
         "falls": draw_falls(points, until),
         "exposure": draw_exposure(charts.thin_out(history.list_shares(until), MAX_DRAWN), until),
-        "over": points[-1].lamports - history.start,
+        "over": points[-1].value - history.start,
         "days": list_days(history),
         "tokens": history.group("mint")[:MAX_GROUPS],
         "reasons": history.group("reason"),
     }
 
 
-def list_marks(trades: Sequence[TradeRow], closes: Sequence[Close]) -> list[charts.TimedTrade]:
+def list_marks(trades: Sequence[Any], closes: Sequence[Close]) -> list[charts.TimedTrade]:
+    """`trades`: see paper_closes.TRADES."""
     filled = [
         charts.TimedTrade(one.at // 1000, "buy" if one.side == "buy" else "part", one.sol)
         for one in trades
@@ -263,8 +264,8 @@ def list_days(history: AccountHistory) -> list[Json]:
     """
     falls = list_falls(history.marks, history.start)
     days: dict[int, Json] = {}
-    for mark, one in zip(history.marks, falls, strict=True):
-        marked = {"equity": mark.equity, "fall": -one.fall, "held": mark.held}
+    for mark, fall in zip(history.marks, falls, strict=True):
+        marked = {"equity": mark.equity, "fall": -fall, "held": mark.held}
         days[mark.at // DAY_MS] = {**marked, "exposure": find_exposure([mark])}
     unmarked = dict.fromkeys(("equity", "fall", "held", "exposure"))
     nets: dict[int, list[int]] = {}
@@ -282,33 +283,31 @@ def list_days(history: AccountHistory) -> list[Json]:
 
 
 def draw_equity(
-    points: Sequence[EquityPoint], until: int, trades: Sequence[charts.TimedTrade] = ()
+    points: Sequence[Point], until: int, trades: Sequence[charts.TimedTrade] = ()
 ) -> charts.Curve | None:
     """Draw points, in order, up to `until` (ms), with trades as marks. None for fewer than two."""
     if len(points) < 2:
         return None
     steps = _hold(points, until)
-    return charts.draw_curve(steps, points[0].lamports, trades=trades, write_level=write_worth)
+    return charts.draw_curve(steps, points[0].value, trades=trades, write_level=write_worth)
 
 
-def draw_falls(points: Sequence[EquityPoint], until: int) -> charts.Curve | None:
+def draw_falls(points: Sequence[Point], until: int) -> charts.Curve | None:
     if len(points) < 2:
         return None
-    peaks = itertools.accumulate((one.lamports for one in points), max)
-    falls = [
-        one._replace(lamports=one.lamports - peak) for one, peak in zip(points, peaks, strict=True)
-    ]
+    peaks = itertools.accumulate((one.value for one in points), max)
+    falls = [one._replace(value=one.value - peak) for one, peak in zip(points, peaks, strict=True)]
     return charts.draw_curve(_hold(falls, until))
 
 
-def draw_exposure(points: Sequence[SharePoint], until: int) -> charts.Curve | None:
+def draw_exposure(points: Sequence[Point], until: int) -> charts.Curve | None:
     """Draw the share of the equity in positions up to `until` (ms). None for fewer than two points.
 
     The first point is the account's opening. Between it and the second, there is no data.
     """
     if len(points) < 2:
         return None
-    steps = _hold([EquityPoint(one.at, one.basis_points) for one in points], until)
+    steps = _hold(points, until)
     unseen = [(steps[0].begins, steps[0].ends)]
     curve = charts.draw_curve(steps, gaps=unseen, write_level=write_share)
     # The exposure is neither good nor bad.
@@ -317,10 +316,10 @@ def draw_exposure(points: Sequence[SharePoint], until: int) -> charts.Curve | No
     )
 
 
-def _hold(points: Sequence[EquityPoint], until: int) -> list[charts.Step]:
+def _hold(points: Sequence[Point], until: int) -> list[charts.Step]:
     ends = [*(one.at for one in points[1:]), max(until, points[-1].at)]
     return [
-        charts.Step(one.at // 1000, end // 1000, one.lamports)
+        charts.Step(one.at // 1000, end // 1000, one.value)
         for one, end in zip(points, ends, strict=True)
     ]
 
