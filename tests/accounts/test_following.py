@@ -40,20 +40,18 @@ def told(one):
 
 
 def publish(made, event, name=None, body="words"):
-    with storage.database.connection_context():
-        given = {"eventId": event, "body": body, **({"signature": signature(name)} if name else {})}
-        parsed, _ = posts.parse_post(given)
-        return posts.publish(made.bot.id, parsed, NOW, key_id=made.publish_key.key.id)
+    given = {"eventId": event, "body": body, **({"signature": signature(name)} if name else {})}
+    parsed, _ = posts.parse_post(given)
+    return posts.publish(made.bot.id, parsed, NOW, key_id=made.publish_key.key.id)
 
 
 def trade(service, name, **more):
-    with storage.database.connection_context():
-        at = {"slot": more.pop("slot", 1), "block_time": NOW // 1000 + 1}
-        return service.observe_trade(address("ada"), name, **at, **more)
+    at = {"slot": more.pop("slot", 1), "block_time": NOW // 1000 + 1}
+    return service.observe_trade(address("ada"), name, **at, **more)
 
 
 def cover(state):
-    with storage.database.connection_context(), storage.writing():
+    with storage.writing():
         row = Wallet.get(Wallet.address == address("ada"))
         gaps = [{"fromSlot": 1, "toSlot": 2, "reason": "x"}] if state == "partial" else []
         coverage = {**orjson.loads(row.coverage or "{}"), "state": state, "gaps": gaps}
@@ -170,9 +168,8 @@ def test_a_ban_on_either_side_stops_the_notifications(
 ):
     (receiver,) = receivers()
     add(private, bea, receiver.url, events=ALL, bots=[ada.bot.uid, bea.bot.uid])
-    with storage.database.connection_context():
-        banned = ada if whom == "followed" else bea
-        acts.ban_owner(banned.owner.uid, "me", "spam", NOW)
+    banned = ada if whom == "followed" else bea
+    acts.ban_owner(banned.owner.uid, "me", "spam", NOW)
     trade(private, "bought", explained=100)
     say(private, bea, "own")
     delivering()
@@ -185,8 +182,7 @@ def test_removed_text_is_not_delivered(private, delivering, receivers, ada, bea)
     add(private, bea, receiver.url, events=ALL, bots=[ada.bot.uid])
     trade(private, "bought", explained=100)
     said = publish(ada, "sure", "bought", body="A terrible thing.")
-    with storage.database.connection_context():
-        hide_post(said.uid, NOW)
+    hide_post(said.uid, NOW)
     trade(private, "after", explained=100, slot=2)
     delivering()
     until(lambda: len(told(receiver)) >= 2)
@@ -195,13 +191,12 @@ def test_removed_text_is_not_delivered(private, delivering, receivers, ada, bea)
 
 @pytest.mark.parametrize("end", ["retire", "ban", "delete"])
 def test_retired_and_missing_bots_cannot_be_followed(private, ada, bea, end):
-    with storage.database.connection_context():
-        if end == "retire":
-            influencers.retire_bot(ada.bot, NOW)
-        elif end == "ban":
-            acts.ban_owner(ada.owner.uid, "me", "spam", NOW)
-        else:
-            departures.delete_owner(ada.owner, NOW)
+    if end == "retire":
+        influencers.retire_bot(ada.bot, NOW)
+    elif end == "ban":
+        acts.ban_owner(ada.owner.uid, "me", "spam", NOW)
+    else:
+        departures.delete_owner(ada.owner, NOW)
     assert refused(lambda: add(private, bea, URL, events=("trade",), bots=[ada.bot.uid])) == "bots"
     assert refused(lambda: add(private, bea, URL, events=("trade",), bots=["bot_x"])) == "bots"
 
@@ -213,12 +208,11 @@ def test_a_hook_for_other_bots_only_needs_a_shared_event(private, ada, bea):
 
 
 def test_a_followed_bot_that_changes_owners_becomes_own(private, ada, bea):
-    with storage.database.connection_context():
-        add(private, bea, URL, events=ALL, bots=[ada.bot.uid])
-        (row,) = Hook.select()
-        assert hooks.find_followed([row]) == {row.id: frozenset({ada.bot.uid})}
-        Bot.update(owner=bea.owner).where(Bot.id == ada.bot.id).execute()
-        assert hooks.find_followed([row]) == {row.id: frozenset()}
+    add(private, bea, URL, events=ALL, bots=[ada.bot.uid])
+    (row,) = Hook.select()
+    assert hooks.find_followed([row]) == {row.id: frozenset({ada.bot.uid})}
+    Bot.update(owner=bea.owner).where(Bot.id == ada.bot.id).execute()
+    assert hooks.find_followed([row]) == {row.id: frozenset()}
 
 
 # ---- the form ------------------------------------------------------------------------------------

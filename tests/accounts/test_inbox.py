@@ -86,8 +86,7 @@ READ = [
 def inbox(service):
     """(service, bot, inbox address)"""
     bot = service.make_bot()
-    with storage.database.connection_context():
-        made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
+    made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
     return service, bot, f"/api/v1/inbox/discord/{made.text}"
 
 
@@ -179,8 +178,7 @@ def test_the_same_text_within_a_minute_is_one_post(inbox, monkeypatch):
 @pytest.mark.usefixtures("standing_clock")
 def test_two_keys_may_send_the_same_text(inbox):
     service, bot, _ = inbox
-    with storage.database.connection_context():
-        made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
+    made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
     for one in (inbox, (service, bot, f"/api/v1/inbox/discord/{made.text}")):
         assert send(one, {"content": "Still here."}).status_code == 204
     assert len(feed(inbox)) == 2
@@ -268,8 +266,7 @@ def test_other_keys_do_not_open_an_inbox(inbox):
 
 
 def test_revoked_keys_and_retired_bots_are_refused(inbox):
-    with storage.database.connection_context():
-        influencers.retire_bot(inbox[1].bot, NOW)
+    influencers.retire_bot(inbox[1].bot, NOW)
     assert_unknown_webhook(send(inbox, WORDS))
 
 
@@ -302,8 +299,7 @@ def test_requests_count_toward_the_owners_allowance(tmp_path):
 
     service = Service(tmp_path / "data", posts_per_minute=2)
     bot = service.make_bot()
-    with storage.database.connection_context():
-        made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
+    made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
     inbox = (service, bot, f"/api/v1/inbox/discord/{made.text}")
     sent = [send(inbox, {"content": "x"}).status_code for _ in range(3)]
     assert sent == [204, 204, 429]

@@ -164,13 +164,12 @@ def test_a_refused_name_does_not_use_up_the_nonce(opened):
 def test_a_retired_bot_stays_retired(opened, clock, end, code):
     register(opened)
     row = Registration.get()
-    with storage.database.connection_context():
-        if end == "retire":
-            influencers.retire_bot(row.bot, NOW)
-        elif end == "ban_owner":
-            acts.ban_owner(row.bot.owner.uid, "me", "spam", NOW)
-        else:
-            acts.ban_wallet(row.wallet, "me", "spam", NOW)
+    if end == "retire":
+        influencers.retire_bot(row.bot, NOW)
+    elif end == "ban_owner":
+        acts.ban_owner(row.bot.owner.uid, "me", "spam", NOW)
+    else:
+        acts.ban_wallet(row.wallet, "me", "spam", NOW)
     clock.now += 1
     answer = register(opened)
     assert answer.json["code"] == code and Bot.select().count() == 1
@@ -179,9 +178,8 @@ def test_a_retired_bot_stays_retired(opened, clock, end, code):
 def test_an_unbanned_wallet_returns_to_its_bot(opened, clock):
     first = register(opened).json["bot"]["id"]
     wallet = str(AGENT.pubkey())
-    with storage.database.connection_context():
-        acts.ban_wallet(wallet, "me", "spam", NOW)
-        acts.lift_ban("wallet", wallet, "me", "a mistake", NOW)
+    acts.ban_wallet(wallet, "me", "spam", NOW)
+    acts.lift_ban("wallet", wallet, "me", "a mistake", NOW)
     clock.now += 1
     answer = register(opened)
     assert answer.status_code == 200, answer.text

@@ -28,8 +28,7 @@ def change(service, **named):
 
 
 def rows():
-    with storage.database.connection_context():
-        return hooks.list_hooks()
+    return hooks.list_hooks()
 
 
 def apprise_url(one, scheme="json"):
@@ -72,8 +71,7 @@ def test_the_operator_gets_every_bots_events_in_order_and_once(
     assert (row.kind, row.owner, row.state, row.last_error) == ("apprise", None, "active", None)
     assert SECRET not in caplog.text + row.url + json.dumps(show_hook(row))
     # The test button.
-    with storage.database.connection_context():
-        hooks.ask_for_ping(row.uid, 0)
+    hooks.ask_for_ping(row.uid, 0)
     until(lambda: read(good)[3:] == ["This is a test: Candor can reach you."])
 
 
@@ -128,19 +126,18 @@ def test_a_child_process_gets_none_of_our_secrets(monkeypatch):
 # ---- the hooks that settings make ----------------------------------------------------------------
 def test_a_removed_address_is_forgotten(service):
     change(service, apprise_urls=("json://one.example", "ntfy://two.example"))
-    with storage.database.connection_context():
-        outbox.keep_operator_hooks(service.config, NOW)
-        Hook.update(delivered=7).execute()
-        change(service, apprise_urls=("ntfy://two.example",), apprise_events=("trade",))
-        outbox.keep_operator_hooks(service.config, NOW + 1)
-        (row,) = hooks.list_hooks()
-        assert hooks.mask_url(row.url) == "ntfy://APPRISE_URLS/…" and row.events == '["trade"]'
-        assert (row.delivered, row.created_at) == (7, NOW)
-        with pytest.raises(Problem, match="APPRISE_URLS"):
-            hooks.remove_hook(row.uid)
-        change(service, apprise_urls=())
-        outbox.keep_operator_hooks(service.config, NOW + 2)
-        assert hooks.list_hooks() == []
+    outbox.keep_operator_hooks(service.config, NOW)
+    Hook.update(delivered=7).execute()
+    change(service, apprise_urls=("ntfy://two.example",), apprise_events=("trade",))
+    outbox.keep_operator_hooks(service.config, NOW + 1)
+    (row,) = hooks.list_hooks()
+    assert hooks.mask_url(row.url) == "ntfy://APPRISE_URLS/…" and row.events == '["trade"]'
+    assert (row.delivered, row.created_at) == (7, NOW)
+    with pytest.raises(Problem, match="APPRISE_URLS"):
+        hooks.remove_hook(row.uid)
+    change(service, apprise_urls=())
+    outbox.keep_operator_hooks(service.config, NOW + 2)
+    assert hooks.list_hooks() == []
 
 
 def test_an_owner_cannot_use_the_operators_kind(service):

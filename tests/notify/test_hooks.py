@@ -99,15 +99,13 @@ def until(test, seconds=60):
 
 
 def say(service, made, *events):
-    with storage.database.connection_context():
-        for event in events:
-            body, _ = posts.parse_post({"eventId": event, "body": f"words of {event}"})
-            posts.publish(made.bot.id, body, NOW)
+    for event in events:
+        body, _ = posts.parse_post({"eventId": event, "body": f"words of {event}"})
+        posts.publish(made.bot.id, body, NOW)
 
 
 def add(service, made, url, trusted=True, **more):
-    with storage.database.connection_context():
-        return hooks.add_hook(service.config, made.owner, url, NOW, trusted=trusted, **more)
+    return hooks.add_hook(service.config, made.owner, url, NOW, trusted=trusted, **more)
 
 
 def events_of(one):
@@ -115,8 +113,7 @@ def events_of(one):
 
 
 def row(made):
-    with storage.database.connection_context():
-        return Hook.get(Hook.uid == made.hook.uid)
+    return Hook.get(Hook.uid == made.hook.uid)
 
 
 # ---- deliveries ----------------------------------------------------------------------------------
@@ -150,15 +147,13 @@ def test_a_hook_turned_off_mid_delivery_gets_nothing_more(private, delivering, r
     say(private, bot, "on its way")
     until(lambda: slow.got)
     # Its response, which would activate the hook, arrives after it was turned off.
-    with storage.database.connection_context():
-        assert acts.switch_hook(made.hook.uid, False, acts.COMMAND_LINE, "", NOW)
+    assert acts.switch_hook(made.hook.uid, False, acts.COMMAND_LINE, "", NOW)
     go.set()
     say(private, bot, "while it is off")
     time.sleep(1.5)
     assert events_of(slow) == ["on its way"] and row(made).state == "off"
-    with storage.database.connection_context():
-        hooks.ask_for_ping(made.hook.uid, NOW)
-        assert acts.switch_hook(made.hook.uid, True, acts.COMMAND_LINE, "", NOW)
+    hooks.ask_for_ping(made.hook.uid, NOW)
+    assert acts.switch_hook(made.hook.uid, True, acts.COMMAND_LINE, "", NOW)
     until(lambda: row(made).state == "active")
     say(private, bot, "later")
     until(lambda: "later" in events_of(slow))
@@ -257,11 +252,10 @@ def clock(monkeypatch):
 
 def deliver_each_second(made, clock, seconds):
     """Make an outbox deliver once a second, by its own clock."""
-    with storage.database.connection_context():
-        made.synchronize()
-        for _ in range(seconds):
-            made.deliver()
-            clock.now += 1.0
+    made.synchronize()
+    for _ in range(seconds):
+        made.deliver()
+        clock.now += 1.0
 
 
 def test_hooks_of_one_host_take_turns(private, clock):
@@ -316,9 +310,8 @@ def add_many(service, made, one, count):
         kind = KINDS[number % len(KINDS)]
         with_chat = f"{url}?chat_id=1" if kind == "telegram" else url
         hook = add(service, made, with_chat).hook
-        with storage.database.connection_context():
-            # Their hosts are fixed and not local.
-            Hook.update(kind=kind).where(Hook.id == hook.id).execute()
+        # Their hosts are fixed and not local.
+        Hook.update(kind=kind).where(Hook.id == hook.id).execute()
 
 
 def hang_now_and_then(held, under_way):
@@ -419,8 +412,7 @@ def read_data(got):
 
 
 def has_operators_hook():
-    with storage.database.connection_context():
-        return Hook.select().where(Hook.kind == hooks.APPRISE).exists()
+    return Hook.select().where(Hook.kind == hooks.APPRISE).exists()
 
 
 def test_the_operators_own_receivers_never_wait(private, delivering, receivers, monkeypatch):
@@ -470,8 +462,7 @@ def test_a_gone_receiver_is_paused_until_it_responds_to_a_ping(private, deliveri
     delivering()
     until(lambda: row(made).state == "paused")
     gone.behave(receiver.answer(204))
-    with storage.database.connection_context():
-        hooks.ask_for_ping(made.hook.uid, NOW)
+    hooks.ask_for_ping(made.hook.uid, NOW)
     until(lambda: row(made).state == "active" and len(gone.got) == 3)
     assert [json.loads(body)["type"] for _, body in gone.got] == ["post", "ping", "post"]
 
@@ -496,8 +487,7 @@ def test_removed_text_is_not_sent(private, delivering, receivers):
     add(private, bot, late.url)
     say(private, bot, "one")
     uid = private.get("/api/v1/feed", bot.publish_key.text).json["data"][0]["id"]
-    with storage.database.connection_context():
-        hide_post(uid, NOW)
+    hide_post(uid, NOW)
     delivering()
     until(lambda: late.got)
     assert json.loads(late.got[0][1])["data"]["body"] is None
@@ -508,19 +498,17 @@ def test_coverage_changes_go_to_hooks_and_not_to_the_stream(private, delivering,
     (program,) = receivers()
     bot = private.make_bot("Nell", address("w"))
     hook = add(private, bot, program.url, events=["coverage"])
-    with storage.database.connection_context():
-        private.observe_results(address("w"), realized=0)
-        store_arrival("coverage", wallet=Wallet.get(Wallet.address == address("w")))
+    private.observe_results(address("w"), realized=0)
+    store_arrival("coverage", wallet=Wallet.get(Wallet.address == address("w")))
     delivering()
     until(lambda: program.got)
     sent = json.loads(program.got[0][1])
     assert sent["type"] == "coverage"
     assert sent["data"]["botId"] == bot.bot.uid and sent["data"]["wallet"] == address("w")
     assert sent["data"]["coverage"]["state"] == "complete"
-    with storage.database.connection_context():
-        newest = row(hook).delivered
-        [told] = facts.list_notices("https://c.example", newest - 1, 9)
-        [streamed] = stream.read_events("secret", "https://c.example", newest - 1, 9)
+    newest = row(hook).delivered
+    [told] = facts.list_notices("https://c.example", newest - 1, 9)
+    [streamed] = stream.read_events("secret", "https://c.example", newest - 1, 9)
     assert messages.write_text(told, "https://c.example") == (
         f"Nell: complete history\nhttps://c.example/bots/{bot.bot.uid}?tab=trades"
     )
@@ -530,25 +518,24 @@ def test_coverage_changes_go_to_hooks_and_not_to_the_stream(private, delivering,
 def test_messages_state_what_the_chain_shows(private):
     """Sold 1 unit of a 3-decimal token for 5,000 lamports; bought for 1,000 before."""
     bot = private.make_bot("Nell", address("w"))
-    with storage.database.connection_context():
-        trade = private.observe_trade(
-            address("w"),
-            "sale",
-            slot=9,
-            kind="sell",
-            raw=-1_000,
-            sol=5_000_000,
-            realized="matched",
-            result=4_000_000,
-            proceeds=5_000_000,
-            cost=1_000_000,
-        )
-        store_arrival("trade", trade=trade)
-        body, _ = posts.parse_post(
-            {"eventId": "e", "body": "Took profit.", "signature": signature("sale")}
-        )
-        posts.publish(bot.bot.id, body, NOW)
-        told = facts.list_notices("https://c.example", 0, 9)
+    trade = private.observe_trade(
+        address("w"),
+        "sale",
+        slot=9,
+        kind="sell",
+        raw=-1_000,
+        sol=5_000_000,
+        realized="matched",
+        result=4_000_000,
+        proceeds=5_000_000,
+        cost=1_000_000,
+    )
+    store_arrival("trade", trade=trade)
+    body, _ = posts.parse_post(
+        {"eventId": "e", "body": "Took profit.", "signature": signature("sale")}
+    )
+    posts.publish(bot.bot.id, body, NOW)
+    told = facts.list_notices("https://c.example", 0, 9)
     texts = {one.kind: messages.write_text(one, "https://c.example") for one in told}
     deed = "Sold 1 " + words.short(address("mint")) + " for 0.005 SOL · +0.004 SOL (+400%)"
     assert texts["trade"].startswith(f"Nell: {deed}")
@@ -638,8 +625,7 @@ def test_a_test_requested_during_a_delivery_is_sent_too(private, clock):
     bot = private.make_bot()
     made = add(private, bot, "https://x.example/in")
     say(private, bot, "one")
-    with storage.database.connection_context():
-        Hook.update(delivered_at=NOW).execute()
+    Hook.update(delivered_at=NOW).execute()
 
     def send(message, private):
         sent.append((clock.now, json.loads(message.body)["type"]))
@@ -813,25 +799,23 @@ def test_hooks_private_allows_any_port(private):
 
 def test_a_hook_accepts_known_events_and_bots_only(service):
     bot = service.make_bot("Ada")
-    with storage.database.connection_context():
-        for more, field in (
-            ({"events": []}, "events"),
-            ({"events": ["post", "sale"]}, "events"),
-            ({"bots": ["bot_x"]}, "bots"),
-        ):
-            with pytest.raises(Problem) as refused:
-                hooks.add_hook(service.config, bot.owner, "https://x.example/", NOW, **more)
-            assert refused.value.errors[0]["field"] == field
-        assert not Hook.select().count()
+    for more, field in (
+        ({"events": []}, "events"),
+        ({"events": ["post", "sale"]}, "events"),
+        ({"bots": ["bot_x"]}, "bots"),
+    ):
+        with pytest.raises(Problem) as refused:
+            hooks.add_hook(service.config, bot.owner, "https://x.example/", NOW, **more)
+        assert refused.value.errors[0]["field"] == field
+    assert not Hook.select().count()
 
 
 def test_hooks_per_account_are_limited(service):
     config = ground.change(service.config, max_hooks_per_owner=1)
     bot = service.make_bot()
-    with storage.database.connection_context():
+    hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
+    with pytest.raises(Problem) as refused:
         hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
-        with pytest.raises(Problem) as refused:
-            hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
     assert refused.value.code == "quota_exceeded"
     assert refused.value.more == {
         "quota": "hooks",
@@ -960,17 +944,15 @@ def test_events_are_read_only_after_a_write(private, monkeypatch):
 
     made = outbox.Outbox(private.config, read)
     monkeypatch.setattr(storage.database.obj, "data_version", note_version)
-    with storage.database.connection_context():
-        made.synchronize()
-        versions.clear()
-        for _ in range(5):
-            made.deliver()
+    made.synchronize()
+    versions.clear()
+    for _ in range(5):
+        made.deliver()
     assert len(versions) == 5 and reads == list(dict.fromkeys(versions))
     before = versions[-1]
     say(private, bot, "news")
-    with storage.database.connection_context():
-        for _ in range(5):
-            made.deliver()
+    for _ in range(5):
+        made.deliver()
     assert versions[5] != before
     assert len(versions) == 10 and reads == list(dict.fromkeys(versions))
     if not ground.SERVER:

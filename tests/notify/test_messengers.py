@@ -55,7 +55,7 @@ def hook(private, receivers, monkeypatch):  # noqa: F811
         service.behave(answer(status, body, **({"Content-Type": content} if content else {})))
         bot = private.make_bot(name)
         # A test couldn't reach its own host.
-        with storage.database.connection_context(), monkeypatch.context() as patched:
+        with monkeypatch.context() as patched:
             patched.setitem(hooks.HOSTS, kind, ())
             made = hooks.add_hook(private.config, bot.owner, root + path, NOW, kind)
         return bot, made, service
@@ -113,7 +113,6 @@ def test_refused_messages_are_retried(
     assert row(made).due_at > NOW // 10**6 and TOKEN not in caplog.text
     # A refused message is kept.
     service.behave(accepting)
-    with storage.database.connection_context():
-        hooks.ask_for_ping(made.hook.uid, 0)
+    hooks.ask_for_ping(made.hook.uid, 0)
     until(lambda: read_text(kind, service.got[-1][1]).startswith(TEXT))
     until(lambda: row(made).last_error is None)
