@@ -8,7 +8,6 @@ from test_cli import cli, shown
 from accounts import admin, posts
 from accounts.tables import AdminLogin, AdminSession, Hook
 from models import Bot, Post
-from storage import database
 
 __all__ = ["cli"]
 

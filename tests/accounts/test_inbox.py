@@ -14,7 +14,6 @@ import orjson
 import pytest
 from service import NOW, signature
 
-import storage
 from accounts import api_keys, discord, influencers
 from accounts.problem import Problem
 

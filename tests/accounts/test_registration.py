@@ -7,7 +7,6 @@ from service import NOW, Service, address
 from solders.keypair import Keypair
 from test_admin_pages import log_in
 
-import storage
 from accounts import acts, influencers, registration
 from accounts.keys import make_key
 from accounts.tables import AdminAct, Ban, Registration

@@ -12,7 +12,6 @@ from service import NOW
 from test_hooks import delivering, private, receivers, say, until  # noqa: F401  fixtures
 
 import config as settings
-import storage
 from accounts import hooks
 from accounts.problem import Problem
 from accounts.tables import Hook

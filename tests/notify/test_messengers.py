@@ -9,7 +9,6 @@ from receiver import answer
 from service import NOW
 from test_hooks import delivering, private, receivers, row, say, until  # noqa: F401  fixtures
 
-import storage
 from accounts import hooks
 from notify.messages import WRITERS
 from web.site.manage import HOOK_KINDS
