@@ -7,9 +7,11 @@ import time
 
 import ground
 import orjson
+import pytest
 
 import storage
 from accounts import api_keys, conduct, influencers, seasons
+from accounts.problem import Problem
 from app import create_app
 from chain import addresses
 from chain.amounts import sol
@@ -35,6 +37,13 @@ def hide_post(uid, now):
     """Erase a post's text like the operator, without a line in the audit log."""
     with storage.erasing():
         return conduct.hide_post(uid, now)
+
+
+def refused(act, *given, **more):
+    """The Problem that an act raises."""
+    with pytest.raises(Problem) as caught:
+        act(*given, **more)
+    return caught.value
 
 
 def address(name):
