@@ -5,7 +5,7 @@ import threading
 import orjson
 import pytest
 from nacl.signing import SigningKey
-from service import NOW, Service
+from service import NOW, Service, refused
 from test_quotas import refusal
 
 import storage
@@ -185,23 +185,19 @@ def test_a_wallet_ban_leaves_other_wallets_connected(service, ada):
 
 
 # ---- refused -------------------------------------------------------------------------------------
-def refuse(act):
-    with pytest.raises(Problem) as caught:
-        act()
-    return caught.value.code, caught.value.detail
 
 
 def test_nothing_can_be_added_next_to_a_claimed_wallet(service):
     bot = service.make_bot("Ada", A).bot
-    code, detail = refuse(lambda: add(service, bot, B))
-    assert code == "validation_failed" and "prove it first" in detail
+    problem = refused(add, service, bot, B)
+    assert problem.code == "validation_failed" and "prove it first" in problem.detail
     assert held(bot) == [A] and not Wallet.select().where(Wallet.address == B).exists()
 
 
 def test_a_claimed_wallet_does_not_replace_several_proven_ones(service, ada):
     add(service, ada, B)
-    code, detail = refuse(lambda: wallets.attach_wallet(service.config, ada, D, NOW + HOUR))
-    assert code == "validation_failed" and "all of them proven" in detail
+    problem = refused(wallets.attach_wallet, service.config, ada, D, NOW + HOUR)
+    assert problem.code == "validation_failed" and "all of them proven" in problem.detail
     assert held(ada) == [A, B]
 
 
@@ -210,11 +206,9 @@ def test_a_connected_wallet_cannot_be_added_to_another_bot(service, ada, ownersh
     add(service, ada, B)
     eve = service.make_bot("Eve").bot
     for one in (A, B):
-        code, _ = refuse(
-            lambda one=one: wallets.attach_wallet(service.config, eve, one, NOW + HOUR, ownership)
-        )
-        assert code == "wallet_taken"
-        assert refuse(lambda one=one: add(service, eve, one))[0] == "wallet_taken"
+        problem = refused(wallets.attach_wallet, service.config, eve, one, NOW + HOUR, ownership)
+        assert problem.code == "wallet_taken"
+        assert refused(add, service, eve, one).code == "wallet_taken"
     assert held(ada) == [A, B] and held(eve) == []
 
 
@@ -227,7 +221,7 @@ def test_adding_by_proof_displaces_a_claim(service, ada):
 
 @pytest.mark.parametrize("other", [VAULT, "11111111111111111111111111111111", "no address"])
 def test_an_address_without_a_key_cannot_be_added(service, ada, other):
-    assert refuse(lambda: add(service, ada, other))[0] == "validation_failed"
+    assert refused(add, service, ada, other).code == "validation_failed"
     assert held(ada) == [A]
 
 
@@ -235,13 +229,13 @@ def test_retired_bots_add_nothing_and_strangers_remove_nothing(service, ada):
     eve = service.make_bot("Eve").bot
     add(service, ada, B)
     for one in (A, B, C):
-        assert refuse(lambda one=one: wallets.remove_wallet(eve, one, NOW))[0] == "not_found"
+        assert refused(wallets.remove_wallet, eve, one, NOW).code == "not_found"
     influencers.retire_bot(ada, NOW + HOUR)
     with pytest.raises(Problem, match="retired"):
         wallets.add_wallet(service.config, influencers.find_bot(ada.uid), C, NOW + HOUR)
     # The bot may be retired after a request has read it.
     assert ada.retired_at is None
-    assert refuse(lambda: add(service, ada, C))[0] == "bot_retired" and held(ada) == []
+    assert refused(add, service, ada, C).code == "bot_retired" and held(ada) == []
 
 
 def test_each_wallet_counts_toward_the_owner_limit(tmp_path):

@@ -4,11 +4,10 @@ import re
 import threading
 import time
 import zlib
-from functools import partial
 
 import ground
 import pytest
-from service import NOW, Service, address
+from service import NOW, Service, address, refused
 
 from accounts import api_keys, influencers, keys
 from accounts.problem import Problem
@@ -133,10 +132,9 @@ def test_an_expired_key_cannot_be_rotated(service):
     before = Key.select().count()
     for key in (expired, revoked):
         for overlap in (0, HOUR):
-            refused = refuse(
-                partial(api_keys.rotate_key, key.key, NOW + HOUR, overlap), "key_ended"
-            )
-            assert str(refused) == "this key was revoked or has expired; create a new one"
+            problem = refused(api_keys.rotate_key, key.key, NOW + HOUR, overlap)
+            assert problem.code == "key_ended"
+            assert str(problem) == "this key was revoked or has expired; create a new one"
         assert find(key.text, NOW + HOUR) is None
     assert Key.select().count() == before
 
@@ -198,27 +196,22 @@ def test_an_owner_has_at_most_twenty_active_keys(service):
     owner = service.make_bot().owner
     made = [api_keys.create_key(owner, "read", NOW) for _ in range(18)]
     expiring = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
-    refused = refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
-    assert str(refused) == "an account can have at most 20 active keys; revoke one first"
+    problem = refused(api_keys.create_key, owner, "read", NOW)
+    assert problem.code == "key_limit"
+    assert str(problem) == "an account can have at most 20 active keys; revoke one first"
     api_keys.revoke_key(made[0].key.uid, NOW)
     api_keys.create_key(owner, "read", NOW)
-    refuse(lambda: api_keys.create_key(owner, "read", NOW), "key_limit")
+    assert refused(api_keys.create_key, owner, "read", NOW).code == "key_limit"
     # An expired key frees its slot.
     assert api_keys.create_key(owner, "read", NOW + HOUR).key.uid != expiring.key.uid
-
-
-def refuse(act, code):
-    with pytest.raises(Problem) as caught:
-        act()
-    assert caught.value.code == code
-    return caught.value
 
 
 def test_no_bot_is_created_beyond_the_twentieth_key(service):
     owner = service.make_bot().owner
     for _ in range(19):
         api_keys.create_key(owner, "read", NOW)
-    refuse(lambda: service.make_bot("Late", wallet=address("late"), owner=owner), "key_limit")
+    problem = refused(service.make_bot, "Late", wallet=address("late"), owner=owner)
+    assert problem.code == "key_limit"
     assert len(influencers.list_bots()) == 1
 
 
@@ -258,9 +251,8 @@ def test_keys_count_until_they_expire(service):
     owner = service.make_bot().owner
     for _ in range(19):
         api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
-    with pytest.raises(Problem) as caught:
-        api_keys.create_key(owner, "read", NOW + HOUR - 1)
-    assert caught.value.code == "key_limit"
+    problem = refused(api_keys.create_key, owner, "read", NOW + HOUR - 1)
+    assert problem.code == "key_limit"
     # Other owners have twenty keys of their own.
     api_keys.create_key(service.make_bot("Bob").owner, "read", NOW)
     assert api_keys.create_key(owner, "read", NOW + HOUR).key.expires_at is None
@@ -269,9 +261,8 @@ def test_keys_count_until_they_expire(service):
 def test_a_key_name_is_limited_to_60_characters(service):
     owner = service.make_bot().owner
     assert api_keys.create_key(owner, "read", NOW, "n" * 60).key.name == "n" * 60
-    with pytest.raises(Problem) as caught:
-        api_keys.create_key(owner, "read", NOW, "n" * 61)
-    assert [one["field"] for one in caught.value.errors] == ["name"]
+    problem = refused(api_keys.create_key, owner, "read", NOW, "n" * 61)
+    assert [one["field"] for one in problem.errors] == ["name"]
 
 
 def test_a_retired_bot_gets_no_key_and_the_error_says_so(service):
@@ -279,7 +270,6 @@ def test_a_retired_bot_gets_no_key_and_the_error_says_so(service):
     influencers.retire_bot(made.bot, NOW)
     # Once as another request read it earlier, and once as it is now.
     for bot in (made.bot, Bot.get()):
-        refused = refuse(
-            lambda bot=bot: api_keys.create_key(made.owner, "publish", NOW, bot=bot), "bot_retired"
-        )
-        assert str(refused) == "a retired bot cannot get a new key"
+        problem = refused(api_keys.create_key, made.owner, "publish", NOW, bot=bot)
+        assert problem.code == "bot_retired"
+        assert str(problem) == "a retired bot cannot get a new key"

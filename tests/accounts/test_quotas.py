@@ -4,7 +4,7 @@ import threading
 
 import ground
 import pytest
-from service import NOW, Service, address, hide_post
+from service import NOW, Service, address, hide_post, refused
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
@@ -42,9 +42,8 @@ def fill(service, bot):
 
 
 def refusal(act):
-    with pytest.raises(Problem) as caught:
-        act()
-    return {"code": caught.value.code, **caught.value.more}
+    problem = refused(act)
+    return {"code": problem.code, **problem.more}
 
 
 # ---- posts ---------------------------------------------------------------------------------------

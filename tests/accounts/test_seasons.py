@@ -5,12 +5,11 @@ import pytest
 from auditing import ask_service, make_auditor
 from lookout import BEGIN, Lookout
 from node import FakeNode
-from service import Service, add_total, address
+from service import Service, add_total, address, refused
 from story import ADA, market
 
 from accounts import acts, conduct, departures, influencers, seasons, wallets
 from accounts.keys import make_key
-from accounts.problem import Problem
 from accounts.seasons import Place, SeasonRow, Terms, find_place, rank
 from accounts.tables import AdminAct, Season
 from chain.ledger.inventory import SOL
@@ -102,12 +101,6 @@ def freeze(settings, at=END):
     """Run two passes: the first notices that the season is over."""
     frozen.run_tick(settings, at)
     frozen.run_tick(settings, at + frozen.SETTLE_MS)
-
-
-def refused(call, *args):
-    with pytest.raises(Problem) as found:
-        call(*args)
-    return found.value
 
 
 # ---- terms ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import warnings
 import ground
 import pytest
 from receiver import answer
-from service import NOW
+from service import NOW, refused
 from test_hooks import delivering, private, receivers, say, until  # noqa: F401  fixtures
 
 import config as settings
@@ -141,9 +141,8 @@ def test_a_removed_address_is_forgotten(service):
 
 def test_an_owner_cannot_use_the_operators_kind(service):
     owner = service.make_bot("Ada").owner
-    with pytest.raises(Problem) as refused:
-        hooks.add_hook(service.config, owner, "https://x.example", NOW, "apprise")
-    assert refused.value.errors[0]["field"] == "kind"
+    problem = refused(hooks.add_hook, service.config, owner, "https://x.example", NOW, "apprise")
+    assert problem.errors[0]["field"] == "kind"
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ import orjson
 import pytest
 import receiver
 from receiver import Receiver
-from service import NOW, address, hide_post, signature
+from service import NOW, address, hide_post, refused, signature
 
 import storage
 from accounts import acts, hooks, posts
-from accounts.problem import Problem
 from accounts.tables import Hook
 from models import Wallet
 from notify import client, messages, outbox, plan
@@ -741,9 +740,8 @@ REFUSED = [
 
 @pytest.mark.parametrize("url, kind", REFUSED)
 def test_invalid_addresses_are_refused(service, url, kind):
-    with pytest.raises(Problem) as refused:
-        hooks.check_url(service.config, url, kind)
-    assert refused.value.errors[0]["field"] == ("kind" if "pigeon" in kind else "url")
+    problem = refused(hooks.check_url, service.config, url, kind)
+    assert problem.errors[0]["field"] == ("kind" if "pigeon" in kind else "url")
 
 
 def test_valid_addresses_are_accepted(service):
@@ -764,14 +762,14 @@ def test_hooks_private_allows_any_port(private):
 
 def test_a_hook_accepts_known_events_and_bots_only(service):
     bot = service.make_bot("Ada")
+    url = "https://x.example/"
     for more, field in (
         ({"events": []}, "events"),
         ({"events": ["post", "sale"]}, "events"),
         ({"bots": ["bot_x"]}, "bots"),
     ):
-        with pytest.raises(Problem) as refused:
-            hooks.add_hook(service.config, bot.owner, "https://x.example/", NOW, **more)
-        assert refused.value.errors[0]["field"] == field
+        problem = refused(hooks.add_hook, service.config, bot.owner, url, NOW, **more)
+        assert problem.errors[0]["field"] == field
     assert not Hook.select().count()
 
 
@@ -779,10 +777,9 @@ def test_hooks_per_account_are_limited(service):
     config = ground.change(service.config, max_hooks_per_owner=1)
     bot = service.make_bot()
     hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
-    with pytest.raises(Problem) as refused:
-        hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
-    assert refused.value.code == "quota_exceeded"
-    assert refused.value.more == {
+    problem = refused(hooks.add_hook, config, bot.owner, "https://x.example/", NOW)
+    assert problem.code == "quota_exceeded"
+    assert problem.more == {
         "quota": "hooks",
         "setting": "MAX_HOOKS_PER_OWNER",
         "limit": 1,
