@@ -130,11 +130,3 @@ def test_the_operator_replaces_the_lost_code_of_one_owner_only(made):
     assert owners.recover_owner(made.recovery_code) is None
     assert owners.recover_owner(code).owner == made.owner
     assert owners.recover_owner(kept).owner == other
-
-
-def test_a_banned_owner_keeps_the_old_code(made):
-    acts.ban_owner(made.owner.uid, WHO, WHY, NOW)
-    problem = refused(owners.recover_owner, made.recovery_code)
-    assert problem.code == "owner_banned"
-    acts.lift_ban("owner", made.owner.uid, WHO, WHY, NOW)
-    assert owners.recover_owner(made.recovery_code).owner == made.owner
