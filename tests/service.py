@@ -21,6 +21,7 @@ from chain.stored.derived import NOT_POLLED
 from chain.stored.tables import RiskTotal, RunningTotal, TradeMint
 from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
+from operate import inspection
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the fixed time of the tests.
 NOW = 1_793_880_000_000
@@ -44,6 +45,16 @@ def refused(act, *given, **more):
     with pytest.raises(Problem) as caught:
         act(*given, **more)
     return caught.value
+
+
+def inspect(config, *checks):
+    """What checks of operate.inspection find in an instance."""
+    reader = inspection.Reader(config)
+    try:
+        with reader.snapshot():
+            return [one for check in checks for one in check(reader)]
+    finally:
+        reader.close()
 
 
 def address(name):

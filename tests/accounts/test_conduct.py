@@ -61,11 +61,7 @@ def test_a_reader_reports_a_post_and_the_operator_sees_it(service, ada, operator
 @pytest.mark.usefixtures("standing_clock")
 @pytest.mark.parametrize(
     "typed, field",
-    [
-        ({"about": ""}, "about"),
-        ({"about": "nonsense"}, "about"),
-        ({"note": "x" * 501}, "note"),
-    ],
+    [({"about": ""}, "about"), ({"about": "nonsense"}, "about"), ({"note": "x" * 501}, "note")],
 )
 def test_an_empty_report_is_refused(service, ada, typed, field):
     answer = report(Browser(service), Post.get(), **typed)
@@ -121,11 +117,8 @@ def test_a_banned_owner_is_refused_everywhere_with_the_reason(service, ada, oper
     path = f"/admin/owners/{owner.uid}/ban"
     assert operator.send(path, page="/admin", reason="").status_code == 422
     assert operator.send(path, page="/admin", reason="threats").status_code == 302
-    for answer in (
-        service.post({"eventId": "x", "body": "b"}, key),
-        service.get("/api/v1/feed", key),
-        service.get("/api/v1/me", key),
-    ):
+    posted = service.post({"eventId": "x", "body": "b"}, key)
+    for answer in (posted, service.get("/api/v1/feed", key), service.get("/api/v1/me", key)):
         assert (answer.status_code, answer.json["code"]) == (403, "owner_banned")
         assert "threats" in answer.json["detail"]
     assert browser.get(f"/bots/{uid}/manage").status_code == 403
@@ -139,10 +132,8 @@ def test_a_banned_owner_is_refused_everywhere_with_the_reason(service, ada, oper
     assert operator.send(path, page="/admin", reason="sorry", on="yes").status_code == 302
     assert service.get("/api/v1/me", key).status_code == 200
     assert browser.send("/recover", code=code).status_code == 200
-    assert list_done() == [
-        ("ban_owner", owner.uid, "threats"),
-        ("unban_owner", owner.uid, "sorry"),
-    ]
+    told = [("ban_owner", owner.uid, "threats"), ("unban_owner", owner.uid, "sorry")]
+    assert list_done() == told
 
 
 def test_streams_of_a_banned_owner_end(service, ada):
