@@ -31,7 +31,7 @@ def say(made):
 
 def make_hook(made, settings):
     url = "https://hooks.example/h"
-    return hooks.add_hook(settings, made.owner, url, NOW).hook.uid
+    return hooks.add_hook(settings, made.owner, url, NOW).uid
 
 
 def test_a_hook_is_pinged_switched_and_removed(made, settings):

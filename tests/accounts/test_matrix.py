@@ -155,7 +155,7 @@ class Estate:
         stored = Bot.get(Bot.uid == self.bot)
         self.owner, self.key = stored.owner, Key.get(Key.bot == stored).uid
         url = f"https://{name.lower()}.example/in"
-        self.hook = hooks.add_hook(service.config, self.owner, url, NOW).hook.uid
+        self.hook = hooks.add_hook(service.config, self.owner, url, NOW).uid
         # Only a ping differs after it was requested.
         Hook.update(ping=False).execute()
         result = '{"kind": "replay", "equity": [], "closes": [], "candidates": []}'

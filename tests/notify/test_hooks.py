@@ -112,7 +112,7 @@ def events_of(one):
 
 
 def row(made):
-    return Hook.get(Hook.uid == made.hook.uid)
+    return Hook.get(Hook.uid == made.uid)
 
 
 # ---- deliveries ----------------------------------------------------------------------------------
@@ -259,13 +259,13 @@ def test_a_hook_turned_off_mid_delivery_gets_nothing_more(private, clock):
     deliver_each_second(box, clock, 1)
     # Its response, which would activate the hook, arrives after it was turned off.
     assert len(in_flight) == 1
-    assert acts.switch_hook(made.hook.uid, False, acts.COMMAND_LINE, "", NOW)
+    assert acts.switch_hook(made.uid, False, acts.COMMAND_LINE, "", NOW)
     say(private, bot, "while it is off")
     deliver()
     assert told == ["on its way"] and row(made).state == "off"
-    hooks.ask_for_ping(made.hook.uid, NOW)
+    hooks.ask_for_ping(made.uid, NOW)
     deliver()
-    assert acts.switch_hook(made.hook.uid, True, acts.COMMAND_LINE, "", NOW)
+    assert acts.switch_hook(made.uid, True, acts.COMMAND_LINE, "", NOW)
     deliver()
     assert row(made).state == "active"
     say(private, bot, "later")
@@ -429,7 +429,7 @@ def test_a_gone_receiver_is_paused_until_it_responds_to_a_ping(private, deliveri
     delivering()
     until(lambda: row(made).state == "paused")
     gone.behave(receiver.answer(204))
-    hooks.ask_for_ping(made.hook.uid, NOW)
+    hooks.ask_for_ping(made.uid, NOW)
     until(lambda: row(made).state == "active" and len(gone.got) == 3)
     assert [json.loads(body)["type"] for _, body in gone.got] == ["post", "ping", "post"]
 
@@ -597,7 +597,7 @@ def test_a_test_requested_during_a_delivery_is_sent_too(private, clock):
     def send(message, private):
         sent.append((clock.now, json.loads(message.body)["type"]))
         if len(sent) == 1:
-            hooks.ask_for_ping(made.hook.uid, clock.time_ns() // 1_000_000)
+            hooks.ask_for_ping(made.uid, clock.time_ns() // 1_000_000)
             box.synchronize()
         return client.Answer(500, "returned HTTP 500") if len(sent) == 1 else ACCEPTED
 

@@ -112,6 +112,6 @@ def test_refused_messages_are_retried(
     assert row(made).due_at > NOW // 10**6 and TOKEN not in caplog.text
     # A refused message is kept.
     service.behave(accepting)
-    hooks.ask_for_ping(made.hook.uid, 0)
+    hooks.ask_for_ping(made.uid, 0)
     until(lambda: read_text(kind, service.got[-1][1]).startswith(TEXT))
     until(lambda: row(made).last_error is None)
