@@ -92,7 +92,7 @@ def test_observer_events_do_not_conflict_with_the_bots_own(service, bot):
     """A post by the observer may have an event ID that the bot uses too."""
     told = {"source": "observer", "channel": "observer", "event_id": FIRST["eventId"]}
     with writing():
-        posts.store_post(bot=bot.bot, body="told for it", event_at=NOW, created_at=NOW, **told)
+        posts.store_post(bot=bot.bot.id, body="told for it", event_at=NOW, created_at=NOW, **told)
     made = service.post(FIRST, bot.publish_key.text)
     again = service.post(FIRST, bot.publish_key.text)
     assert (made.status_code, again.status_code) == (201, 200)

@@ -452,7 +452,7 @@ def test_a_complete_bot_keeps_its_rank_while_waiting_for_others(made, field, set
     field.cover("bob", state="backfilling")
     freeze(settings)
     shown = seasons.list_badges(Bot.get(name="ada").id, END + HOUR)
-    assert [one["rank"] for one in shown] == [None]
+    assert [one.rank for one in shown] == [None]
     assert show(made, END + HOUR)[0] == ("ada", 1, None, 5) and not leaves("standing")
     field.cover("ada", **later)
     freeze(settings, END + 3 * DAY)

@@ -221,8 +221,8 @@ def finish_rows(name: str, rows: list[Any]) -> list[Any]:
 # ---- one owner -----------------------------------------------------------------------------------
 @blueprint.get("/owners/<uid>")
 def show_owner(uid: str) -> ResponseReturnValue:
-    owner = find_owner(uid)
-    lists = {}
+    owner, lists = find_owner(uid), {}
+    limits = ratelimit.list_limits(settings(), owner.id, posting=True)
     for name in OF_OWNER:
         rows = read_list(name, SHORT_LIMIT + 1, {"owner": uid})
         lists[name] = (finish_rows(name, rows[:SHORT_LIMIT]), len(rows) > SHORT_LIMIT)
@@ -234,7 +234,7 @@ def show_owner(uid: str) -> ResponseReturnValue:
         headings=HEADINGS,
         ban=conduct.find_ban("owner", uid),
         uses=list_uses(owner),
-        windows=find_app().allowance.peek(list_limits(owner), g.now / 1000).windows,
+        windows=find_app().allowance.peek(limits, g.now / 1000).windows,
     )
 
 
@@ -244,10 +244,6 @@ def list_uses(owner: Owner) -> list[quotas.Use]:
         quotas.Use("posts_kept_mb", config.max_posts_kept_mb, owner.posts_bytes // quotas.MB),
         *(quotas.find_use(config, quota, owner.id, g.now) for quota in quotas.COUNTED),
     ]
-
-
-def list_limits(owner: Owner) -> tuple[ratelimit.Limit, ...]:
-    return ratelimit.list_limits(settings(), owner.id, posting=True)
 
 
 # ---- finding one ---------------------------------------------------------------------------------
