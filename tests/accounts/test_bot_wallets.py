@@ -230,6 +230,14 @@ def test_rebuilding_all_wallets_changes_nothing(empty, settings):
 PAM = address("pam")
 
 
+def observe(service, story):
+    """Observe a story until nothing changes anymore."""
+    observer = Observer(service.config, connect(FakeNode(story.chain())))
+    for turn in range(8):
+        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
+    assert observer.problem is None
+
+
 @pytest.fixture
 def three(service):
     """(bot, story): ada, eve and pam trade separately, eve sells tokens from ada, and eve is
@@ -248,10 +256,7 @@ def three(service):
     story.sell("eve", "CAT", 5, 40_000)
     story.buy("pam", "CAT", 30, 300_000)
     story.sell("pam", "CAT", 30, 310_000)
-    observer = Observer(service.config, connect(FakeNode(story.chain())))
-    for turn in range(8):
-        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
-    assert observer.problem is None
+    observe(service, story)
     return made, story
 
 
@@ -292,17 +297,11 @@ def test_bot_results_are_sums_over_its_wallets(service, three):
 def test_bot_coverage_is_that_of_the_least_complete_wallet(service, three):
     made, _ = three
     eve = Wallet.get(Wallet.address == PEOPLE["eve"])
-    told = orjson.loads(eve.coverage) | {
-        "state": "partial",
-        "gaps": [{"fromSlot": 5, "toSlot": 9, "reason": "lost"}],
-    }
+    gap = {"fromSlot": 5, "toSlot": 9, "reason": "lost"}
+    told = orjson.loads(eve.coverage) | {"state": "partial", "gaps": [gap]}
     Wallet.update(coverage=orjson.dumps(told).decode()).where(Wallet.id == eve.id).execute()
     shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json["coverage"]
-    assert (shown["state"], shown["wallet"], shown["gaps"]) == (
-        "partial",
-        eve.address,
-        told["gaps"],
-    )
+    assert (shown["state"], shown["wallet"], shown["gaps"]) == ("partial", eve.address, [gap])
     (entry,) = service.get("/api/v1/leaderboard", made.publish_key.text).json["data"]
     assert entry["coverage"]["state"] == "partial"
 
@@ -340,10 +339,7 @@ def observed(service, story):
     Attachment.create(bot=bot, wallet=eve, attached_at=ms(6))
     Attachment.update(ownership="proven").execute()
     Attachment.update(attached_at=0).where(Attachment.wallet != eve).execute()
-    observer = Observer(service.config, connect(FakeNode(story.chain())))
-    for turn in range(8):
-        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
-    assert observer.problem is None
+    observe(service, story)
     return bot
 
 

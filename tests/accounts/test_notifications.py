@@ -83,10 +83,9 @@ def test_a_strangers_hook_is_not_found(service, browser, nell):
 
 
 def test_an_inbox_address_is_shown_once(service, browser, nell):
-    page = browser.send(
-        f"/bots/{nell}/keys", f"/bots/{nell}/manage", label="old bot", scope="inbox"
-    )
+    manage = f"/bots/{nell}/manage"
+    page = browser.send(f"/bots/{nell}/keys", manage, label="old bot", scope="inbox")
     path = re.search(r"/api/v1/inbox/discord/cnd_inbox_\w{49}", page.text)[0]
     sent = service.ask("POST", path, json={"content": "Hello."})
     assert sent.status_code == 204
-    assert path.rsplit("/", 1)[1] not in browser.get(f"/bots/{nell}/manage").text
+    assert path.rsplit("/", 1)[1] not in browser.get(manage).text
