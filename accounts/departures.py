@@ -123,8 +123,7 @@ SHEETS = {
         "FROM hook x WHERE x.owner_id = ?",
     ),
     "sessions.csv": Sheet(
-        "createdAt=x.created_at seenAt=x.seen_at",
-        "FROM session x WHERE x.owner_id = ?",
+        "createdAt=x.created_at seenAt=x.seen_at", "FROM session x WHERE x.owner_id = ?"
     ),
     "traders.csv": TRADER_ROWS,
     "paper_accounts.csv": Sheet(
@@ -171,8 +170,7 @@ SHEETS = {
         "p.trader_id WHERE t.owner_id = ? AND p.twin = 0",
     ),
     "backtests.csv": Sheet(
-        "id=x.uid asked state result createdAt=x.created_at",
-        "FROM backtest x WHERE x.owner_id = ?",
+        "id=x.uid asked state result createdAt=x.created_at", "FROM backtest x WHERE x.owner_id = ?"
     ),
 }
 

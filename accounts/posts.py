@@ -328,12 +328,7 @@ def erase_words(post: Post, now: int) -> None:
     said = {"body": post.body, "symbol": post.symbol, "reason": post.reason}
     _count_bytes(post.bot_id, -_measure(said))
     Post.update(
-        hidden_at=now,
-        hidden_hash=hash_compared(post),
-        body="",
-        symbol=None,
-        reason=None,
-        salt=None,
+        hidden_at=now, hidden_hash=hash_compared(post), body="", symbol=None, reason=None, salt=None
     ).where(Post.id == post.id).execute()
     append_leaf("hiding", now, post=post.uid)
     # Webhooks report the change because of this arrival.

@@ -4,9 +4,8 @@ import re
 
 import pytest
 from service import address
-from test_studio import Browser, errors_of
+from test_studio import errors_of
 
-from accounts import hooks
 from accounts.tables import Hook
 
 DISCORD = "https://discord.com/api/webhooks/1/canary-of-the-token"
@@ -70,16 +69,6 @@ def test_a_hook_can_be_tested_and_removed(browser, nell):
     assert "discord.com/…" in browser.get(f"/hooks/{hook.uid}/remove").text
     browser.send(f"/hooks/{hook.uid}/remove", f"/bots/{nell}/manage")
     assert not Hook.select().count()
-
-
-def test_a_strangers_hook_is_not_found(service, browser, nell):
-    add(browser, nell, DISCORD, kind="discord")
-    uid = Hook.get().uid
-    stranger = Browser(service)
-    stranger.create("Otto")
-    for path in (f"/hooks/{uid}/test", f"/hooks/{uid}/remove"):
-        assert stranger.send(path).status_code == 404
-    assert hooks.find_hook(uid).state == "waiting" and Hook.select().count() == 1
 
 
 def test_an_inbox_address_is_shown_once(service, browser, nell):

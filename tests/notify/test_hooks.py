@@ -775,10 +775,7 @@ def write(kind, fact="", **changes):
     "ownership, label",
     [
         ("proven", "Verified by a finalized transaction"),
-        (
-            "claimed",
-            "Verified by a finalized transaction of a wallet that is claimed, not proven",
-        ),
+        ("claimed", "Verified by a finalized transaction of a wallet that is claimed, not proven"),
     ],
 )
 def test_messages_contain_text_and_label(ownership, label):

@@ -28,10 +28,7 @@ SERVICES = {
 REFUSALS = {
     "discord": (404, b'{"message":"Unknown Webhook","code":10015}'),
     "slack": (403, b"action_prohibited"),
-    "telegram": (
-        400,
-        b'{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}',
-    ),
+    "telegram": (400, b'{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}'),
     "ntfy": (507, b'{"code":50701}'),
 }
 TEXT = "Ada: words of one\nNot verified\nhttp://127.0.0.1:8000/posts/"

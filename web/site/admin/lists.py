@@ -154,9 +154,7 @@ FROM ban n LEFT JOIN owner o ON n.kind = 'owner' AND o.uid = n.target {{where}}"
         {},
     ),
     "acts": Listing(
-        "SELECT c.id, c.at, c.who, c.what, c.target, c.reason FROM admin_act c {where}",
-        "c.id",
-        {},
+        "SELECT c.id, c.at, c.who, c.what, c.target, c.reason FROM admin_act c {where}", "c.id", {}
     ),
 }
 
