@@ -32,7 +32,7 @@ class Base(Model):
 class Owner(Base):
     """`recovery_hash` is null once the account is deleted.
 
-    `posts_bytes` is the stored size of the owner's posts (accounts.posts.measure_post).
+    `posts_bytes` is the stored size of the owner's posts (accounts.posts.store_post).
     """
 
     id = AutoField()

@@ -137,7 +137,7 @@ def ban_wallet(address: str, who: str, reason: str, now: int) -> bool:
     """Ban a wallet and disconnect it from its bot. Return False if it was already banned."""
     address = check_wallet(address)
     with writing():
-        if not conduct.ban_wallet(address, reason, now):
+        if not conduct.ban("wallet", address, reason, now):
             return False
         held = find_holder(address)
         if held:

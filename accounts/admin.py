@@ -47,10 +47,7 @@ def use_login(code: str, now: int) -> NewSession | None:
             return None
         _drop_old_sessions(now)
         session = AdminSession.create(
-            uid=new_uid("admin"),
-            hash=_hash_token(token),
-            created_at=now,
-            ends_at=now + SESSION_MS,
+            uid=new_uid("admin"), hash=_hash_token(token), created_at=now, ends_at=now + SESSION_MS
         )
         store_act("login", session.uid, now)
     return NewSession(session, token)

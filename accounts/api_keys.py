@@ -4,6 +4,7 @@ Each function is one short transaction that raises Problem and rolls back if the
 allowed. `now` is UTC milliseconds.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,11 +44,7 @@ def create_key(
         # The bot may have been retired since the caller loaded it.
         if bot is not None and Bot.get_by_id(bot.id).retired_at is not None:
             raise Problem("bot_retired", "a retired bot cannot get a new key")
-        if Key.select().where(Key.owner == owner, is_active(now)).count() >= MAX_ACTIVE_KEYS:
-            raise Problem(
-                "key_limit",
-                f"an account can have at most {MAX_ACTIVE_KEYS} active keys; revoke one first",
-            )
+        refuse_too_many([owner], now, new=1)
         text = make_key(scope)
         key = Key.create(
             uid=new_uid("key"),
@@ -62,6 +59,15 @@ def create_key(
             expires_at=expires_at,
         )
         return NewKey(key, text)
+
+
+def refuse_too_many(owners: Sequence[Owner], now: int, new: int = 0) -> None:
+    """Raise Problem unless one account has room for all active keys of these and for new ones."""
+    if Key.select().where(Key.owner.in_(owners), is_active(now)).count() + new > MAX_ACTIVE_KEYS:
+        raise Problem(
+            "key_limit",
+            f"an account can have at most {MAX_ACTIVE_KEYS} active keys; revoke one first",
+        )
 
 
 def rotate_key(key: Key, now: int, overlap_ms: int = 0) -> NewKey:
@@ -82,8 +88,12 @@ def rotate_key(key: Key, now: int, overlap_ms: int = 0) -> NewKey:
 
 def revoke_key(uid: str, now: int) -> bool:
     """Return False if the key was already revoked."""
-    mine = Key.id == find_key(uid).id
-    return bool(Key.update(revoked_at=now).where(mine, Key.revoked_at.is_null()).execute())
+    return revoke_all(Key.id == find_key(uid).id, now) > 0
+
+
+def revoke_all(which: Any, now: int) -> int:
+    revoked = Key.update(revoked_at=now).where(which, Key.revoked_at.is_null())
+    return int(revoked.execute())
 
 
 def find_key(uid: str) -> Key:

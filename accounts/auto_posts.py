@@ -76,7 +76,7 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
     facts = _tell_facts(trade, select_value(COUNT_WALLETS, (bot.id,)) == 1)
     body = builtin.write(read_voice(bot.voice), facts, f"{bot.uid} {trade.uid}", recent)
     store_post(
-        bot=bot,
+        bot=bot.id,
         source="observer",
         channel="observer",
         event_id=trade.uid,
@@ -86,7 +86,7 @@ def _post_trade(bot: Bot, wallet: Wallet, trade: Trade, now: int) -> None:
         signature=trade.signature,
         wallet=wallet.id,
         status="verified",
-        trade=trade,
+        trade=trade.id,
         checked_at=now,
         event_at=trade.block_time * 1000 if trade.block_time else now,
         created_at=now,
@@ -122,7 +122,9 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
     }
     if trade.kind == "round_trip":
         return facts
-    paid = shown[trade.currency] if trade.currency else sol(abs(_read_venue_sol(trade)))
+    paid = (
+        shown[trade.currency] if trade.currency else sol(abs(trade.sol_change - trade.beside_sol))
+    )
     return {**facts, "amount": shown[traded], "paid": paid}
 
 
@@ -158,8 +160,3 @@ def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:
     """Return {mint: (raw change, decimals)}."""
     whole, beside = orjson.loads(trade.token_changes), orjson.loads(trade.beside_tokens)
     return {one.mint: (one.raw, one.decimals) for one in list_venue_changes(whole, beside)}
-
-
-def _read_venue_sol(trade: Trade) -> int:
-    whole: int = trade.sol_change
-    return whole - trade.beside_sol

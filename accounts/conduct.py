@@ -99,32 +99,28 @@ def tell_owner(reason: str) -> str:
     return f"the operator of this instance banned this account: {reason}"
 
 
+def ban(kind: str, target: str, reason: str, now: int) -> bool:
+    """Return False if it was already banned. The caller stops what the ban forbids."""
+    if find_ban(kind, target) is not None:
+        return False
+    Ban.create(kind=kind, target=target, reason=reason, at=now)
+    return True
+
+
 def ban_owner(owner: Owner, reason: str, now: int) -> bool:
     """Reject an owner's keys and recovery code, sign out browsers and turn off automatic posts.
 
     Existing posts stay. Return False if the owner was already banned.
     """
-    if not _ban("owner", owner.uid, reason, now):
+    if not ban("owner", owner.uid, reason, now):
         return False
     Session.delete().where(Session.owner == owner).execute()
     Bot.update(auto_post=False, auto_post_since=None).where(Bot.owner == owner).execute()
     return True
 
 
-def ban_wallet(address: str, reason: str, now: int) -> bool:
-    """Return False if the wallet was already banned. The caller disconnects it."""
-    return _ban("wallet", address, reason, now)
-
-
 def lift_ban(kind: str, target: str) -> bool:
     return bool(Ban.delete().where(Ban.kind == kind, Ban.target == target).execute())
-
-
-def _ban(kind: str, target: str, reason: str, now: int) -> bool:
-    if find_ban(kind, target) is not None:
-        return False
-    Ban.create(kind=kind, target=target, reason=reason, at=now)
-    return True
 
 
 # ---- posts of either kind ------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import IO, Any, NamedTuple
 import orjson
 
 from accounts import conduct, hooks, influencers
+from accounts.api_keys import revoke_all
 from accounts.influencers import read_voice
 from accounts.posts import erase_words
 from accounts.spreadsheet import disarm, write_lines
@@ -27,8 +28,6 @@ from storage.rows import read_stored
 
 # ---- export --------------------------------------------------------------------------------------
 FORMAT, VERSION = "candor-export", 1
-HEAD, README = "export.json", "README.txt"
-BOTS, POSTS, TRADERS = "bots.jsonl", "posts.jsonl", "traders.jsonl"
 # Rows per file. export.json lists truncated files.
 MAX_ROWS = 200_000
 PAGE_ROWS = 500
@@ -124,8 +123,7 @@ SHEETS = {
         "FROM hook x WHERE x.owner_id = ?",
     ),
     "sessions.csv": Sheet(
-        "createdAt=x.created_at seenAt=x.seen_at",
-        "FROM session x WHERE x.owner_id = ?",
+        "createdAt=x.created_at seenAt=x.seen_at", "FROM session x WHERE x.owner_id = ?"
     ),
     "traders.csv": TRADER_ROWS,
     "paper_accounts.csv": Sheet(
@@ -172,11 +170,9 @@ SHEETS = {
         "p.trader_id WHERE t.owner_id = ? AND p.twin = 0",
     ),
     "backtests.csv": Sheet(
-        "id=x.uid asked state result createdAt=x.created_at",
-        "FROM backtest x WHERE x.owner_id = ?",
+        "id=x.uid asked state result createdAt=x.created_at", "FROM backtest x WHERE x.owner_id = ?"
     ),
 }
-NAMES = (HEAD, README, BOTS, POSTS, TRADERS, *SHEETS)
 
 
 # ---- the archive ---------------------------------------------------------------------------------
@@ -185,15 +181,15 @@ class Written(NamedTuple):
     cut: list[str]
 
 
-def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO[bytes]) -> Written:
+def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO[bytes]) -> None:
     """`instance` is this server's URL."""
     written = Written({}, [])
     with snapshot(), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         told = TOLD.format(instance=instance, at=write_time(now))
-        archive.writestr(_name_entry(README), told)
-        _write(archive, BOTS, _list_bot_lines(owner), written)
-        _write(archive, POSTS, _list_post_lines(owner), written)
-        _write(archive, TRADERS, _list_trader_lines(owner), written)
+        archive.writestr(_name_entry("README.txt"), told)
+        _write(archive, "bots.jsonl", _list_bot_lines(owner), written)
+        _write(archive, "posts.jsonl", _list_post_lines(owner), written)
+        _write(archive, "traders.jsonl", _list_trader_lines(owner), written)
         for name, sheet in SHEETS.items():
             _write(archive, name, _list_csv_lines(sheet, owner), written)
         head = {
@@ -206,8 +202,7 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
             "rows": written.rows,
             "cut": written.cut,
         }
-        archive.writestr(_name_entry(HEAD), orjson.dumps(head, option=orjson.OPT_INDENT_2))
-    return written
+        archive.writestr(_name_entry("export.json"), orjson.dumps(head, option=orjson.OPT_INDENT_2))
 
 
 def _name_entry(name: str) -> zipfile.ZipInfo:
@@ -305,7 +300,7 @@ POSTS_AT_ONCE = 200
 def delete_owner(owner: Owner, now: int) -> None:
     """Delete the session and the recovery code last, so that the owner can retry."""
     with writing():
-        Key.update(revoked_at=now).where(Key.owner == owner, Key.revoked_at.is_null()).execute()
+        revoke_all(Key.owner == owner, now)
         Hook.delete().where(Hook.owner == owner).execute()
     while not _forget(owner, now):
         for bot in influencers.list_bots_of(owner):

@@ -77,21 +77,20 @@ def parse_body(
     earlier.
     """
     crowd = {*[name for name in value if name not in model.model_fields][MAX_UNKNOWN_FIELDS:]}
+    refusals = {**REFUSALS, "extra_forbidden": f"must be one of {', '.join(model.model_fields)}"}
+    found = list(errors)
     try:
-        return model.model_validate({k: one for k, one in value.items() if k not in crowd})
+        body = model.model_validate({k: one for k, one in value.items() if k not in crowd})
     except ValidationError as error:
-        refusals = {
-            **REFUSALS,
-            "extra_forbidden": f"must be one of {', '.join(model.model_fields)}",
-        }
-        told = [
+        found += [
             {
                 "field": (field := _name(one["loc"])),
                 "message": refusals.get(one["type"]) or tell(one["type"], field, one["msg"]),
             }
             for one in error.errors(include_url=False, include_input=False, include_context=False)
         ]
-    found = [*errors, *told]
+    if not found:
+        return body
     raise Problem(
         "validation_failed",
         "; ".join(f"{one['field']}: {one['message']}" for one in found[:5]),

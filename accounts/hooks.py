@@ -9,7 +9,6 @@ import base64
 import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
@@ -53,20 +52,6 @@ TELEGRAM_PATH = re.compile(r"/bot\d+:[\w-]+/sendMessage")
 SECRET_BYTES = 24
 
 
-@dataclass(frozen=True)
-class NewHook:
-    """`secret` exists only for webhooks and is shown once."""
-
-    hook: Hook
-    secret: str | None
-
-
-class OperatorHook(NamedTuple):
-    kind: str
-    url: str
-    events: tuple[str, ...]
-
-
 def add_hook(
     config: Config,
     owner: Owner,
@@ -76,8 +61,8 @@ def add_hook(
     events: Sequence[str] = ("post",),
     bots: Sequence[str] = (),
     trusted: bool = False,
-) -> NewHook:
-    """Store a hook for events from now on.
+) -> Hook:
+    """Store a hook for events from now on. Only webhooks have a secret, which is shown once.
 
     It doesn't receive events until it responds to a ping, unless the operator vouches for it
     (`trusted`). `bots` are uids of the owner's bots, or of other bots to follow. If empty, all of
@@ -90,7 +75,7 @@ def add_hook(
     with writing():
         check_present(owner.id)
         refuse_full(quotas.find_use(config, "hooks", owner.id))
-        hook = Hook.create(
+        hook: Hook = Hook.create(
             uid=new_uid("hook"),
             owner=owner,
             kind=kind,
@@ -103,7 +88,7 @@ def add_hook(
             delivered=find_newest_arrival(),
             created_at=now,
         )
-    return NewHook(hook, hook.secret)
+    return hook
 
 
 def check_url(config: Config, url: str, kind: str) -> None:
@@ -144,8 +129,8 @@ def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> lis
     chosen = [*(uid for uid in dict.fromkeys(uids) if uid in own), *others]
     if len(chosen) > MAX_BOTS:
         raise invalid("bots", f"must list at most {MAX_BOTS} bots")
-    active = Bot.select(Bot.uid).where(Bot.uid.in_(others), Bot.retired_at.is_null())
-    if len(_without_banned(active)) < len(others):
+    active = Bot.select().where(Bot.uid.in_(others), Bot.retired_at.is_null())
+    if active.where(Bot.owner.not_in(_find_banned())).count() < len(others):
         raise invalid("bots", "must be bots on this instance that are neither retired nor banned")
     if others and not set(events) & set(PUBLIC_EVENTS):
         words = ", ".join(PUBLIC_EVENTS)
@@ -155,26 +140,25 @@ def _check_bots(owner: Owner, uids: Sequence[str], events: Iterable[str]) -> lis
     return chosen
 
 
-def _without_banned(bots: Any) -> set[str]:
+def _find_banned() -> Any:
     banned = Ban.select(Ban.target).where(Ban.kind == "owner")
-    return {bot.uid for bot in bots.join(Owner).where(Owner.uid.not_in(banned))}
+    return Owner.select(Owner.id).where(Owner.uid.in_(banned))
 
 
 def find_followed(rows: Iterable[Hook]) -> dict[int, frozenset[str]]:
     """Return {hook's row ID: others' bots it follows}, without those of banned owners."""
-    named = {row.id: set(read_list(row.bots) or ()) for row in rows if row.owner_id is not None}
-    owners = {row.id: row.owner_id for row in rows if row.id in named}
-    banned = {ban.target for ban in Ban.select(Ban.target).where(Ban.kind == "owner")}
+    banned = {owner.id for owner in _find_banned()}
+    kept = [row for row in rows if row.owner_id is not None and row.owner_id not in banned]
+    named = {row.id: set(read_list(row.bots) or ()) for row in kept}
     holders: dict[str, int] = {}
     for part in in_parts({uid for uids in named.values() for uid in uids}):
-        chosen = Bot.select(Bot.uid, Bot.owner, Owner.uid).join(Owner).where(Bot.uid.in_(part))
-        found: Any = chosen.tuples()
-        holders |= {uid: number for uid, number, owner in found if owner not in banned}
-    silent = {owner.id for owner in Owner.select(Owner.id).where(Owner.uid.in_(banned))}
+        found = Bot.select(Bot.uid, Bot.owner).where(Bot.uid.in_(part))
+        holders |= {bot.uid: bot.owner_id for bot in found if bot.owner_id not in banned}
     return {
-        number: frozenset(uid for uid in uids if holders.get(uid, owners[number]) != owners[number])
-        for number, uids in named.items()
-        if owners[number] not in silent
+        row.id: frozenset(
+            uid for uid in named[row.id] if holders.get(uid, row.owner_id) != row.owner_id
+        )
+        for row in kept
     }
 
 
@@ -241,31 +225,31 @@ def remove_hook(uid: str) -> None:
             refuse_unknown("hook")
 
 
-def keep_operator_hooks(wanted: Iterable[OperatorHook], now: int) -> None:
-    """Replace the hooks without an owner with `wanted`.
+def keep_operator_hooks(urls: Iterable[str], events: Iterable[str], now: int) -> None:
+    """Replace the operator's hooks, which have no owner.
 
     New hooks start with the next event, existing ones keep their position, and all others are
     deleted.
     """
-    kept = {(hook.kind, hook.url): hook for hook in Hook.select().where(Hook.owner.is_null())}
+    kept = {hook.url: hook for hook in Hook.select().where(Hook.owner.is_null())}
+    stored = _write_list(events)
     with writing():
-        for one in wanted:
-            events = _write_list(one.events)
-            hook = kept.pop((one.kind, one.url), None)
+        for url in urls:
+            hook = kept.pop(url, None)
             if hook is None:
                 Hook.create(
                     uid=new_uid("hook"),
-                    kind=one.kind,
-                    url=one.url,
-                    events=events,
+                    kind=APPRISE,
+                    url=url,
+                    events=stored,
                     state="active",
                     delivered=find_newest_arrival(),
                     created_at=now,
                 )
-            elif hook.events != events:
-                Hook.update(events=events).where(Hook.id == hook.id).execute()
+            elif hook.events != stored:
+                Hook.update(events=stored).where(Hook.id == hook.id).execute()
         for hook in kept.values():
-            Hook.delete().where(Hook.id == hook.id).execute()
+            hook.delete_instance()
 
 
 def ask_for_ping(uid: str, now: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from accounts.api_keys import NewKey, create_key
+from accounts.api_keys import NewKey, create_key, revoke_all
 from accounts.fields import (
     HOLDS_SECRET,
     check_line,
@@ -39,8 +39,6 @@ VOICE: dict[str, Any] = {
     "catchphrases": [],
     "emoji": "",
 }
-
-
 STORED_VOICE = make_shape(dict[str, str | list[str]])
 MAX_BIO, MAX_WORD, MAX_WORDS = 500, 60, 12
 
@@ -77,8 +75,9 @@ def create_bot(
         if owner is None:
             owner, code = create_owner(now)
         check_present(owner.id)
+        is_taken = Bot.select().where(Bot.uid == uid).exists()
         bot = Bot.create(
-            uid=uid if uid and not _is_taken(uid) else new_uid("bot"),
+            uid=new_uid("bot") if uid is None or is_taken else uid,
             owner=owner,
             handle=find_free_handle(name, Bot, "bot"),
             name=name,
@@ -102,7 +101,7 @@ def retire_bot(bot: Bot, now: int) -> bool:
         is_new = bool(retired.execute())
         if is_new:
             append_leaf("retirement", now, bot=bot.uid)
-        Key.update(revoked_at=now).where(Key.bot == bot, Key.revoked_at.is_null()).execute()
+        revoke_all(Key.bot == bot, now)
         detach_wallet(bot, now)
         return is_new
 
@@ -226,7 +225,3 @@ def _check_words(name: str, value: Any, default: Any) -> str | list[str]:
     if holds_secret(" ".join(value)):
         raise invalid(name, HOLDS_SECRET)
     return [check_line(name, word, MAX_WORD) for word in value]
-
-
-def _is_taken(uid: str) -> bool:
-    return bool(Bot.select().where(Bot.uid == uid).exists())

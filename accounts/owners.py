@@ -56,14 +56,12 @@ def recover_owner(code: str) -> OwnerWithCode | None:
     If two requests send the same code at the same time, one wins. If the owner is banned, Problem
     `owner_banned` is raised, and the code stays valid.
     """
-    new_code = make_recovery_code()
-    used, new = hash_recovery_code(code), hash_recovery_code(new_code)
     with writing():
-        if not Owner.update(recovery_hash=new).where(Owner.recovery_hash == used).execute():
+        owner = Owner.get_or_none(Owner.recovery_hash == hash_recovery_code(code))
+        if owner is None:
             return None
-        owner = Owner.get(Owner.recovery_hash == new)
         refuse_banned(owner)
-        return OwnerWithCode(owner, new_code)
+        return OwnerWithCode(owner, change_recovery_code(owner))
 
 
 def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
@@ -71,18 +69,21 @@ def renew_recovery_code(owner: Owner, present_code: str) -> str | None:
 
     A session isn't enough, because anyone who stole one could take over the account permanently.
     """
-    code, present = make_recovery_code(), hash_recovery_code(present_code)
     with writing():
-        mine = (Owner.id == owner.id) & (Owner.recovery_hash == present)
-        changed = Owner.update(recovery_hash=hash_recovery_code(code)).where(mine).execute()
-    return code if changed else None
+        present = Owner.recovery_hash == hash_recovery_code(present_code)
+        is_right = Owner.select().where(Owner.id == owner.id, present).exists()
+        return change_recovery_code(owner) if is_right else None
 
 
 def replace_recovery_code(owner: Owner) -> str:
     """Replace a lost code, as the operator. Raises Problem `not_found` for deleted accounts."""
-    code = make_recovery_code()
     with writing():
         check_present(owner.id)
-        replaced = hash_recovery_code(code)
-        Owner.update(recovery_hash=replaced).where(Owner.id == owner.id).execute()
+        return change_recovery_code(owner)
+
+
+def change_recovery_code(owner: Owner) -> str:
+    """Return a new code, inside the caller's transaction."""
+    code = make_recovery_code()
+    Owner.update(recovery_hash=hash_recovery_code(code)).where(Owner.id == owner.id).execute()
     return code

@@ -19,7 +19,7 @@ from chain.stored.attachments import LEAD
 from chain.stored.trades import LISTED_TRADE, OTHER_WALLET
 from chain.symbols import clean_text
 from config import Config
-from models import Bot, Post
+from models import Post
 from storage import database, new_uid, store_arrival, store_row, writing
 from storage.log import Appended, append_leaf, hash_words, new_salt
 from storage.rows import select
@@ -148,13 +148,7 @@ def parse_post(value: dict[str, Any], idempotency_key: str | None = None) -> Par
     lacks_event = value.get("eventId") is None
     errors = [{"field": "eventId", "message": NO_EVENT_ID}] if lacks_event else []
     body = parse_body(PostBody, value, _tell, errors)
-    if body.eventId is None:
-        raise invalid("eventId", NO_EVENT_ID)
-    given = (
-        value[name]
-        for name in ("eventId", "body", "symbol", "reason")
-        if value.get(name) is not None
-    )
+    given = (value[name] for name in MAX_LENGTHS if value.get(name) is not None)
     return ParsedPost(body, any(clean_text(text) != text for text in given))
 
 
@@ -276,19 +270,18 @@ def _find_same(bot_id: int, body: PostBody) -> Post:
 def store_post(**columns: Any) -> Published:
     """Insert a post with its arrival and log leaf, and count it toward the owner's quota.
 
-    Call this inside a transaction. Raises IntegrityError if the event id exists.
+    Call this inside a transaction, with ids for `bot`, `wallet` and `trade`. Raises IntegrityError
+    if the event id exists.
     """
-    uid, salt = new_uid("post"), new_salt()
+    uid, salt, bot = new_uid("post"), new_salt(), columns["bot"]
     row = {"uid": uid, "salt": salt, **columns}
-    leaf = log_post(row)
-    bot = getattr(columns["bot"], "id", columns["bot"])
+    leaf = _log_post(row)
     claim = _is_claim(bot, columns.get("signature"))
     number = store_row(Post, {**row, "claim": claim, "leaf_id": leaf.id})
     store_arrival("post", post=number)
     if columns.get("status") == "verified":
-        trade = columns["trade"]
-        time_posts(bot, [number], [getattr(trade, "id", trade)])
-    count_posts_bytes(columns["bot"], measure_post(columns))
+        time_posts(bot, [number], [columns["trade"]])
+    _count_bytes(bot, POST_OVERHEAD_BYTES + _measure(columns))
     return Published(uid, replayed=False, leaf=leaf.data, salt=salt)
 
 
@@ -298,10 +291,10 @@ def _is_claim(bot: int, signature: str | None) -> bool:
     return database.execute_sql(IS_TOLD, (signature, bot)).fetchone() is None
 
 
-def log_post(row: Mapping[str, Any]) -> Appended:
-    bot, wallet = getattr(row["bot"], "id", row["bot"]), row.get("wallet")
+def _log_post(row: Mapping[str, Any]) -> Appended:
     said = {name: row.get(name) for name in ("mint", "signature", "source", "channel")}
-    ((bot_uid, address),) = database.execute_sql(NAMES_OF, (wallet, bot)).fetchall()
+    values = row.get("wallet"), row["bot"]
+    ((bot_uid, address),) = database.execute_sql(NAMES_OF, values).fetchall()
     texts = [row.get(name) for name in ("event_id", "body", "symbol", "reason")]
     return append_leaf(
         "post",
@@ -317,17 +310,13 @@ def log_post(row: Mapping[str, Any]) -> Appended:
     )
 
 
-def measure_post(columns: dict[str, Any]) -> int:
-    """Return the UTF-8 bytes that count toward the quota, including overhead."""
-    return POST_OVERHEAD_BYTES + measure_words(columns)
-
-
-def measure_words(columns: dict[str, Any]) -> int:
+def _measure(columns: Mapping[str, Any]) -> int:
+    """Return the UTF-8 bytes of a post's texts, which count toward the quota."""
     return sum(len((columns.get(name) or "").encode()) for name in POST_TEXTS)
 
 
-def count_posts_bytes(bot: Bot | int, change: int) -> None:
-    database.execute_sql(COUNT_POSTS, (change, getattr(bot, "id", bot)))
+def _count_bytes(bot_id: int, change: int) -> None:
+    database.execute_sql(COUNT_POSTS, (change, bot_id))
 
 
 # ---- hiding --------------------------------------------------------------------------------------
@@ -337,14 +326,9 @@ def erase_words(post: Post, now: int) -> None:
     Its record and log leaf stay, and a retry can still be distinguished from a different payload.
     """
     said = {"body": post.body, "symbol": post.symbol, "reason": post.reason}
-    count_posts_bytes(post.bot_id, -measure_words(said))
+    _count_bytes(post.bot_id, -_measure(said))
     Post.update(
-        hidden_at=now,
-        hidden_hash=hash_compared(post),
-        body="",
-        symbol=None,
-        reason=None,
-        salt=None,
+        hidden_at=now, hidden_hash=hash_compared(post), body="", symbol=None, reason=None, salt=None
     ).where(Post.id == post.id).execute()
     append_leaf("hiding", now, post=post.uid)
     # Webhooks report the change because of this arrival.

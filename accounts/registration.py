@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from accounts import conduct, influencers, quotas, wallets
-from accounts.api_keys import MAX_ACTIVE_KEYS, NewKey, create_key, is_active
+from accounts.api_keys import NewKey, create_key, refuse_too_many, revoke_all
 from accounts.fields import check_wallet, is_provable
 from accounts.keys import hash_secret, is_well_formed, make_key
-from accounts.owners import check_present, hash_recovery_code, make_recovery_code
+from accounts.owners import change_recovery_code, check_present
 from accounts.problem import Problem, invalid, refuse_full
 from accounts.tables import Hook, Registration
 from config import Config
@@ -132,7 +132,7 @@ def register(
         row = Registration.get_or_none(Registration.wallet == address)
         if row:
             _check_again(row, given_at)
-            Key.update(revoked_at=now).where(Key.bot == row.bot, Key.revoked_at.is_null()).execute()
+            revoke_all(Key.bot == row.bot, now)
             bot, key = row.bot, create_key(row.bot.owner, "publish", now, bot=row.bot)
         else:
             made = influencers.create_bot(config, body.name, now, voice=body.voice, bio=body.bio)
@@ -206,9 +206,8 @@ def claim(config: Config, code: str, owner: Owner | None, now: int) -> Claimed |
         conduct.refuse_banned(row.bot.owner)
         recovery_code = None
         if owner is None:
-            owner, recovery_code = row.bot.owner, make_recovery_code()
-            hashed = hash_recovery_code(recovery_code)
-            Owner.update(recovery_hash=hashed).where(Owner.id == owner.id).execute()
+            owner = row.bot.owner
+            recovery_code = change_recovery_code(owner)
         else:
             _move(config, row.bot.owner, owner, now)
         Registration.update(claim_hash=None, claim_ends_at=None, claimed_at=now).where(
@@ -223,11 +222,7 @@ def _move(config: Config, source: Owner, owner: Owner, now: int) -> None:
     held = quotas.find_use(config, "wallets", source.id).used
     if held:
         refuse_full(quotas.find_use(config, "wallets", owner.id).add(held - 1), "wallet_limit")
-    if Key.select().where(Key.owner.in_([source, owner]), is_active(now)).count() > MAX_ACTIVE_KEYS:
-        raise Problem(
-            "key_limit",
-            f"an account can have at most {MAX_ACTIVE_KEYS} active keys; revoke one first",
-        )
+    refuse_too_many([source, owner], now)
     moved = influencers.list_bots_of(source)
     for table in OWNED:
         table.update(owner=owner).where(table.owner == source).execute()

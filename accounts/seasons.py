@@ -26,6 +26,7 @@ from chain.stored.derived import read_coverage
 from models import Bot
 from storage import Rows, new_uid, read_rows, writing
 from storage.log import append_leaf
+from storage.rows import read
 
 MAX_NAME, MAX_SALES, MAX_OPEN, MAX_LISTED = 60, 10_000, 20, 1_000
 # How far ahead a season may start, and how long it may last, in days.
@@ -350,11 +351,9 @@ WHERE s.starts_at <= ? AND (e.rank IS NOT NULL OR (
 ORDER BY s.ends_at DESC, s.id DESC LIMIT 6"""
 
 
-def list_badges(bot_id: int, now: int) -> list[dict[str, Any]]:
+def list_badges(bot_id: int, now: int) -> list[Any]:
     """List the seasons that a bot takes part in, or in which it has a final rank."""
-    names = ("uid", "name", "ends_at", "rank")
-    found = read_rows(BADGES, (bot_id, now, bot_id))
-    return [dict(zip(names, row, strict=True)) for row in found]
+    return read(BADGES, (bot_id, now, bot_id))
 
 
 # ---- who takes part ------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import orjson
 
 from accounts import influencers, owners, quotas
 from accounts.fields import check_choice, check_line, check_name, find_free_handle
-from accounts.problem import Problem, invalid, refuse_full
+from accounts.problem import Problem, invalid, refuse_full, refuse_unknown
 from config import Config
 from models import Bot, Owner
 from paper.account import STARTING_CASH
@@ -120,10 +120,8 @@ def find_strategy(family: str, given: Settings, own: OwnFiles | None) -> Strateg
 
 
 def find_trader(uid: str) -> Trader:
-    found = Trader.get_or_none(Trader.uid == uid)
-    if found is None:
-        raise Problem("not_found", "there is no such trader")
-    return found
+    found: Trader | None = Trader.get_or_none(Trader.uid == uid)
+    return found or refuse_unknown("trader")
 
 
 def list_traders() -> list[Trader]:

@@ -56,7 +56,9 @@ def begin(bot: Bot, address: str, ownership: str, now: int) -> None:
     forget_standings_of(wallet.id)
 
 
-def end(held: Attachment, now: int) -> None:
+def give_up(held: Attachment, now: int) -> None:
+    """Detach a wallet inside the caller's transaction."""
+    forget_standings([held.bot_id])
     Attachment.update(detached_at=now).where(Attachment.id == held.id).execute()
     Wallet.update(closing_at=now, due_at=0).where(Wallet.id == held.wallet_id).execute()
     append_leaf("detachment", now, bot=held.bot.uid, wallet=held.wallet.address)
@@ -230,15 +232,8 @@ def remove_wallet(bot: Bot, address: str, now: int) -> None:
 def detach_wallet(bot: Bot, now: int) -> None:
     """Detach all wallets. Their trades stay with the bot until another bot attaches the wallets."""
     with writing():
-        forget_standings([bot.id])
         for held in list_holdings(bot):
-            end(held, now)
-
-
-def give_up(held: Attachment, now: int) -> None:
-    """Detach a wallet inside the caller's transaction."""
-    forget_standings([held.bot_id])
-    end(held, now)
+            give_up(held, now)
 
 
 def _check_company(bot: Bot, lead: Attachment | None, ownership: str, is_added: bool) -> None:

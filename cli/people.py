@@ -359,8 +359,8 @@ def run_hook_add(config: Config, args: Namespace) -> None:
     )
     print_result(
         args,
-        {"hookId": made.hook.uid, "secret": made.secret},
-        f"{made.hook.uid}\n{made.secret or 'no secret'}\nThe secret won't be shown again.",
+        {"hookId": made.uid, "secret": made.secret},
+        f"{made.uid}\n{made.secret or 'no secret'}\nThe secret won't be shown again.",
     )
 
 

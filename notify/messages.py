@@ -144,8 +144,7 @@ def _for_telegram(url: str, text: str) -> Message:
     chat = parse_qs(parts.query)["chat_id"][0]
     bare = urlunsplit(parts._replace(query=""))
     return _json(
-        bare,
-        {"chat_id": chat, "text": _mute(text), "link_preview_options": {"is_disabled": True}},
+        bare, {"chat_id": chat, "text": _mute(text), "link_preview_options": {"is_disabled": True}}
     )
 
 

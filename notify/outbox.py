@@ -332,8 +332,7 @@ def keep_operator_hooks(config: Config, now: int) -> dict[str, str]:
     """Store the settings' hooks. Return the APPRISE_URLS by their names. `now`: ms."""
     secret = files.secret_key(config) if config.apprise_urls else ""
     urls = {client.name_url(url, secret): url for url in config.apprise_urls}
-    wanted = [hooks.OperatorHook(hooks.APPRISE, name, config.apprise_events) for name in urls]
-    hooks.keep_operator_hooks(wanted, now)
+    hooks.keep_operator_hooks(urls, config.apprise_events, now)
     return urls
 
 

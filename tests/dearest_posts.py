@@ -45,7 +45,7 @@ class Sender:
         self.reader, self.app, self.client = reader, reader.app, reader.client
         bot = Bot.get(Bot.uid == reader.ids["bot"])
         made = api_keys.create_key(bot.owner, "publish", now, bot=bot)
-        hook = hooks.add_hook(self.app.settings, bot.owner, "https://x.example/in", now).hook
+        hook = hooks.add_hook(self.app.settings, bot.owner, "https://x.example/in", now)
         Hook.update(ping=False).execute()
         self.publish = made.text
         self.ids = {**reader.ids, "key": made.key.uid, "hook": hook.uid, "source": "0" * 12}

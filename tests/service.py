@@ -8,9 +8,11 @@ import time
 
 import ground
 import orjson
+import pytest
 
 import storage
 from accounts import api_keys, conduct, influencers, seasons
+from accounts.problem import Problem
 from app import create_app
 from chain import addresses
 from chain.amounts import sol
@@ -20,6 +22,7 @@ from chain.stored.derived import NOT_POLLED
 from chain.stored.tables import RiskTotal, RunningTotal, TradeMint
 from chain.stored.trades import find_trades, number_mints, write_trades
 from models import Attachment, Trade, Wallet, WalletSignature
+from operate import inspection
 
 # 2026-11-05, noon UTC (20,762.5 days), in ms: the fixed time of the tests.
 NOW = 1_793_880_000_000
@@ -36,6 +39,23 @@ def hide_post(uid, now):
     """Erase a post's text like the operator, without a line in the audit log."""
     with storage.erasing():
         return conduct.hide_post(uid, now)
+
+
+def refused(act, *given, **more):
+    """The Problem that an act raises."""
+    with pytest.raises(Problem) as caught:
+        act(*given, **more)
+    return caught.value
+
+
+def inspect(config, *checks):
+    """What checks of operate.inspection find in an instance."""
+    reader = inspection.Reader(config)
+    try:
+        with reader.snapshot():
+            return [one for check in checks for one in check(reader)]
+    finally:
+        reader.close()
 
 
 def address(name):

@@ -1,10 +1,9 @@
 """Operator actions: each happens once, and its log line says who did it, when and why."""
 
 import pytest
-from service import NOW, address
+from service import NOW, address, refused
 
 from accounts import acts, conduct, hooks, influencers, owners, posts
-from accounts.problem import Problem
 from accounts.tables import AdminAct, Report
 from models import Attachment
 from storage import database
@@ -32,7 +31,7 @@ def say(made):
 
 def make_hook(made, settings):
     url = "https://hooks.example/h"
-    return hooks.add_hook(settings, made.owner, url, NOW).hook.uid
+    return hooks.add_hook(settings, made.owner, url, NOW).uid
 
 
 def test_a_hook_is_pinged_switched_and_removed(made, settings):
@@ -88,9 +87,8 @@ def test_banning_a_wallet_disconnects_it_and_unused_wallets_can_be_banned_too(ma
 
 def test_an_unknown_target_is_refused_and_not_recorded(made):
     for act in (acts.hide_post, acts.retire_bot, acts.revoke_key, acts.ping_hook):
-        with pytest.raises(Problem) as caught:
-            act("nobody", WHO, WHY, NOW)
-        assert caught.value.code == "not_found"
+        problem = refused(act, "nobody", WHO, WHY, NOW)
+        assert problem.code == "not_found"
     assert lines() == []
 
 
@@ -110,9 +108,8 @@ def test_the_list_contains_known_actions_only_and_pages_back(db):
 def test_a_reason_is_limited_to_300_characters():
     assert acts.check_reason("x" * 300) == "x" * 300
     for text, shortest in (("x" * 301, 0), ("", 1)):
-        with pytest.raises(Problem) as caught:
-            acts.check_reason(text, shortest)
-        assert caught.value.errors[0]["field"] == "reason"
+        problem = refused(acts.check_reason, text, shortest)
+        assert problem.errors[0]["field"] == "reason"
     assert acts.check_reason("") == ""
 
 
@@ -133,12 +130,3 @@ def test_the_operator_replaces_the_lost_code_of_one_owner_only(made):
     assert owners.recover_owner(made.recovery_code) is None
     assert owners.recover_owner(code).owner == made.owner
     assert owners.recover_owner(kept).owner == other
-
-
-def test_a_banned_owner_keeps_the_old_code(made):
-    acts.ban_owner(made.owner.uid, WHO, WHY, NOW)
-    with pytest.raises(Problem) as caught:
-        owners.recover_owner(made.recovery_code)
-    assert caught.value.code == "owner_banned"
-    acts.lift_ban("owner", made.owner.uid, WHO, WHY, NOW)
-    assert owners.recover_owner(made.recovery_code).owner == made.owner

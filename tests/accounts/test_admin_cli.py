@@ -8,7 +8,6 @@ from test_cli import cli, shown
 from accounts import admin, posts
 from accounts.tables import AdminLogin, AdminSession, Hook
 from models import Bot, Post
-from storage import database
 
 __all__ = ["cli"]
 
@@ -17,19 +16,17 @@ def test_a_link_is_printed_and_only_its_hash_is_stored(cli):
     made = shown(cli, "admin", "login")
     assert made["link"] == f"http://127.0.0.1:8000/admin/login?code={made['code']}"
     assert re.fullmatch(r"[\w-]{43}", made["code"])
-    with database.connection_context():
-        login = AdminLogin.get()
-        assert login.ends_at - login.created_at == 600_000
-        assert made["code"] not in str(login.__data__)
+    login = AdminLogin.get()
+    assert login.ends_at - login.created_at == 600_000
+    assert made["code"] not in str(login.__data__)
 
 
 def test_a_command_ends_sessions(cli):
     for _ in range(2):
         code = shown(cli, "admin", "login")["code"]
-        with database.connection_context():
-            created = AdminLogin.get().created_at
-            assert admin.use_login(code, created + 1) is not None
-            first = AdminSession.select().order_by(AdminSession.id).get().uid
+        created = AdminLogin.get().created_at
+        assert admin.use_login(code, created + 1) is not None
+        first = AdminSession.select().order_by(AdminSession.id).get().uid
     assert shown(cli, "admin", "logout", "--session", first) == {"ended": 1}
     assert cli("admin", "logout", "--session", first)[0] == 1
     shown(cli, "admin", "login")
@@ -42,10 +39,9 @@ def test_commands_are_listed_with_their_reasons(cli):
     made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("w"))
     key = shown(cli, "key", "create", "--owner", made["ownerId"], "--scope", "read")["keyId"]
     hook = shown(cli, "hook", "add", made["ownerId"], "https://x.example/in")["hookId"]
-    with database.connection_context():
-        said, _ = posts.parse_post({"eventId": "e", "body": "words"})
-        posts.publish(Bot.get().id, said, NOW)
-        post = Post.get().uid
+    said, _ = posts.parse_post({"eventId": "e", "body": "words"})
+    posts.publish(Bot.get().id, said, NOW)
+    post = Post.get().uid
     acts = [
         ("post", "hide", post),
         ("key", "revoke", key),
@@ -70,14 +66,12 @@ def test_commands_are_listed_with_their_reasons(cli):
     assert {row["who"] for row in listed} == {"command line"}
     older = shown(cli, "admin", "audit", "--limit", "2", "--before", str(listed[1]["number"]))
     assert older["data"] == listed[2:4]
-    with database.connection_context():
-        assert Post.get().body == "" and Hook.select().count() == 0
+    assert Post.get().body == "" and Hook.select().count() == 0
 
 
 def test_a_reason_with_line_breaks_is_refused_first(cli):
     made = shown(cli, "bot", "create", "--name", "Ada")
     assert cli("bot", "retire", made["botId"], "--reason", "a\nb")[0] == 1
     assert cli("admin", "audit", "--limit", "0")[0] == 1
-    with database.connection_context():
-        assert Bot.get().retired_at is None
+    assert Bot.get().retired_at is None
     assert shown(cli, "admin", "audit") == {"data": []}

@@ -27,16 +27,9 @@ NOW = 1_800_000_000_000
 @pytest.fixture
 def wallet(db):
     owner = Owner.create(uid="owner_1", created_at=1)
-    bot = Bot.create(
-        uid="bot_1",
-        owner=owner,
-        handle="ada",
-        name="Ada",
-        voice=orjson.dumps({"tone": "dry"}).decode(),
-        created_at=1,
-        auto_post=True,
-        auto_post_since=NOW,
-    )
+    named = {"uid": "bot_1", "handle": "ada", "name": "Ada", "voice": '{"tone": "dry"}'}
+    posting = {"auto_post": True, "auto_post_since": NOW}
+    bot = Bot.create(owner=owner, created_at=1, **named, **posting)
     wallet = Wallet.create(address="Wallet", bot=bot, created_at=1, backfilled=True)
     Attachment.create(bot=bot, wallet=wallet, attached_at=1)
     Address.create(wallet=wallet, address="Wallet", full_scans=2, scan_new=0)
@@ -49,36 +42,16 @@ def trade(signature, slot, held, change, lamports, sol):
         Balance("Wallet", None, 9, 0, 0, lamports, lamports + sol),
         Balance("Account", MINT, 6, held, held + change, 2_039_280, 2_039_280),
     )
-    return Entry(
-        signature,
-        slot,
-        0,
-        1_799_999_000 + slot,
-        "buy" if change > 0 else "sell",
-        "Pool",
-        MINT,
-        (),
-        (),
-        sol,
-        5000,
-        0,
-        0,
-        ((MINT, change, 6),),
-        balances,
-    )
+    at, kind = (slot, 0, 1_799_999_000 + slot), "buy" if change > 0 else "sell"
+    # No flags and no programs; a fee of 5,000 lamports, and neither tip nor rent.
+    money = (sol, 5000, 0, 0, ((MINT, change, 6),))
+    return Entry(signature, *at, kind, "Pool", MINT, (), (), *money, balances)
 
 
 def arrive(wallet, entry, seen_at, head=True):
-    WalletSignature.create(
-        wallet=wallet,
-        signature=entry.signature,
-        slot=entry.slot,
-        tx_index=0,
-        head=head,
-        state="stored",
-        entry=entry.dump(),
-        seen_at=seen_at,
-    )
+    listed = {"signature": entry.signature, "slot": entry.slot, "tx_index": 0, "head": head}
+    stored = {"state": "stored", "entry": entry.dump(), "seen_at": seen_at}
+    WalletSignature.create(wallet=wallet, **listed, **stored)
 
 
 def publish(wallet, ledger_store=None, now=NOW + 5000):
@@ -111,11 +84,8 @@ def test_a_later_trade_is_posted_with_its_result(wallet):
 def test_a_gift_during_a_sale_is_not_posted_as_proceeds(wallet):
     # 0.75 SOL arrived, 0.7 of it by a separate transfer, and 0.4 of the 1.4 units sold left
     # separately
-    gifted = SELL._replace(
-        beside_sol=700_000_000,
-        beside_tokens=((MINT, 400_000, 6),),
-        explained_percent=100,
-    )
+    gift = {"beside_sol": 700_000_000, "beside_tokens": ((MINT, 400_000, 6),)}
+    gifted = SELL._replace(**gift, explained_percent=100)
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, gifted, NOW + 2)
     sold = publish(wallet)[1]
@@ -167,14 +137,8 @@ def test_trades_of_unexplained_value_are_not_posted(wallet):
 
 def test_a_round_trip_is_posted_with_its_result(wallet):
     sol = Balance("Wallet", None, 9, 0, 0, 8_750_000_000, 8_760_000_000)
-    trip = SELL._replace(
-        signature="trip",
-        kind="round_trip",
-        tokens=(),
-        sol=10_000_000,
-        balances=(sol,),
-        explained_percent=100,
-    )
+    changes = {"tokens": (), "sol": 10_000_000, "balances": (sol,), "explained_percent": 100}
+    trip = SELL._replace(signature="trip", kind="round_trip", **changes)
     arrive(wallet, BUY, NOW + 1)
     arrive(wallet, trip, NOW + 2)
     told = publish(wallet)[1]

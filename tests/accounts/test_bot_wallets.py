@@ -35,7 +35,6 @@ from chain.stored.standings import Board, work_out
 from chain.stored.store import LedgerStore
 from models import Address, Attachment, Bot, Post, Trade, Wallet, WalletSignature
 from observer import Observer
-from observing import rebuilding
 from storage import read_rows
 
 MOST = 10**9
@@ -217,17 +216,16 @@ def test_a_damaged_entry_does_not_block_the_other_wallets_publication(empty):
         ledgers.apply(wallets["eve"])
 
 
-def test_rebuilding_all_wallets_changes_nothing(empty, settings):
-    wallets = empty(ms(12))
-    rebuild(wallets, list_rows(two_people(5, 40).rows))
-    assert flags()
-    state = Observer(settings).state
-    again = rebuilding.rebuild(state, wallets.values(), NOW)
-    assert [one.trades_changed + one.sums_changed for one in again] == [0, 0]
-
-
 # ---- from outside --------------------------------------------------------------------------------
 PAM = address("pam")
+
+
+def observe(service, story):
+    """Observe a story until nothing changes anymore."""
+    observer = Observer(service.config, connect(FakeNode(story.chain())))
+    for turn in range(8):
+        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
+    assert observer.problem is None
 
 
 @pytest.fixture
@@ -248,10 +246,7 @@ def three(service):
     story.sell("eve", "CAT", 5, 40_000)
     story.buy("pam", "CAT", 30, 300_000)
     story.sell("pam", "CAT", 30, 310_000)
-    observer = Observer(service.config, connect(FakeNode(story.chain())))
-    for turn in range(8):
-        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
-    assert observer.problem is None
+    observe(service, story)
     return made, story
 
 
@@ -289,37 +284,6 @@ def test_bot_results_are_sums_over_its_wallets(service, three):
     assert [one["results"]["realizedLamports"] for one in listed] == [str(ADA + EVE + PAMS)]
 
 
-def test_bot_coverage_is_that_of_the_least_complete_wallet(service, three):
-    made, _ = three
-    eve = Wallet.get(Wallet.address == PEOPLE["eve"])
-    told = orjson.loads(eve.coverage) | {
-        "state": "partial",
-        "gaps": [{"fromSlot": 5, "toSlot": 9, "reason": "lost"}],
-    }
-    Wallet.update(coverage=orjson.dumps(told).decode()).where(Wallet.id == eve.id).execute()
-    shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json["coverage"]
-    assert (shown["state"], shown["wallet"], shown["gaps"]) == (
-        "partial",
-        eve.address,
-        told["gaps"],
-    )
-    (entry,) = service.get("/api/v1/leaderboard", made.publish_key.text).json["data"]
-    assert entry["coverage"]["state"] == "partial"
-
-
-def test_tokens_left_in_a_disconnected_wallet_are_cost_left(service, three):
-    made, _ = three
-    end = {"detached_at": NOW + 10**9}
-    eve = Wallet.get(Wallet.address == PEOPLE["eve"])
-    Attachment.update(**end).where(Attachment.wallet == eve.id).execute()
-    shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json
-    assert shown["record"]["realizedLamports"] == str(ADA + EVE + PAMS)
-    assert shown["record"]["costLeftLamports"] == str((100_000 + FEE) // 2)
-    # Current holdings cover current wallets only.
-    assert shown["results"]["realizedLamports"] == str(ADA + PAMS)
-    assert shown["formerWallets"] == [eve.address]
-
-
 def test_an_unobserved_second_wallet_hides_no_results(service, three):
     made, _ = three
     wallet = Wallet.create(address=address("new"), bot=made.bot, created_at=NOW)
@@ -340,10 +304,7 @@ def observed(service, story):
     Attachment.create(bot=bot, wallet=eve, attached_at=ms(6))
     Attachment.update(ownership="proven").execute()
     Attachment.update(attached_at=0).where(Attachment.wallet != eve).execute()
-    observer = Observer(service.config, connect(FakeNode(story.chain())))
-    for turn in range(8):
-        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
-    assert observer.problem is None
+    observe(service, story)
     return bot
 
 

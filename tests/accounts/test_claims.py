@@ -55,25 +55,20 @@ class World:
     def trades_of(self, made):
         """The trades that a bot's lists show, oldest first."""
         uid = made.bot.uid
-        listed = [
-            row["id"] for row in self.service.pages(f"/api/v1/trades?botId={uid}", self.key, 1)
-        ]
-        again = [
-            row["id"]
-            for row in self.service.pages(
-                f"/api/v1/trades?botId={uid}&wallet={W}&mint={M}", self.key, 1
-            )
-        ]
+        path, one_mint = f"/api/v1/trades?botId={uid}", f"&wallet={W}&mint={M}"
+        listed, again = (
+            [row["id"] for row in self.service.pages(path + more, self.key, 1)]
+            for more in ("", one_mint)
+        )
         since = [row["id"] for row in self.since(uid)]
-        attributed = [
-            row["id"] for row in self.get(f"trades?wallet={W}")["data"] if row["botId"] == uid
-        ]
+        of_wallet = self.get(f"trades?wallet={W}")["data"]
+        attributed = [row["id"] for row in of_wallet if row["botId"] == uid]
         latest = [row["id"] for row in self.get(f"bots/{uid}")["latestTrades"]]
-        active = [
-            row["tradeId"] for row in self.get(f"activity?mint={M}")["data"] if row["botId"] == uid
-        ]
+        active = self.get(f"activity?mint={M}")["data"]
+        active = [row["tradeId"] for row in active if row["botId"] == uid]
         page = self.service.get(f"/bots/{uid}?tab=trades").text
-        on_page = [name for name in listed if self.signature_of(name) in page]
+        signatures = {row["id"]: row["signature"] for row in of_wallet}
+        on_page = [name for name in listed if signatures[name] in page]
         assert listed == again == since[::-1] == attributed == latest == active == on_page
         return [name.removeprefix("trade_") for name in listed[::-1]]
 
@@ -85,17 +80,9 @@ class World:
         rows = queries.list_trades_since(100, 0, shares)
         return [(arrival, {"id": row.uid, "botId": row.bot}) for arrival, row in rows]
 
-    def signature_of(self, name):
-        return next(
-            row["signature"] for row in self.get(f"trades?wallet={W}")["data"] if row["id"] == name
-        )
-
     def row_of(self, made, query=""):
-        return next(
-            row
-            for row in self.get(f"leaderboard?record=all&{query}")["data"]
-            if row["botId"] == made.bot.uid
-        )
+        listed = self.get(f"leaderboard?record=all&{query}")["data"]
+        return next(row for row in listed if row["botId"] == made.bot.uid)
 
 
 @pytest.fixture
@@ -111,15 +98,8 @@ def test_a_claim_shows_only_later_trades(world):
 
 def test_the_stream_names_the_bot_of_each_trade(world):
     told = {row["id"]: row["botId"] for _, row in world.told(None)}
-    assert told == {
-        f"trade_{name}": made.bot.uid
-        for name, made in (
-            ("hers", world.ada),
-            ("between", world.ada),
-            ("claimed", world.eve),
-            ("timeless", world.ada),
-        )
-    }
+    hers = dict.fromkeys(("trade_hers", "trade_between", "trade_timeless"), world.ada.bot.uid)
+    assert told == {**hers, "trade_claimed": world.eve.bot.uid}
 
 
 @pytest.mark.parametrize("query", ["", "sort=volume", "sort=trades", "window=24h"])
@@ -129,31 +109,18 @@ def test_a_claim_gets_no_results_and_no_rank(world, query):
     assert row["realizedLamports"] is row["volumeLamports"] is row["observedTrades"] is None
     shown = world.get(f"bots/{world.eve.bot.uid}")
     assert (shown["results"], shown["resultsReason"]) == (None, "held_by_another")
-    assert (
-        "this wallet was connected to another bot first"
-        in world.service.get("/leaderboard?record=all").text
-    )
-    assert (
-        "this wallet was connected to another bot first"
-        in world.service.get(f"/bots/{world.eve.bot.uid}").text
-    )
+    for path in ("/leaderboard?record=all", f"/bots/{world.eve.bot.uid}"):
+        page = world.service.get(path).text
+        assert "this wallet was connected to another bot first" in page
 
 
 def test_current_holdings_have_no_cost_under_a_claim(world):
-    held = {
-        "mint": M,
-        "amountRaw": "7",
-        "decimals": 0,
-        "costLamports": "55",
-        "unknownBasisRaw": "0",
-    }
+    held = {"mint": M, "amountRaw": "7", "decimals": 0}
+    held |= {"costLamports": "55", "unknownBasisRaw": "0"}
     Wallet.update(positions=orjson.dumps([held]).decode()).execute()
     (position,) = world.get(f"bots/{world.eve.bot.uid}")["openPositions"]
-    assert (position["amountRaw"], position["costLamports"], position["unknownBasisRaw"]) == (
-        "7",
-        None,
-        "7",
-    )
+    told = position["amountRaw"], position["costLamports"], position["unknownBasisRaw"]
+    assert told == ("7", None, "7")
 
 
 @pytest.mark.parametrize("last, shown", [(CLAIMED - 1000, None), (CLAIMED, "2026-11-05T15:00:00Z")])
@@ -243,23 +210,14 @@ def say(service, made, event):
 
 def labels(service, post):
     """Labels of a post on every page and in every response."""
-    item = next(
-        one
-        for one in service.get("/feed.json").json["items"]
-        if one["_candor"]["post"] == post["id"]
-    )
-    atom = next(
-        entry for entry in service.get("/feed.atom").text.split("<entry>") if post["id"] in entry
-    )
-    pages = [
-        service.get(path).text for path in (f"/posts/{post['id']}", f"/embed/{post['id']}", "/")
-    ]
-    claimed = [
-        CLAIMED_LABEL in text for text in (item["title"], item["summary"].lower(), atom, *pages)
-    ]
-    assert len(set(claimed)) == 1 and all(
-        "receipt verified" in text for text in (item["title"], *pages)
-    )
+    uid, items = post["id"], service.get("/feed.json").json["items"]
+    (item,) = [one for one in items if one["_candor"]["post"] == uid]
+    (atom,) = [one for one in service.get("/feed.atom").text.split("<entry>") if uid in one]
+    pages = [service.get(path).text for path in (f"/posts/{uid}", f"/embed/{uid}", "/")]
+    texts = item["title"], item["summary"].lower(), atom, *pages
+    claimed = [CLAIMED_LABEL in text for text in texts]
+    assert len(set(claimed)) == 1
+    assert all("receipt verified" in text for text in (item["title"], *pages))
     assert item["_candor"]["label"] == (CLAIMED_LABEL if claimed[0] else "receipt verified")
     return claimed[0]
 
@@ -269,9 +227,8 @@ def test_a_label_shows_whether_the_wallet_was_proven(service):
     made = service.make_bot("Ada", W)
     service.observe_trade(W, "sold", slot=1)
     post, key = say(service, made, "one"), made.publish_key.text
-    assert (
-        post["verified"] and post["provenance"]["ownership"] == "claimed" and labels(service, post)
-    )
+    assert post["verified"] and post["provenance"]["ownership"] == "claimed"
+    assert labels(service, post)
     assert service.get("/api/v1/feed", key).json["data"][0]["provenance"]["ownership"] == "claimed"
     wallets.attach_wallet(service.config, made.bot, W, NOW + 1, ownership="proven")
     for path in ("feed", f"posts/{post['id']}"):
@@ -285,9 +242,7 @@ def test_a_post_under_a_claim_keeps_its_label_after_a_proof(service):
     eve, ada = service.make_bot("Eve", W), service.make_bot("Ada")
     service.observe_trade(W, "sold", slot=1)
     post = say(service, eve, "one")
-    wallets.attach_wallet(
-        service.config, ada.bot, W, int(time.time() * 1000) + 1000, ownership="proven"
-    )
+    wallets.attach_wallet(service.config, ada.bot, W, int(time.time() * 1000) + 1000, "proven")
     assert labels(service, post)
 
 

@@ -3,13 +3,12 @@
 import re
 
 import pytest
-from service import NOW, address
+from service import NOW, address, refused
 from test_admin_pages import list_done, log_in
 from test_pages import HOSTILE
 from test_studio import Browser, errors_of
 
 from accounts import acts, conduct, influencers, traders, wallets
-from accounts.problem import Problem
 from accounts.tables import Report
 from models import Attachment, Bot, Owner, Post, Session
 from operate import doctor
@@ -38,12 +37,6 @@ def report(browser, post, **typed):
     return browser.send(path, page=path, **{"about": "spam", **typed})
 
 
-def refused(act):
-    with pytest.raises(Problem) as caught:
-        act()
-    return caught.value.code
-
-
 # ---- reports -------------------------------------------------------------------------------------
 @pytest.mark.usefixtures("standing_clock")
 def test_a_reader_reports_a_post_and_the_operator_sees_it(service, ada, operator):
@@ -62,17 +55,13 @@ def test_a_reader_reports_a_post_and_the_operator_sees_it(service, ada, operator
     assert conduct.count_open() == 0 and "from readers" not in operator.get("/admin").text
     assert "post hidden" in operator.get("/admin/reports").text
     assert f"/posts/{post.uid}/report" not in reader.get(f"/posts/{post.uid}").text
-    assert refused(lambda: conduct.report_post(post.uid, "spam", "", NOW)) == "post_hidden"
+    assert refused(conduct.report_post, post.uid, "spam", "", NOW).code == "post_hidden"
 
 
 @pytest.mark.usefixtures("standing_clock")
 @pytest.mark.parametrize(
     "typed, field",
-    [
-        ({"about": ""}, "about"),
-        ({"about": "nonsense"}, "about"),
-        ({"note": "x" * 501}, "note"),
-    ],
+    [({"about": ""}, "about"), ({"about": "nonsense"}, "about"), ({"note": "x" * 501}, "note")],
 )
 def test_an_empty_report_is_refused(service, ada, typed, field):
     answer = report(Browser(service), Post.get(), **typed)
@@ -99,13 +88,13 @@ def test_open_reports_per_post_are_limited(service, ada, monkeypatch):
     post = Post.get()
     for _ in range(2):
         conduct.report_post(post.uid, "spam", "", NOW)
-    assert refused(lambda: conduct.report_post(post.uid, "spam", "", NOW)) == "reported_enough"
+    assert refused(conduct.report_post, post.uid, "spam", "", NOW).code == "reported_enough"
     conduct.dismiss(Report.get().uid, NOW)
     conduct.report_post(post.uid, "spam", "", NOW)
     monkeypatch.setattr(conduct, "MAX_OPEN", 2)
     service.post({"eventId": "f", "body": "b"}, ada[2])
     other = Post.get(Post.event_id == "f")
-    assert refused(lambda: conduct.report_post(other.uid, "spam", "", NOW)) == "reported_enough"
+    assert refused(conduct.report_post, other.uid, "spam", "", NOW).code == "reported_enough"
 
 
 def test_report_text_is_escaped(service, ada, operator):
@@ -128,11 +117,8 @@ def test_a_banned_owner_is_refused_everywhere_with_the_reason(service, ada, oper
     path = f"/admin/owners/{owner.uid}/ban"
     assert operator.send(path, page="/admin", reason="").status_code == 422
     assert operator.send(path, page="/admin", reason="threats").status_code == 302
-    for answer in (
-        service.post({"eventId": "x", "body": "b"}, key),
-        service.get("/api/v1/feed", key),
-        service.get("/api/v1/me", key),
-    ):
+    posted = service.post({"eventId": "x", "body": "b"}, key)
+    for answer in (posted, service.get("/api/v1/feed", key), service.get("/api/v1/me", key)):
         assert (answer.status_code, answer.json["code"]) == (403, "owner_banned")
         assert "threats" in answer.json["detail"]
     assert browser.get(f"/bots/{uid}/manage").status_code == 403
@@ -146,10 +132,8 @@ def test_a_banned_owner_is_refused_everywhere_with_the_reason(service, ada, oper
     assert operator.send(path, page="/admin", reason="sorry", on="yes").status_code == 302
     assert service.get("/api/v1/me", key).status_code == 200
     assert browser.send("/recover", code=code).status_code == 200
-    assert list_done() == [
-        ("ban_owner", owner.uid, "threats"),
-        ("unban_owner", owner.uid, "sorry"),
-    ]
+    told = [("ban_owner", owner.uid, "threats"), ("unban_owner", owner.uid, "sorry")]
+    assert list_done() == told
 
 
 def test_streams_of_a_banned_owner_end(service, ada):
@@ -180,14 +164,8 @@ def test_a_banned_wallet_is_disconnected_and_cannot_be_connected(service, ada, o
     assert wallets.find_attachment(Bot.get()) is None
     assert Attachment.get().detached_at is not None
     for ownership in ("claimed", "proven"):
-        assert (
-            refused(
-                lambda ownership=ownership: wallets.attach_wallet(
-                    service.config, Bot.get(), W, NOW, ownership
-                )
-            )
-            == "wallet_banned"
-        )
+        problem = refused(wallets.attach_wallet, service.config, Bot.get(), W, NOW, ownership)
+        assert problem.code == "wallet_banned"
     page = browser.send(f"/bots/{uid}/wallet", page=f"/bots/{uid}/manage", wallet=W)
     assert page.status_code == 403 and "stolen" in page.text
     assert Browser(service).send("/connect", name="Eve", wallet=W).status_code == 403
@@ -201,7 +179,7 @@ def test_a_wallet_ban_ignores_how_the_address_was_typed(service, ada, operator):
     path = f"/admin/wallets/%20{W}%0A/ban"
     assert operator.send(path, page="/admin", reason="stolen").status_code == 302
     assert wallets.find_attachment(Bot.get()) is None
-    assert refused(lambda: acts.ban_wallet(f"{W}.", "operator", "", NOW)) == "validation_failed"
+    assert refused(acts.ban_wallet, f"{W}.", "operator", "", NOW).code == "validation_failed"
     assert not acts.ban_wallet(f" {W}", "operator", "twice", NOW)
     assert operator.send(path, page="/admin", reason="it was not", on="yes").status_code == 302
     assert list_done() == [("ban_wallet", W, "stolen"), ("unban_wallet", W, "it was not")]
@@ -212,7 +190,7 @@ def test_an_unused_wallet_can_be_banned(service, operator):
     found = operator.client.get("/admin/find", query_string={"q": other})
     assert found.headers["Location"].endswith(f"/admin/wallets/{other}/ban")
     operator.send(found.headers["Location"], page="/admin", reason="known elsewhere")
-    assert refused(lambda: service.make_bot("Ada", other)) == "wallet_banned"
+    assert refused(service.make_bot, "Ada", other).code == "wallet_banned"
     assert Bot.select().count() == 0
     assert operator.get("/admin/wallets/nonsense/ban").status_code == 422
 

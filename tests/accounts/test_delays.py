@@ -19,9 +19,8 @@ TRADED = NOW // 1000 - 3600
 
 def say(bot, trade, seconds, event=None):
     """Post this many seconds after the trades."""
-    body = posts.PostBody(
-        eventId=event or f"{trade} {seconds}", body="b", signature=signature(trade)
-    )
+    event = event or f"{trade} {seconds}"
+    body = posts.PostBody(eventId=event, body="b", signature=signature(trade))
     posts.publish(bot.bot.id, body, (TRADED + seconds) * 1000)
 
 

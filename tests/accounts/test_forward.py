@@ -41,12 +41,8 @@ def attach_at(wallet, *spans):
     RunningTotal.delete().where(RunningTotal.view != ALL_HISTORY).execute()
     Attachment.delete().execute()
     for begin, end in spans:
-        Attachment.create(
-            bot=wallet.bot_id,
-            wallet=wallet,
-            attached_at=begin * 1000,
-            detached_at=end and end * 1000,
-        )
+        span = {"attached_at": begin * 1000, "detached_at": end and end * 1000}
+        Attachment.create(bot=wallet.bot_id, wallet=wallet, **span)
 
 
 @effort(

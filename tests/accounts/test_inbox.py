@@ -12,13 +12,13 @@ from datetime import UTC, datetime
 
 import orjson
 import pytest
-from service import NOW, signature
+from service import NOW, Service, signature
 
-import storage
 from accounts import api_keys, discord, influencers
 from accounts.problem import Problem
 
 SOLD = signature("sold")
+SOLSCAN = f"https://solscan.io/tx/{SOLD}"
 FIELDS = {
     "embeds": [
         {
@@ -27,10 +27,7 @@ FIELDS = {
             "fields": [
                 {"name": "Items Closed", "value": "3 accounts", "inline": True},
                 {"name": "SOL Recovered", "value": "0.00612 SOL", "inline": True},
-                {
-                    "name": "Transaction",
-                    "value": f"[View on Solscan](https://solscan.io/tx/{SOLD})",
-                },
+                {"name": "Transaction", "value": f"[View on Solscan]({SOLSCAN})"},
             ],
             "timestamp": "2026-11-05T12:00:00.000Z",
         }
@@ -43,7 +40,7 @@ TITLE = {
         {
             "color": 65535,
             "title": "ada swapped 0.5 SOL for 1000 PINE",
-            "url": f"https://solscan.io/tx/{SOLD}",
+            "url": SOLSCAN,
             "author": {"name": "Dexscreener", "url": "https://dexscreener.com/search?q=PINE"},
             "fields": [{"name": "Exchange", "value": "PUMP_FUN"}],
         }
@@ -57,7 +54,7 @@ MOMENT = {
             "fields": [
                 {"name": "Price", "value": "2.5 SOL (`$400`)", "inline": False},
                 {"name": "Date", "value": "<t:1793880000>", "inline": False},
-                {"name": "Explorer", "value": f"[SolScan](https://solscan.io/tx/{SOLD})"},
+                {"name": "Explorer", "value": f"[SolScan]({SOLSCAN})"},
             ],
         }
     ]
@@ -85,9 +82,12 @@ READ = [
 @pytest.fixture
 def inbox(service):
     """(service, bot, inbox address)"""
-    bot = service.make_bot()
-    with storage.database.connection_context():
-        made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
+    return open_inbox(service)
+
+
+def open_inbox(service, bot=None):
+    bot = bot or service.make_bot()
+    made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
     return service, bot, f"/api/v1/inbox/discord/{made.text}"
 
 
@@ -162,10 +162,8 @@ def test_a_repeated_message_about_a_transaction_is_one_post(inbox):
 
 @pytest.mark.usefixtures("standing_clock")
 def test_the_same_text_within_a_minute_is_one_post(inbox, monkeypatch):
-    words, turned = (
-        {"content": "Still here.", "tts": False},
-        {"tts": False, "content": "Still here."},
-    )
+    words = {"content": "Still here.", "tts": False}
+    turned = dict(reversed(words.items()))
     first = send(inbox, words, "?wait=true").json
     assert send(inbox, turned, "?wait=true").json["id"] == first["id"]
     assert send(inbox, {"content": "Still here!"}).status_code == 204
@@ -179,9 +177,7 @@ def test_the_same_text_within_a_minute_is_one_post(inbox, monkeypatch):
 @pytest.mark.usefixtures("standing_clock")
 def test_two_keys_may_send_the_same_text(inbox):
     service, bot, _ = inbox
-    with storage.database.connection_context():
-        made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
-    for one in (inbox, (service, bot, f"/api/v1/inbox/discord/{made.text}")):
+    for one in (inbox, open_inbox(service, bot)):
         assert send(one, {"content": "Still here."}).status_code == 204
     assert len(feed(inbox)) == 2
 
@@ -257,26 +253,19 @@ def assert_unknown_webhook(answered):
 
 def test_other_keys_do_not_open_an_inbox(inbox):
     service, bot, _ = inbox
-    for key in (
-        bot.publish_key.text,
-        service.make_read_key(bot.owner),
-        "cnd_inbox_" + "x" * 49,
-        "%20",
-    ):
+    keys = bot.publish_key.text, service.make_read_key(bot.owner)
+    for key in (*keys, "cnd_inbox_" + "x" * 49, "%20"):
         assert_unknown_webhook(send((service, bot, f"/api/v1/inbox/discord/{key}"), WORDS))
     assert feed(inbox) == []
 
 
 def test_revoked_keys_and_retired_bots_are_refused(inbox):
-    with storage.database.connection_context():
-        influencers.retire_bot(inbox[1].bot, NOW)
+    influencers.retire_bot(inbox[1].bot, NOW)
     assert_unknown_webhook(send(inbox, WORDS))
 
 
 @pytest.mark.usefixtures("standing_clock")
 def test_a_wrong_key_counts_as_failed_authentication(tmp_path):
-    from service import Service
-
     service = Service(tmp_path / "data", failed_auth_per_minute=2)
     bot = service.make_bot()
     tried = (service, bot, f"/api/v1/inbox/discord/{bot.publish_key.text}")
@@ -298,27 +287,19 @@ def test_logs_never_contain_the_key(inbox, caplog):
 
 @pytest.mark.usefixtures("standing_clock")
 def test_requests_count_toward_the_owners_allowance(tmp_path):
-    from service import Service
-
     service = Service(tmp_path / "data", posts_per_minute=2)
-    bot = service.make_bot()
-    with storage.database.connection_context():
-        made = api_keys.create_key(bot.owner, "inbox", NOW, bot=bot.bot)
-    inbox = (service, bot, f"/api/v1/inbox/discord/{made.text}")
+    inbox = open_inbox(service)
     sent = [send(inbox, {"content": "x"}).status_code for _ in range(3)]
     assert sent == [204, 204, 429]
     # The clock is at second 30 of a minute, because Discord clients wait up to that long if they
     # suspect a proxy.
     refused = send(inbox, {"content": "x"})
-    assert refused.json == {
-        "message": "You are being rate limited.",
-        "retry_after": 30.0,
-        "global": False,
-        "window": "posts_minute",
-    }
+    told = {"retry_after": 30.0, "global": False, "window": "posts_minute"}
+    assert refused.json == {"message": "You are being rate limited.", **told}
     assert refused.headers["Retry-After"] == "30" and "Via" in refused.headers
     assert refused.content_type == "application/json"
-    assert service.post({"eventId": "e", "body": "x"}, bot.publish_key.text).status_code == 429
+    key = inbox[1].publish_key.text
+    assert service.post({"eventId": "e", "body": "x"}, key).status_code == 429
     service.close()
 
 

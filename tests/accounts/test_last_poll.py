@@ -101,8 +101,7 @@ def test_the_last_poll_survives_a_restart(scene):
 
 
 @pytest.mark.parametrize(
-    "method",
-    ["getSignaturesForAddress", "getTransaction", "getMultipleAccounts", "getBlockTime"],
+    "method", ["getSignaturesForAddress", "getTransaction", "getMultipleAccounts", "getBlockTime"]
 )
 def test_the_last_poll_is_retried_after_a_node_failure(scene, method):
     scene.give_up()

@@ -32,69 +32,24 @@ DONE = {"its creator": 302}
 # path -> expected status of each caller's GET.
 READ = {
     **dict.fromkeys(
-        [
-            "/",
-            "/leaderboard",
-            "/market",
-            "/traders",
-            "/traders/new",
-            "/strategies",
-            "/status",
-            "/about",
-            "/posts/{post}/report",
-            "/docs",
-            "/docs/errors",
-            "/docs/fields",
-            "/docs/fields/{group}",
-            "/create",
-            "/connect",
-            "/connect/preview",
-            "/claim",
-            "/seasons",
-            "/seasons/{season}",
-            "/bots/{bot}/follow",
-            "/bots/{bot}",
-            "/posts/{post}",
-            "/docs/requests/{request}",
-            "/embed/{post}",
-            "/embed/bots/{bot}",
-            "/bots/{bot}/badge.svg",
-            "/search",
-            "/stream",
-            "/evidence.json",
-            "/bots/{bot}/evidence.json",
-            "/log/",
-            "/log/witness",
-            "/log/checkpoint",
-            "/log/key",
-            "/log/tile/{level}/{tile}",
-            "/log/{log}/checkpoint",
-            "/log/{log}/key",
-            "/log/{log}/tile/{level}/{tile}",
-            "/tokens/{mint}",
-            "/traders/{trader}",
-            "/traders/{trader}/closes/{close}",
-            "/feed.json",
-            "/feed.atom",
-            "/bots/{bot}/feed.json",
-            "/bots/{bot}/feed.atom",
-            "/bots/{bot}/trades.csv",
-            "/bots/{bot}/lots.csv",
-            "/openapi.json",
-            "/llms.txt",
-            "/skill.md",
-            "/robots.txt",
-            "/favicon.ico",
-            "/manifest.webmanifest",
-            "/static/{file}",
-            "/api/health",
-            "/api/traders",
-            "/api/traders/{trader}",
+        (
+            *("/", "/leaderboard", "/market", "/traders", "/traders/new", "/strategies", "/status"),
+            *("/about", "/create", "/connect", "/connect/preview", "/claim", "/search", "/stream"),
+            *("/docs", "/docs/errors", "/docs/fields", "/docs/fields/{group}"),
+            *("/docs/requests/{request}", "/seasons", "/seasons/{season}"),
+            *("/posts/{post}", "/posts/{post}/report", "/embed/{post}", "/embed/bots/{bot}"),
+            *("/bots/{bot}", "/bots/{bot}/follow", "/bots/{bot}/badge.svg"),
+            *("/bots/{bot}/trades.csv", "/bots/{bot}/lots.csv", "/tokens/{mint}"),
+            *("/evidence.json", "/bots/{bot}/evidence.json", "/log/", "/log/witness"),
+            *("/log/checkpoint", "/log/key", "/log/tile/{level}/{tile}", "/log/{log}/checkpoint"),
+            *("/log/{log}/key", "/log/{log}/tile/{level}/{tile}"),
+            *("/traders/{trader}", "/traders/{trader}/closes/{close}"),
+            *("/feed.json", "/feed.atom", "/bots/{bot}/feed.json", "/bots/{bot}/feed.atom"),
+            *("/openapi.json", "/llms.txt", "/skill.md", "/robots.txt", "/favicon.ico"),
+            *("/manifest.webmanifest", "/static/{file}", "/api/health", "/api/feed"),
+            *("/api/market", "/api/strategies", "/api/traders", "/api/traders/{trader}"),
             *(f"/api/traders/{{trader}}/{name}" for name in ("closes", "diary", "posts")),
-            "/api/feed",
-            "/api/market",
-            "/api/strategies",
-        ],
+        ),
         EVERYBODY,
     ),
     **dict.fromkeys(
@@ -191,49 +146,34 @@ NOTHING_TO_DO = {
 }
 
 
-@pytest.fixture
-def place(service):
-    """A bot with everything that belongs to it: {name in the table: id}, and the callers."""
-    creator, other = Browser(service), Browser(service)
-    _, bot, publishing, _ = creator.create("Nell", wallet=address("nell"))
-    other.create("Otto")
-    post = service.post({"eventId": "e", "body": "b"}, publishing).json["id"]
+class Estate:
+    """An owner with a browser, a bot, and everything that belongs to them."""
+
+    def __init__(self, service, name):
+        self.name, self.browser = name, Browser(service)
+        _, self.bot, self.publish, self.code = self.browser.create(name, wallet=address(name))
+        stored = Bot.get(Bot.uid == self.bot)
+        self.owner, self.key = stored.owner, Key.get(Key.bot == stored).uid
+        url = f"https://{name.lower()}.example/in"
+        self.hook = hooks.add_hook(service.config, self.owner, url, NOW).uid
+        # Only a ping differs after it was requested.
+        Hook.update(ping=False).execute()
+        result = '{"kind": "replay", "equity": [], "closes": [], "candidates": []}'
+        run = {"asked": "{}", "state": "failed", "result": result, "created_at": NOW}
+        self.backtest = Backtest.create(uid=f"backtest_{name}", owner=self.owner, **run).uid
+        self.post = service.post({"eventId": "e", "body": f"by {name}"}, self.publish).json["id"]
+
+
+def make_common(service):
+    """{name in the table: id} of what belongs to nobody here."""
     trader = traders.create_trader("Penny", "momentum", NOW).trader
     closed(trader, 1, 5)
     Period.update(next_position=2).execute()
-    stored = Bot.get(Bot.uid == bot)
-    hook = hooks.add_hook(service.config, stored.owner, "https://x.example/in", NOW).hook
-    # Only a ping differs after it was requested.
-    Hook.update(ping=False).execute()
-    Backtest.create(
-        uid="backtest_1",
-        owner=stored.owner,
-        asked="{}",
-        state="failed",
-        result='{"kind": "replay", "equity": [], "closes": [], "candidates": []}',
-        created_at=NOW,
-    )
-    conduct.report_post(post, "spam", "", NOW)
-    keyed = Browser(service)
-    keyed.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {publishing}"
-    callers = {
-        "nobody": Browser(service),
-        "another creator": other,
-        "a key": keyed,
-        "its creator": creator,
-    }
     return {
-        "bot": bot,
-        "post": post,
         "trader": trader.uid,
         "close": public_id(trader.handle, "close", 1),
         "mint": address("mint"),
-        "key": Key.get(Key.bot == stored).uid,
-        "hook": hook.uid,
-        "backtest": "backtest_1",
-        "owner": stored.owner.uid,
         "wallet": address("banned"),
-        "report": Report.get().uid,
         "source": "0" * 12,
         "request": "listBots",
         "log": service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1],
@@ -242,26 +182,35 @@ def place(service):
         "file": "candor.css",
         "group": "posts",
         "season": make_season().uid,
-    }, callers
+    }
+
+
+@pytest.fixture
+def place(service):
+    """A bot with everything that belongs to it: {name in the table: id}, and the callers."""
+    mine, other, keyed = Estate(service, "Nell"), Browser(service), Browser(service)
+    other.create("Otto")
+    conduct.report_post(mine.post, "spam", "", NOW)
+    keyed.client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {mine.publish}"
+    callers = {
+        "nobody": Browser(service),
+        "another creator": other,
+        "a key": keyed,
+        "its creator": mine.browser,
+    }
+    ids = {name: getattr(mine, name) for name in ("bot", "post", "key", "hook", "backtest")}
+    report = Report.get().uid
+    return {**make_common(service), **ids, "owner": mine.owner.uid, "report": report}, callers
+
+
+SNAPSHOT = (
+    *(Owner, Bot, Key, Hook, Post, Attachment, Trader, Session, AdminAct, Report, Ban, SeasonEntry),
+)
 
 
 def snapshot():
     return [
-        list(model.select().order_by(model._meta.sorted_fields[0]).dicts())
-        for model in (
-            Owner,
-            Bot,
-            Key,
-            Hook,
-            Post,
-            Attachment,
-            Trader,
-            Session,
-            AdminAct,
-            Report,
-            Ban,
-            SeasonEntry,
-        )
+        list(model.select().order_by(model._meta.sorted_fields[0]).dicts()) for model in SNAPSHOT
     ]
 
 

@@ -4,7 +4,7 @@ import threading
 
 import ground
 import pytest
-from service import NOW, Service, address, hide_post
+from service import NOW, Service, address, hide_post, refused
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
@@ -41,10 +41,16 @@ def fill(service, bot):
         posts.publish(bot.bot.id, body, NOW, config=service.config)
 
 
-def refusal(act):
-    with pytest.raises(Problem) as caught:
-        act()
-    return {"code": caught.value.code, **caught.value.more}
+def refuse(act, *given, **more):
+    """The code and the quota of the error that an act raises."""
+    problem = refused(act, *given, **more)
+    return {"code": problem.code, **problem.more}
+
+
+def exceeded(quota, limit, used):
+    setting = quotas.SETTINGS[quota].upper()
+    told = {"quota": quota, "setting": setting, "limit": limit, "used": used}
+    return {"code": "quota_exceeded", **told}
 
 
 # ---- posts ---------------------------------------------------------------------------------------
@@ -54,36 +60,24 @@ def test_a_post_beyond_the_quota_names_it_but_a_retry_succeeds(tight):
     fill(tight, bot)
     said = tight.post({"eventId": "one-more", "body": "short"}, key)
     assert said.status_code == 409
-    named = {name: said.json[name] for name in ("code", "quota", "setting", "limit", "used")}
-    assert named == {
-        "code": "quota_exceeded",
-        "quota": "posts_kept_mb",
-        "setting": "MAX_POSTS_KEPT_MB",
-        "limit": 1,
-        "used": 1,
-    }
+    full = exceeded("posts_kept_mb", 1, 1)
+    assert {name: said.json[name] for name in full} == full
     assert "MAX_POSTS_KEPT_MB" in said.json["detail"]
     assert Post.select().count() == FULL_AT
     again = tight.post({"eventId": EVENT.format(7), "body": LONG}, key)
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
-    assert (
-        tight.post({"eventId": EVENT.format(7), "body": "other"}, key).json["code"]
-        == "event_conflict"
-    )
+    other = tight.post({"eventId": EVENT.format(7), "body": "other"}, key)
+    assert other.json["code"] == "event_conflict"
     assert tight.get("/api/v1/feed", key).status_code == 200
 
 
 def test_the_quota_applies_per_owner(tight):
     first = tight.make_bot()
     second, stranger = tight.make_bot("Bea", owner=first.owner), tight.make_bot("Cy")
-    fill(tight, first)
-    assert (
-        tight.post({"eventId": "e", "body": "short"}, second.publish_key.text).json["code"]
-        == "quota_exceeded"
-    )
-    assert (
-        tight.post({"eventId": "e", "body": "short"}, stranger.publish_key.text).status_code == 201
-    )
+    Owner.update(posts_bytes=1_000_000).where(Owner.id == first.owner.id).execute()
+    for made, status in ((second, 409), (stranger, 201)):
+        said = tight.post({"eventId": "e", "body": "short"}, made.publish_key.text)
+        assert said.status_code == status
 
 
 def test_hiding_a_post_frees_its_text(tight):
@@ -94,9 +88,8 @@ def test_hiding_a_post_frees_its_text(tight):
     for _ in range(2):
         hide_post(hidden, NOW)
     assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5) - 4_000
-    assert (
-        tight.post({"eventId": "again", "body": "short"}, bot.publish_key.text).status_code == 201
-    )
+    again = tight.post({"eventId": "again", "body": "short"}, bot.publish_key.text)
+    assert again.status_code == 201
 
 
 def test_hiding_frees_every_text_field(tight):
@@ -116,21 +109,14 @@ def test_only_one_request_gets_the_last_bytes(tight):
         with storage.database.connection_context():
             start.wait()
             try:
-                posts.publish(
-                    bot.bot.id,
-                    posts.PostBody(eventId=f"e-{n}", body="words"),
-                    NOW,
-                    config=tight.config,
-                )
+                said = posts.PostBody(eventId=f"e-{n}", body="words")
+                posts.publish(bot.bot.id, said, NOW, config=tight.config)
                 outcomes.append("stored")
             except Problem as problem:
                 outcomes.append(problem.code)
 
-    threads = [threading.Thread(target=publish, args=[n]) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    crew = [threading.Thread(target=publish, args=[n]) for n in range(8)]
+    [thread.start() for thread in crew], [thread.join() for thread in crew]
     assert sorted(outcomes) == ["quota_exceeded"] * 7 + ["stored"]
 
 
@@ -148,14 +134,8 @@ def test_first_wallets_are_not_changes_but_swaps_are(tight):
     tight.make_bot("Bea", address("b"), bot.owner)
     for name in ("c", "d"):
         wallets.attach_wallet(tight.config, bot.bot, address(name), NOW)
-    said = refusal(lambda: wallets.attach_wallet(tight.config, bot.bot, address("e"), NOW))
-    assert said == {
-        "code": "quota_exceeded",
-        "quota": "wallet_changes_per_day",
-        "setting": "MAX_WALLET_CHANGES_PER_DAY",
-        "limit": 2,
-        "used": 2,
-    }
+    said = refuse(wallets.attach_wallet, tight.config, bot.bot, address("e"), NOW)
+    assert said == exceeded("wallet_changes_per_day", 2, 2)
     assert wallets.find_attachment(bot.bot).wallet.address == address("d")
     wallets.attach_wallet(tight.config, bot.bot, address("e"), NOW + DAY_MS)
 
@@ -175,10 +155,8 @@ def test_detaching_and_retiring_count_as_changes_but_always_work(tight):
     retired = tight.make_bot("Bea", address("b"), owner)
     wallets.detach_wallet(Bot.get(Bot.name == "Ada"), NOW)
     influencers.retire_bot(retired.bot, NOW)
-    assert (
-        refusal(lambda: tight.make_bot("Cy", address("c"), owner))["quota"]
-        == "wallet_changes_per_day"
-    )
+    said = refuse(tight.make_bot, "Cy", address("c"), owner)
+    assert said["quota"] == "wallet_changes_per_day"
     assert not Bot.select().where(Bot.name == "Cy").exists() and Attachment.select().count() == 2
     influencers.retire_bot(Bot.get(Bot.name == "Ada"), NOW)
 
@@ -187,18 +165,11 @@ def test_detaching_and_retiring_count_as_changes_but_always_work(tight):
 def test_paper_traders_per_owner_are_limited(tight):
     owner = traders.create_trader("Ada", "momentum", NOW, config=tight.config).owner
     traders.create_trader("Bea", "momentum", NOW, owner=owner, config=tight.config)
-    said = refusal(
-        lambda: traders.create_trader("Cy", "momentum", NOW, owner=owner, config=tight.config)
-    )
-    assert said == {
-        "code": "quota_exceeded",
-        "quota": "traders",
-        "setting": "MAX_TRADERS_PER_OWNER",
-        "limit": 2,
-        "used": 2,
-    }
+    third = {"owner": owner, "config": tight.config}
+    said = refuse(traders.create_trader, "Cy", "momentum", NOW, **third)
+    assert said == exceeded("traders", 2, 2)
     Trader.update(retired_at=NOW).where(Trader.name == "Ada").execute()
-    traders.create_trader("Cy", "momentum", NOW, owner=owner, config=tight.config)
+    traders.create_trader("Cy", "momentum", NOW, **third)
 
 
 # ---- the operator --------------------------------------------------------------------------------
@@ -219,7 +190,7 @@ def test_the_command_line_has_no_quotas(cli, monkeypatch):  # noqa: F811
 
 def test_doctor_shows_usage_without_names(tight):
     bot = tight.make_bot("Ada", address("a"))
-    fill(tight, bot)
+    Owner.update(posts_bytes=1_000_000).execute()
     uses = quotas.list_use(storage.database.execute_sql, tight.config, NOW)
     by_name = {use.quota: use for use in uses}
     assert by_name["posts_kept_mb"] == ("posts_kept_mb", 1, 1, 1)
@@ -269,19 +240,14 @@ def test_forms_name_the_quota_and_keep_the_input(tight):
     bot = Bot.get()
     page = f"/bots/{bot.uid}"
     for name in ("b", "c"):
-        assert (
-            visitor.send(f"{page}/wallet", page=f"{page}/manage", wallet=address(name)).status_code
-            == 302
-        )
-    refused = visitor.send(f"{page}/wallet", page=f"{page}/manage", wallet=address("d"))
-    assert refused.status_code == 409 and "MAX_WALLET_CHANGES_PER_DAY" in refused.text
+        sent = visitor.send(f"{page}/wallet", page=f"{page}/manage", wallet=address(name))
+        assert sent.status_code == 302
+    answer = visitor.send(f"{page}/wallet", page=f"{page}/manage", wallet=address("d"))
+    assert answer.status_code == 409 and "MAX_WALLET_CHANGES_PER_DAY" in answer.text
     Owner.update(posts_bytes=10**6).execute()
-    refused = visitor.send(f"{page}/posts", page=f"{page}/manage", body="what I typed", draft="d1")
-    assert (
-        refused.status_code == 409
-        and "MAX_POSTS_KEPT_MB" in refused.text
-        and "what I typed" in refused.text
-    )
+    answer = visitor.send(f"{page}/posts", page=f"{page}/manage", body="what I typed", draft="d1")
+    assert answer.status_code == 409
+    assert "MAX_POSTS_KEPT_MB" in answer.text and "what I typed" in answer.text
     for name, status in (("One", 302), ("Two", 302), ("Three", 409)):
         answer = visitor.send("/traders/new", name=name, family="momentum")
         assert answer.status_code == status

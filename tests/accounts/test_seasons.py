@@ -5,12 +5,11 @@ import pytest
 from auditing import ask_service, make_auditor
 from lookout import BEGIN, Lookout
 from node import FakeNode
-from service import Service, add_total, address
+from service import Service, add_total, address, inspect, refused
 from story import ADA, market
 
 from accounts import acts, conduct, departures, influencers, seasons, wallets
 from accounts.keys import make_key
-from accounts.problem import Problem
 from accounts.seasons import Place, SeasonRow, Terms, find_place, rank
 from accounts.tables import AdminAct, Season
 from chain.ledger.inventory import SOL
@@ -77,13 +76,8 @@ GAP = {"fromSlot": 1, "toSlot": 2, "reason": "missing"}
 
 
 def find_attachment(name):
-    return (
-        Attachment.select()
-        .join(Wallet)
-        .where(Wallet.address == address(name))
-        .order_by(Attachment.id.desc())
-        .get()
-    )
+    held = Attachment.select().join(Wallet).where(Wallet.address == address(name))
+    return held.order_by(Attachment.id.desc()).get()
 
 
 @pytest.fixture
@@ -102,12 +96,6 @@ def freeze(settings, at=END):
     """Run two passes: the first notices that the season is over."""
     frozen.run_tick(settings, at)
     frozen.run_tick(settings, at + frozen.SETTLE_MS)
-
-
-def refused(call, *args):
-    with pytest.raises(Problem) as found:
-        call(*args)
-    return found.value
 
 
 # ---- terms ---------------------------------------------------------------------------------------
@@ -165,10 +153,8 @@ def test_terms_can_be_changed_until_the_start(made):
     assert seasons.find_season(made.uid).starts_at == START
     late = refused(seasons.change_season, made.uid, {"name": "x"}, "me", "", START)
     assert late.code == "season_closed"
-    assert [(act.what, act.reason) for act in AdminAct.select()] == [
-        ("create_season", None),
-        ("change_season", "typo"),
-    ]
+    told = [(act.what, act.reason) for act in AdminAct.select()]
+    assert told == [("create_season", None), ("change_season", "typo")]
 
 
 def test_a_season_can_be_canceled_until_it_is_final(made, settings, field):
@@ -466,7 +452,7 @@ def test_a_complete_bot_keeps_its_rank_while_waiting_for_others(made, field, set
     field.cover("bob", state="backfilling")
     freeze(settings)
     shown = seasons.list_badges(Bot.get(name="ada").id, END + HOUR)
-    assert [one["rank"] for one in shown] == [None]
+    assert [one.rank for one in shown] == [None]
     assert show(made, END + HOUR)[0] == ("ada", 1, None, 5) and not leaves("standing")
     field.cover("ada", **later)
     freeze(settings, END + 3 * DAY)
@@ -497,12 +483,7 @@ def test_deep_doctor_accepts_an_upcoming_season(made, field, settings):
     seasons.join(made.uid, field.add("ada"), EARLIER)
     far = {"starts_at": "2027-11-01T12:00Z", "ends_at": "2028-10-31T12:00Z"}
     seasons.create_season({**TEXTS, **far}, acts.COMMAND_LINE, EARLIER)
-    reader = inspection.Reader(settings)
-    try:
-        with reader.snapshot():
-            assert list(inspection.check_text(reader)) == []
-    finally:
-        reader.close()
+    assert inspect(settings, inspection.check_text) == []
 
 
 def test_an_export_lists_an_owners_seasons(made, field, settings, monkeypatch):
@@ -601,9 +582,8 @@ def test_an_audit_names_an_omitted_bot(audited):
     """The bot has no frozen row, but the log has the season and the bot's wallet."""
     change("DELETE FROM season_entry")
     database.execute_sql("DELETE FROM log_node")
-    number = database.execute_sql(
-        "SELECT id FROM log_leaf WHERE data LIKE '%\"standing\"%'"
-    ).fetchone()[0]
+    sql = "SELECT id FROM log_leaf WHERE data LIKE '%\"standing\"%'"
+    ((number,),) = database.execute_sql(sql).fetchall()
     leaf = orjson.dumps({"at": 1, "kind": "other", "v": 1}).decode()
     change("UPDATE log_leaf SET data = ? WHERE id = ?", leaf, number)
     report = audit(audited)
@@ -636,12 +616,7 @@ def test_changed_rules_are_noted(audited):
 
 # ---- doctor --deep -------------------------------------------------------------------------------
 def find_in_log(settings):
-    reader = inspection.Reader(settings)
-    try:
-        with reader.snapshot():
-            return [(one.table, one.field) for one in inspection.check_log(reader)]
-    finally:
-        reader.close()
+    return [(one.table, one.field) for one in inspect(settings, inspection.check_log)]
 
 
 def test_doctor_names_differences_from_the_log(made, field, settings):

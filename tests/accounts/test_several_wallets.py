@@ -7,10 +7,10 @@ import pytest
 import several
 import story
 from lookout import BEGIN
-from node import FakeNode, connect
 from service import NOW, address
 from story import FEE, Story
 from test_attachments import KEYS, A, B, C, held
+from test_bot_wallets import observe
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_ledger_store import DONE
 from test_studio import challenge, prove
@@ -127,8 +127,9 @@ def test_the_least_complete_wallet_is_named(service, browser, bot, trip, watched
     add(browser, uid, "b")
     watched.store(trip)
     watched.publish(eve=replace(DONE, refused=((7, "nobody has it"),)))
-    coverage = read(service, bot)["coverage"]
-    assert (coverage["state"], coverage["wallet"]) == ("partial", B)
+    (entry,) = service.get("/api/v1/leaderboard", bot[1]).json["data"]
+    for coverage in (read(service, bot)["coverage"], entry["coverage"]):
+        assert (coverage["state"], coverage["wallet"]) == ("partial", B)
     own = {one["address"]: one["coverage"]["state"] for one in read(service, bot)["wallets"]}
     assert own == {A: "complete", B: "partial"}
     page = browser.get(f"/bots/{uid}?tab=record").text
@@ -255,14 +256,6 @@ def test_the_record_continues_under_another_leading_wallet(service, trip):
     assert several.find_differences(service.config, rows) == []
     observer = Observer(service.config)
     assert [one.changes for one in rebuild(observer.state, rows.values(), NOW)] == [0, 0, 0]
-
-
-def observe(service, told):
-    """Observe a story until nothing changes anymore."""
-    observer = Observer(service.config, connect(FakeNode(told.chain())))
-    for turn in range(8):
-        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
-    assert observer.problem is None
 
 
 def test_wallets_are_listed_leading_first_then_by_age(service):

@@ -7,14 +7,11 @@ import re
 
 import pytest
 import sampling
-from service import NOW, address, make_season
-from test_legacy import closed
+from service import NOW
+from test_matrix import Estate, make_common
 from test_studio import Browser
 
-from accounts import api_keys, hooks, traders
-from models import Bot
-from paper.account import public_id
-from paper.tables import Backtest, Period
+from accounts import api_keys
 
 ALBA, BRUNO = "Alba", "Bruno"
 CSRF = re.compile(r'name="csrf_token" value="([^"]+)"')
@@ -24,27 +21,12 @@ TURNS = (ALBA, None, BRUNO, f"{ALBA}'s key", f"{BRUNO}'s key", BRUNO, None, ALBA
 TURNS = TURNS if sampling.FULL else TURNS[:5]
 
 
-class Place:
-    """An owner with a bot, and everything that only this owner may see."""
+class Place(Estate):
+    """What only this owner may see."""
 
     def __init__(self, service, name):
-        self.name, self.browser = name, Browser(service)
-        _, self.bot, self.publish, self.code = self.browser.create(name, wallet=address(name))
-        stored = Bot.get(Bot.uid == self.bot)
-        self.owner = stored.owner
+        super().__init__(service, name)
         self.read = api_keys.create_key(self.owner, "read", NOW, name=f"reading for {name}")
-        self.hook = hooks.add_hook(
-            service.config, self.owner, f"https://{name.lower()}.example/in", NOW
-        ).hook
-        self.backtest = Backtest.create(
-            uid=f"backtest_{name}",
-            owner=self.owner,
-            asked="{}",
-            state="failed",
-            result='{"kind": "replay", "equity": [], "closes": [], "candidates": []}',
-            created_at=NOW,
-        ).uid
-        self.post = service.post({"eventId": "e", "body": f"by {name}"}, self.publish).json["id"]
 
     @property
     def shown(self):
@@ -53,7 +35,7 @@ class Place:
             self.owner.uid,
             self.read.key.uid,
             f"reading for {self.name}",
-            self.hook.uid,
+            self.hook,
             f"{self.name.lower()}.example",
             self.backtest,
             f"/bots/{self.bot}/manage",
@@ -83,21 +65,10 @@ def readers(service, places):
 
 def list_paths(service, places):
     """Every GET route, with each owner's IDs."""
-    trader = traders.create_trader("Penny", "momentum", NOW).trader
-    closed(trader, 1, 5)
-    Period.update(next_position=2).execute()
-    season = make_season().uid
-    log = service.get("/log/checkpoint").text.split("\n")[0].rsplit("/", 1)[1]
-    common = {
-        "mint": address("mint"),
-        "address": address("banned"),
-        "close_id": public_id(trader.handle, "close", 1),
-        "level": "0",
-        "place": "000.p/1",
-        "filename": "candor.css",
-        "group": "posts",
-        "name": "listBots",
-        "source": "0" * 12,
+    common = make_common(service)
+    named = {
+        **{"address": common["wallet"], "close_id": common["close"], "place": common["tile"]},
+        **{"filename": common["file"], "name": common["request"]},
     }
     for rule in service.app.url_map.iter_rules():
         if "GET" not in rule.methods:
@@ -108,16 +79,16 @@ def list_paths(service, places):
                 "posts": place.post,
                 "embed": place.post,
                 "keys": place.read.key.uid,
-                "hooks": place.hook.uid,
+                "hooks": place.hook,
                 "backtests": place.backtest,
                 "owners": place.owner.uid,
-                "traders": trader.uid,
+                "traders": common["trader"],
                 "reports": "report_1",
-                "seasons": season,
-                "log": log,
+                "seasons": common["season"],
+                "log": common["log"],
             }
             before = rule.rule.partition("<uid>")[0].strip("/").split("/")
-            given = {**common, "uid": uids.get(before[-1])}
+            given = {**common, **named, "uid": uids.get(before[-1])}
             values = {name: given[name] for name in rule.arguments - {*(rule.defaults or ())}}
             assert None not in values.values(), f"{rule.rule} needs an id"
             path = rule.build(values, append_unknown=False)[1]

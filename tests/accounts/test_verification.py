@@ -246,10 +246,8 @@ def test_followers_and_the_log_receive_changed_labels(service, bot):
     assert (arrival.kind, arrival.post.uid) == ("verification", uid)
     one = log.find_log()
     leaf = orjson.loads(log.read_leaves(one, one.size - 1, one.size)[0])
-    assert (leaf["kind"], leaf["at"], leaf["post"], leaf["status"]) == (
-        *("verification", NOW + 7),
-        *(uid, "verified"),
-    )
+    told = leaf["kind"], leaf["at"], leaf["post"], leaf["status"]
+    assert told == ("verification", NOW + 7, uid, "verified")
     assert Post.get().checked_at == NOW + 7
 
 
@@ -309,10 +307,8 @@ def test_nothing_is_missing_until_every_wallet_was_observed_later(service, bot, 
 @pytest.mark.parametrize(
     ("since", "until", "status"),
     [
-        (NOW, None, "verified"),
-        (NOW + 1, None, "pending"),
-        (NOW - 5, NOW, "verified"),
-        (NOW - 5, NOW - 1, "pending"),
+        *((NOW, None, "verified"), (NOW + 1, None, "pending")),
+        *((NOW - 5, NOW, "verified"), (NOW - 5, NOW - 1, "pending")),
     ],
 )
 def test_another_wallet_counts_while_it_was_connected(service, bot, since, until, status):

@@ -6,29 +6,13 @@ from chain.stored.trades import judge, list_moved_mints
 
 TRADES = ("buy", "sell", "swap", "round_trip", "order_fill")
 NO_TRADES = (
-    "transfer_in",
-    "transfer_out",
-    "transfer_self",
-    "native_transfer",
-    "order_open",
-    "order_cancel",
-    "liquidity",
-    "lending",
-    "stake",
-    "bridge",
-    "nft",
-    "account_open",
-    "account_close",
-    "other",
+    *("transfer_in", "transfer_out", "transfer_self", "native_transfer", "order_open"),
+    *("order_cancel", "liquidity", "lending", "stake", "bridge", "nft", "account_open"),
+    *("account_close", "other"),
 )
 FLAGS = (
-    "opening_inventory_unknown",
-    "incomplete_history",
-    "unrecognised_program",
-    "basis_carried",
-    "fee_only",
-    "owner_inferred",
-    "order_unresolved",
+    *("opening_inventory_unknown", "incomplete_history", "unrecognised_program", "basis_carried"),
+    *("fee_only", "owner_inferred", "order_unresolved"),
 )
 MOVED = {"A", "B"}
 
@@ -43,9 +27,7 @@ def test_a_trade_verifies(kind, flags):
 @pytest.mark.parametrize(
     "mint, verdict",
     [
-        (None, ("verified", None)),
-        ("A", ("verified", None)),
-        ("B", ("verified", None)),
+        *((mint, ("verified", None)) for mint in (None, "A", "B")),
         ("C", ("mismatch", "mint_not_in_trade")),
     ],
 )

@@ -98,7 +98,7 @@ def test_a_post_leaf_has_its_facts_and_one_salted_text_hash(bot):
 def test_a_post_without_a_verification_has_none_in_leaf_and_row(bot):
     said = {"source": "bot", "channel": "api", "event_id": "e", "body": "word"}
     with writing():
-        posts.store_post(bot=bot, event_at=NOW, created_at=NOW, **said)
+        posts.store_post(bot=bot.id, event_at=NOW, created_at=NOW, **said)
     assert leaves()[-1]["status"] == Post.get().status == "none"
 
 

@@ -8,11 +8,10 @@ import warnings
 import ground
 import pytest
 from receiver import answer
-from service import NOW
+from service import NOW, refused
 from test_hooks import delivering, private, receivers, say, until  # noqa: F401  fixtures
 
 import config as settings
-import storage
 from accounts import hooks
 from accounts.problem import Problem
 from accounts.tables import Hook
@@ -28,8 +27,7 @@ def change(service, **named):
 
 
 def rows():
-    with storage.database.connection_context():
-        return hooks.list_hooks()
+    return hooks.list_hooks()
 
 
 def apprise_url(one, scheme="json"):
@@ -72,8 +70,7 @@ def test_the_operator_gets_every_bots_events_in_order_and_once(
     assert (row.kind, row.owner, row.state, row.last_error) == ("apprise", None, "active", None)
     assert SECRET not in caplog.text + row.url + json.dumps(show_hook(row))
     # The test button.
-    with storage.database.connection_context():
-        hooks.ask_for_ping(row.uid, 0)
+    hooks.ask_for_ping(row.uid, 0)
     until(lambda: read(good)[3:] == ["This is a test: Candor can reach you."])
 
 
@@ -128,26 +125,24 @@ def test_a_child_process_gets_none_of_our_secrets(monkeypatch):
 # ---- the hooks that settings make ----------------------------------------------------------------
 def test_a_removed_address_is_forgotten(service):
     change(service, apprise_urls=("json://one.example", "ntfy://two.example"))
-    with storage.database.connection_context():
-        outbox.keep_operator_hooks(service.config, NOW)
-        Hook.update(delivered=7).execute()
-        change(service, apprise_urls=("ntfy://two.example",), apprise_events=("trade",))
-        outbox.keep_operator_hooks(service.config, NOW + 1)
-        (row,) = hooks.list_hooks()
-        assert hooks.mask_url(row.url) == "ntfy://APPRISE_URLS/…" and row.events == '["trade"]'
-        assert (row.delivered, row.created_at) == (7, NOW)
-        with pytest.raises(Problem, match="APPRISE_URLS"):
-            hooks.remove_hook(row.uid)
-        change(service, apprise_urls=())
-        outbox.keep_operator_hooks(service.config, NOW + 2)
-        assert hooks.list_hooks() == []
+    outbox.keep_operator_hooks(service.config, NOW)
+    Hook.update(delivered=7).execute()
+    change(service, apprise_urls=("ntfy://two.example",), apprise_events=("trade",))
+    outbox.keep_operator_hooks(service.config, NOW + 1)
+    (row,) = hooks.list_hooks()
+    assert hooks.mask_url(row.url) == "ntfy://APPRISE_URLS/…" and row.events == '["trade"]'
+    assert (row.delivered, row.created_at) == (7, NOW)
+    with pytest.raises(Problem, match="APPRISE_URLS"):
+        hooks.remove_hook(row.uid)
+    change(service, apprise_urls=())
+    outbox.keep_operator_hooks(service.config, NOW + 2)
+    assert hooks.list_hooks() == []
 
 
 def test_an_owner_cannot_use_the_operators_kind(service):
     owner = service.make_bot("Ada").owner
-    with pytest.raises(Problem) as refused:
-        hooks.add_hook(service.config, owner, "https://x.example", NOW, "apprise")
-    assert refused.value.errors[0]["field"] == "kind"
+    problem = refused(hooks.add_hook, service.config, owner, "https://x.example", NOW, "apprise")
+    assert problem.errors[0]["field"] == "kind"
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ import orjson
 import pytest
 import receiver
 from receiver import Receiver
-from service import NOW, address, hide_post, signature
+from service import NOW, address, hide_post, refused, signature
 
 import storage
 from accounts import acts, hooks, posts
-from accounts.problem import Problem
 from accounts.tables import Hook
 from models import Wallet
 from notify import client, messages, outbox, plan
@@ -99,15 +98,13 @@ def until(test, seconds=60):
 
 
 def say(service, made, *events):
-    with storage.database.connection_context():
-        for event in events:
-            body, _ = posts.parse_post({"eventId": event, "body": f"words of {event}"})
-            posts.publish(made.bot.id, body, NOW)
+    for event in events:
+        body, _ = posts.parse_post({"eventId": event, "body": f"words of {event}"})
+        posts.publish(made.bot.id, body, NOW)
 
 
 def add(service, made, url, trusted=True, **more):
-    with storage.database.connection_context():
-        return hooks.add_hook(service.config, made.owner, url, NOW, trusted=trusted, **more)
+    return hooks.add_hook(service.config, made.owner, url, NOW, trusted=trusted, **more)
 
 
 def events_of(one):
@@ -115,12 +112,13 @@ def events_of(one):
 
 
 def row(made):
-    with storage.database.connection_context():
-        return Hook.get(Hook.uid == made.hook.uid)
+    return Hook.get(Hook.uid == made.uid)
 
 
 # ---- deliveries ----------------------------------------------------------------------------------
-def test_a_receiver_gets_every_event_in_order_and_signed(private, delivering, receivers):
+def test_a_receiver_gets_every_post_in_order_signed_and_as_in_the_api(
+    private, delivering, receivers
+):
     (good,) = receivers()
     bot = private.make_bot()
     say(private, bot, "before")
@@ -135,35 +133,9 @@ def test_a_receiver_gets_every_event_in_order_and_signed(private, delivering, re
         mac = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
         assert headers["webhook-signature"] == f"v1,{mac}"
     assert len({headers["webhook-id"] for headers, _ in good.got}) == 12
-
-
-def test_a_hook_turned_off_mid_delivery_gets_nothing_more(private, delivering, receivers):
-    (slow,), go = receivers(), threading.Event()
-    bot = private.make_bot()
-
-    def wait_and_accept(handler):
-        go.wait(60)
-        receiver.answer(204)(handler)
-
-    made = add(private, bot, slow.behave(wait_and_accept).url)
-    delivering()
-    say(private, bot, "on its way")
-    until(lambda: slow.got)
-    # Its response, which would activate the hook, arrives after it was turned off.
-    with storage.database.connection_context():
-        assert acts.switch_hook(made.hook.uid, False, acts.COMMAND_LINE, "", NOW)
-    go.set()
-    say(private, bot, "while it is off")
-    time.sleep(1.5)
-    assert events_of(slow) == ["on its way"] and row(made).state == "off"
-    with storage.database.connection_context():
-        hooks.ask_for_ping(made.hook.uid, NOW)
-        assert acts.switch_hook(made.hook.uid, True, acts.COMMAND_LINE, "", NOW)
-    until(lambda: row(made).state == "active")
-    say(private, bot, "later")
-    until(lambda: "later" in events_of(slow))
-    # The ping is between them.
-    assert events_of(slow) == ["on its way", None, "later"]
+    *posts, _before = private.get("/api/v1/feed", bot.publish_key.text).json["data"]
+    told = [{"type": "post", "timestamp": one["createdAt"], "data": one} for one in posts]
+    assert [json.loads(body) for _, body in good.got] == told[::-1]
 
 
 def test_a_commit_is_delivered_at_once(private, delivering, receivers, monkeypatch):
@@ -175,21 +147,6 @@ def test_a_commit_is_delivered_at_once(private, delivering, receivers, monkeypat
     for said in ("1", "2"):
         say(private, made, said)
         until(lambda: events_of(good)[-1:] == [said])
-
-
-def test_a_webhook_gets_the_post_as_in_the_api(private, delivering, receivers):
-    (good,) = receivers()
-    bot = private.make_bot()
-    add(private, bot, good.url)
-    say(private, bot, "one")
-    delivering()
-    until(lambda: good.got)
-    feed = private.get("/api/v1/feed", bot.publish_key.text).json
-    assert json.loads(good.got[0][1]) == {
-        "type": "post",
-        "timestamp": feed["data"][0]["createdAt"],
-        "data": feed["data"][0],
-    }
 
 
 def test_a_crash_loses_nothing_and_repeats_have_the_same_id(
@@ -235,6 +192,10 @@ def test_failing_receivers_delay_no_others(private, delivering, receivers):
     held.set()
 
 
+ACCEPTED = client.Answer(204, None)
+TOO_LATE = client.Answer(None, client.TOO_LATE)
+
+
 class HookClock:
     """The clock of notify.outbox, which stops until it is set: `now`, in seconds."""
 
@@ -255,13 +216,51 @@ def clock(monkeypatch):
     return made
 
 
+def make_outbox(service, send, start=lambda work: work()):
+    """An outbox that sends with `send`; by default, each message is answered before the next."""
+    read = functools.partial(facts.list_notices, service.config.base_url)
+    return outbox.Outbox(service.config, read, send, start)
+
+
 def deliver_each_second(made, clock, seconds):
-    """Make an outbox deliver once a second, by its own clock."""
-    with storage.database.connection_context():
-        made.synchronize()
-        for _ in range(seconds):
-            made.deliver()
-            clock.now += 1.0
+    made.synchronize()
+    for _ in range(seconds):
+        made.deliver()
+        clock.now += 1.0
+
+
+def test_a_hook_turned_off_mid_delivery_gets_nothing_more(private, clock):
+    bot, in_flight, told = private.make_bot(), [], []
+    made = add(private, bot, "https://x.example/in")
+
+    def send(message, private):
+        told.append(json.loads(message.body)["data"].get("eventId", "ping"))
+        return ACCEPTED
+
+    def deliver():
+        deliver_each_second(box, clock, 2)
+        while in_flight:
+            in_flight.pop()()
+        box.deliver()
+        box.synchronize()
+
+    box = make_outbox(private, send, in_flight.append)
+    say(private, bot, "on its way")
+    deliver_each_second(box, clock, 1)
+    # Its response, which would activate the hook, arrives after it was turned off.
+    assert len(in_flight) == 1
+    assert acts.switch_hook(made.uid, False, acts.COMMAND_LINE, "", NOW)
+    say(private, bot, "while it is off")
+    deliver()
+    assert told == ["on its way"] and row(made).state == "off"
+    hooks.ask_for_ping(made.uid, NOW)
+    deliver()
+    assert acts.switch_hook(made.uid, True, acts.COMMAND_LINE, "", NOW)
+    deliver()
+    assert row(made).state == "active"
+    say(private, bot, "later")
+    deliver()
+    assert told == ["on its way", "ping", "later"]
 
 
 def test_hooks_of_one_host_take_turns(private, clock):
@@ -277,150 +276,100 @@ def test_hooks_of_one_host_take_turns(private, clock):
 
     def send(message, private):
         told.append(message.url.rpartition("/")[2])
-        return client.Answer(204, None)
+        return ACCEPTED
 
-    read = functools.partial(facts.list_notices, private.config.base_url)
-    made = outbox.Outbox(private.config, read, send, start=lambda work: work())
-    deliver_each_second(made, clock, 9)
+    deliver_each_second(make_outbox(private, send), clock, 9)
     assert told == ["ada", "otto", "ada", "otto", "ada", "ada", "ada", "ada"]
 
 
 def test_a_host_is_the_same_however_its_address_is_written(private, clock):
     """Three hooks at one host, spelled differently, still get one message per second together."""
-    told = []
-    bot = private.make_bot()
+    told, bot = [], private.make_bot()
     for host in ("x.example", "X.example:443", "x.example."):
         add(private, bot, f"https://{host}/in")
     say(private, bot, "one")
 
     def send(message, private):
         told.append(clock.now)
-        return client.Answer(204, None)
+        return ACCEPTED
 
-    read = functools.partial(facts.list_notices, private.config.base_url)
-    made = outbox.Outbox(private.config, read, send, start=lambda work: work())
-    deliver_each_second(made, clock, 4)
+    deliver_each_second(make_outbox(private, send), clock, 4)
     assert told == [1_000.0, 1_001.0, 1_002.0]
 
 
-# Number of receivers that hang in the tests below.
-HANGING = 60
-KINDS = ("webhook", "discord", "slack", "telegram", "ntfy")
-
-
-def add_many(service, made, one, count):
-    """Add hooks of all kinds at a receiver, with paths /0, /1, ..."""
+def add_many(service, made, url, count):
+    """Add hooks at the paths /0, /1, ... of a receiver."""
     service.config = ground.change(service.config, max_hooks_per_owner=count)
     for number in range(count):
-        url = f"{one.url.removesuffix('/hook')}/{number}"
-        kind = KINDS[number % len(KINDS)]
-        with_chat = f"{url}?chat_id=1" if kind == "telegram" else url
-        hook = add(service, made, with_chat).hook
-        with storage.database.connection_context():
-            # Their hosts are fixed and not local.
-            Hook.update(kind=kind).where(Hook.id == hook.id).execute()
+        add(service, made, f"{url}/{number}")
 
 
-def hang_now_and_then(held, under_way):
-    """Accept every other message at each path and hang at the others; `under_way`: number of
-    hanging requests at each request.
-    """
-    counts, hanging, lock = {}, [], threading.Lock()
+def test_hanging_receivers_delay_no_others(private, monkeypatch):
+    """Not even right after a restart, when the outbox doesn't know yet which of them hang."""
+    monkeypatch.setattr(outbox, "HOST_SECONDS", 0.0)
+    honest, hostile = private.make_bot("Honest"), private.make_bot("Hostile")
+    add(private, honest, "https://good.example/in")
+    add_many(private, hostile, "https://bad.example", 60)
+    say(private, hostile, "b")
+    held, hanging, told = threading.Event(), [], []
 
-    def behave(handler):
-        path = handler.path.partition("?")[0]
-        with lock:
-            counts[path] = counts.get(path, 0) + 1
-            hangs = counts[path] % 2 == 0
-            under_way.append(len(hanging))
-            if hangs:
-                hanging.append(path)
-        if hangs:
-            # The client disconnects.
-            handler.connection.settimeout(60)
-            while not held.is_set() and handler.connection.recv(1):
-                pass
-            with lock:
-                hanging.remove(path)
-        else:
-            receiver.answer(204)(handler)
+    def send(message, private):
+        if "bad" in message.url:
+            hanging.append(message.url)
+            held.wait(60)
+            return TOO_LATE
+        told.append(json.loads(message.body)["data"]["eventId"])
+        return ACCEPTED
 
-    return behave
-
-
-def measure_news(service, bot, honest, event):
-    """Publish a post; return the seconds until all hooks of the honest receiver got it.
-
-    After a restart, a hook may get its last message again, so only this event counts.
-    """
-    words = f"words of {event}".encode()
-    say(service, bot, event)
-    began = time.monotonic()
-    until(lambda: len({body for _, body in honest.got if words in body}) == len(KINDS))
-    return time.monotonic() - began
-
-
-def test_occasionally_hanging_receivers_delay_no_others(
-    private, delivering, receivers, monkeypatch
-):
-    """Sixty receivers accept a message and hang at the next one. An honest receiver gets its
-    message before any of them times out, also right after a restart.
-    """
-    monkeypatch.setattr(client, "ANSWER_SECONDS", 3.0)
-    monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
-    held, under_way = threading.Event(), []
-    honest, bad = receivers(2)
-    bad.behave(hang_now_and_then(held, under_way))
-    good_bot, bad_bot = private.make_bot("Good"), private.make_bot("Bad")
-    add_many(private, good_bot, honest, len(KINDS))
-    add_many(private, bad_bot, bad, HANGING)
-    say(private, bad_bot, *(f"b{number}" for number in range(9)))
-    delivering()
-    until(lambda: len(bad.got) >= HANGING)
-    seconds = [measure_news(private, good_bot, honest, f"g{number}") for number in range(4)]
-    delivering.stop()
-    delivering()
-    seconds += [measure_news(private, good_bot, honest, f"h{number}") for number in range(4)]
+    for turn in range(1, 3):
+        made = make_outbox(private, send, outbox.start_thread)
+        made.synchronize()
+        until(lambda made=made, turn=turn: made.deliver() or len(hanging) == 60 * turn)
+        say(private, honest, f"g{turn}")
+        until(lambda made=made, turn=turn: made.deliver() or f"g{turn}" in told)
     held.set()
-    assert max(seconds) < 2.5, seconds
+    assert told[-1] == "g2" and len(hanging) == 120
 
 
-def test_hanging_receivers_share_a_lane_for_a_while(private, delivering, receivers, monkeypatch):
+def test_hanging_receivers_share_a_lane_for_a_while(private, clock, monkeypatch):
     """Few messages to them are in flight, and each receiver gets all of its own in order."""
-    monkeypatch.setattr(client, "ANSWER_SECONDS", 2.0)
-    monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
-    monkeypatch.setattr(outbox, "SLOW_SECONDS", 1.5)
+    monkeypatch.setattr(outbox, "HOST_SECONDS", 0.0)
     monkeypatch.setattr(outbox, "MAX_SLOW", 4)
-    held, under_way = threading.Event(), []
-    (bad,) = receivers()
-    bad.behave(hang_now_and_then(held, under_way))
-    bot = private.make_bot()
-    add_many(private, bot, bad, 20)
-    delivering()
-    say(private, bot, "a", "b")
-    # Accepted; at the next one all hung for the first time; then in the slow lane.
-    until(lambda: len(bad.got) == 60)
-    assert max(under_way[20:40]) > 12
-    under_way.clear()
-    say(private, bot, "c")
-    until(lambda: len(bad.got) == 100)
-    # The lane has four slots. The receiver notices a moment late when one is freed.
-    assert max(under_way) <= 8
-    told = [one["eventId"] for one in map(read_data, bad.got) if one]
-    # Four of the hooks are webhooks.
-    assert len(told) == 20 and sorted(told) == sorted([*"abbcc"] * 4)
-    held.set()
+    monkeypatch.setattr(plan, "WAITS_SECONDS", (0,))
+    bot, in_flight, told, answers = private.make_bot(), [], [], []
+    add_many(private, bot, "https://x.example", 20)
+    say(private, bot, "a", "b", "c")
 
+    def send(message, private):
+        told.append((message.url, json.loads(message.body)["data"]["eventId"]))
+        return answers[-1]
 
-def read_data(got):
-    """A webhook's data; None for a message of another kind."""
-    headers, body = got
-    return json.loads(body)["data"] if "webhook-id" in headers else None
+    made = make_outbox(private, send, in_flight.append)
+    made.synchronize()
+
+    def deliver(answer, seconds):
+        """Send what may be sent, and answer it after some seconds. Return how much that was."""
+        made.deliver()
+        count = len(in_flight)
+        answers.append(answer)
+        clock.now += seconds
+        while in_flight:
+            in_flight.pop()()
+        return count
+
+    assert deliver(ACCEPTED, 0) == deliver(TOO_LATE, outbox.SLOW_SECONDS) == 20
+    # Two messages to each of twenty, four at a time.
+    assert [deliver(ACCEPTED, 0) for _ in range(11)] == [*[4] * 10, 0]
+    for number in range(20):
+        mine = [event for url, event in told if url == f"https://x.example/{number}"]
+        assert mine == ["a", "b", "b", "c"]
+    clock.now += outbox.SLOW_LANE_SECONDS
+    say(private, bot, "d")
+    assert deliver(ACCEPTED, 0) == 20
 
 
 def has_operators_hook():
-    with storage.database.connection_context():
-        return Hook.select().where(Hook.kind == hooks.APPRISE).exists()
+    return Hook.select().where(Hook.kind == hooks.APPRISE).exists()
 
 
 def test_the_operators_own_receivers_never_wait(private, delivering, receivers, monkeypatch):
@@ -436,7 +385,7 @@ def test_the_operators_own_receivers_never_wait(private, delivering, receivers, 
     monkeypatch.setattr(client, "send_with_apprise", send)
     (bad,) = receivers()
     bot = private.make_bot()
-    add_many(private, bot, bad.behave(receiver.hang(held)), 3)
+    add_many(private, bot, bad.behave(receiver.hang(held)).url, 3)
     delivering()
     # They get events from then on.
     until(has_operators_hook)
@@ -470,8 +419,7 @@ def test_a_gone_receiver_is_paused_until_it_responds_to_a_ping(private, deliveri
     delivering()
     until(lambda: row(made).state == "paused")
     gone.behave(receiver.answer(204))
-    with storage.database.connection_context():
-        hooks.ask_for_ping(made.hook.uid, NOW)
+    hooks.ask_for_ping(made.uid, NOW)
     until(lambda: row(made).state == "active" and len(gone.got) == 3)
     assert [json.loads(body)["type"] for _, body in gone.got] == ["post", "ping", "post"]
 
@@ -496,8 +444,7 @@ def test_removed_text_is_not_sent(private, delivering, receivers):
     add(private, bot, late.url)
     say(private, bot, "one")
     uid = private.get("/api/v1/feed", bot.publish_key.text).json["data"][0]["id"]
-    with storage.database.connection_context():
-        hide_post(uid, NOW)
+    hide_post(uid, NOW)
     delivering()
     until(lambda: late.got)
     assert json.loads(late.got[0][1])["data"]["body"] is None
@@ -508,19 +455,17 @@ def test_coverage_changes_go_to_hooks_and_not_to_the_stream(private, delivering,
     (program,) = receivers()
     bot = private.make_bot("Nell", address("w"))
     hook = add(private, bot, program.url, events=["coverage"])
-    with storage.database.connection_context():
-        private.observe_results(address("w"), realized=0)
-        store_arrival("coverage", wallet=Wallet.get(Wallet.address == address("w")))
+    private.observe_results(address("w"), realized=0)
+    store_arrival("coverage", wallet=Wallet.get(Wallet.address == address("w")))
     delivering()
     until(lambda: program.got)
     sent = json.loads(program.got[0][1])
     assert sent["type"] == "coverage"
     assert sent["data"]["botId"] == bot.bot.uid and sent["data"]["wallet"] == address("w")
     assert sent["data"]["coverage"]["state"] == "complete"
-    with storage.database.connection_context():
-        newest = row(hook).delivered
-        [told] = facts.list_notices("https://c.example", newest - 1, 9)
-        [streamed] = stream.read_events("secret", "https://c.example", newest - 1, 9)
+    newest = row(hook).delivered
+    [told] = facts.list_notices("https://c.example", newest - 1, 9)
+    [streamed] = stream.read_events("secret", "https://c.example", newest - 1, 9)
     assert messages.write_text(told, "https://c.example") == (
         f"Nell: complete history\nhttps://c.example/bots/{bot.bot.uid}?tab=trades"
     )
@@ -530,25 +475,12 @@ def test_coverage_changes_go_to_hooks_and_not_to_the_stream(private, delivering,
 def test_messages_state_what_the_chain_shows(private):
     """Sold 1 unit of a 3-decimal token for 5,000 lamports; bought for 1,000 before."""
     bot = private.make_bot("Nell", address("w"))
-    with storage.database.connection_context():
-        trade = private.observe_trade(
-            address("w"),
-            "sale",
-            slot=9,
-            kind="sell",
-            raw=-1_000,
-            sol=5_000_000,
-            realized="matched",
-            result=4_000_000,
-            proceeds=5_000_000,
-            cost=1_000_000,
-        )
-        store_arrival("trade", trade=trade)
-        body, _ = posts.parse_post(
-            {"eventId": "e", "body": "Took profit.", "signature": signature("sale")}
-        )
-        posts.publish(bot.bot.id, body, NOW)
-        told = facts.list_notices("https://c.example", 0, 9)
+    money = {"sol": 5_000_000, "proceeds": 5_000_000, "cost": 1_000_000, "result": 4_000_000}
+    sale = {"kind": "sell", "raw": -1_000, "realized": "matched", **money}
+    store_arrival("trade", trade=private.observe_trade(address("w"), "sale", slot=9, **sale))
+    body = {"eventId": "e", "body": "Took profit.", "signature": signature("sale")}
+    posts.publish(bot.bot.id, posts.PostBody(**body), NOW)
+    told = facts.list_notices("https://c.example", 0, 9)
     texts = {one.kind: messages.write_text(one, "https://c.example") for one in told}
     deed = "Sold 1 " + words.short(address("mint")) + " for 0.005 SOL · +0.004 SOL (+400%)"
     assert texts["trade"].startswith(f"Nell: {deed}")
@@ -588,12 +520,8 @@ def test_failures_back_off_and_pause_the_hook_after_a_day():
 @pytest.mark.parametrize(
     "failures, due_in_seconds, is_due",
     [
-        (0, 3_600, True),
-        (1, -1, True),
-        (1, 0, True),
-        (1, 1, False),
-        (1, 86_400, False),
-        (1, 86_401, True),
+        *((0, 3_600, True), (1, -1, True), (1, 0, True)),
+        *((1, 1, False), (1, 86_400, False), (1, 86_401, True)),
     ],
 )
 def test_a_clock_set_back_silences_no_hook(failures, due_in_seconds, is_due):
@@ -616,15 +544,9 @@ def test_retry_after_is_respected(receivers):
 @pytest.mark.parametrize(
     "text, seconds",
     [
-        (None, 0),
-        ("7", 7),
-        ("1.2", 2),
-        ("-3", 0),
-        ("1e999", 86_400),
-        ("nan", 0),
+        *((None, 0), ("7", 7), ("1.2", 2), ("-3", 0), ("1e999", 86_400), ("nan", 0), ("soon", 0)),
         ("Thu, 05 Nov 2026 12:01:00 GMT", 60),
         ("Thu, 05 Nov 2026 11:00:00 GMT", 0),
-        ("soon", 0),
     ],
 )
 def test_retry_after_values_are_parsed(text, seconds):
@@ -638,20 +560,16 @@ def test_a_test_requested_during_a_delivery_is_sent_too(private, clock):
     bot = private.make_bot()
     made = add(private, bot, "https://x.example/in")
     say(private, bot, "one")
-    with storage.database.connection_context():
-        Hook.update(delivered_at=NOW).execute()
+    Hook.update(delivered_at=NOW).execute()
 
     def send(message, private):
         sent.append((clock.now, json.loads(message.body)["type"]))
         if len(sent) == 1:
-            hooks.ask_for_ping(made.hook.uid, clock.time_ns() // 1_000_000)
+            hooks.ask_for_ping(made.uid, clock.time_ns() // 1_000_000)
             box.synchronize()
-        return (
-            client.Answer(500, "returned HTTP 500") if len(sent) == 1 else client.Answer(204, None)
-        )
+        return client.Answer(500, "returned HTTP 500") if len(sent) == 1 else ACCEPTED
 
-    read = functools.partial(facts.list_notices, private.config.base_url)
-    box = outbox.Outbox(private.config, read, send, start=lambda work: work())
+    box = make_outbox(private, send)
     deliver_each_second(box, clock, 9)
     assert sent == [(1_000.0, "post"), (1_006.0, "ping"), (1_007.0, "post")]
 
@@ -765,34 +683,31 @@ def test_receiver_responses_are_not_stored(receivers):
 
 
 # ---- what may be a hook --------------------------------------------------------------------------
-REFUSED = [
-    ("http://x.example/in", "webhook"),
-    ("ftp://x.example/in", "webhook"),
-    ("https://", "webhook"),
-    ("https://user:pass@x.example/in", "webhook"),
-    ("https://x.example/in#part", "webhook"),
-    ("https://x.example/a b", "webhook"),
-    ("https://x.example:0/", "webhook"),
-    ("https://x.example:22/", "webhook"),
-    ("https://x.example:6379/", "webhook"),
-    ("https://x.example:8443/in", "webhook"),
-    ("https://x.example:99999/", "webhook"),
-    ("https://[::1/", "webhook"),
-    ("https://x.example/" + "a" * 500, "webhook"),
-    ("https://discord.com.evil.example/api/webhooks/1/a", "discord"),
-    ("https://discord.com:8443/api/webhooks/1/a", "discord"),
-    ("https://api.telegram.org/bot1:a/sendMessage", "telegram"),
-    ("https://api.telegram.org/bot1:a/deleteWebhook?chat_id=1", "telegram"),
-    ("https://ntfy.example/topic", "ntfy"),
-    ("https://x.example/in", "carrier pigeon"),
-]
+# By kind.
+REFUSED = {
+    "webhook": (
+        *("http://x.example/in", "ftp://x.example/in", "https://", "https://[::1/"),
+        *("https://user:pass@x.example/in", "https://x.example/in#part", "https://x.example/a b"),
+        *(f"https://x.example:{port}/in" for port in (0, 22, 6379, 8443, 99999)),
+        "https://x.example/" + "a" * 500,
+    ),
+    "discord": (
+        "https://discord.com.evil.example/api/webhooks/1/a",
+        "https://discord.com:8443/api/webhooks/1/a",
+    ),
+    "telegram": (
+        "https://api.telegram.org/bot1:a/sendMessage",
+        "https://api.telegram.org/bot1:a/deleteWebhook?chat_id=1",
+    ),
+    "ntfy": ("https://ntfy.example/topic",),
+    "carrier pigeon": ("https://x.example/in",),
+}
 
 
-@pytest.mark.parametrize("url, kind", REFUSED)
+@pytest.mark.parametrize("url, kind", [(url, kind) for kind in REFUSED for url in REFUSED[kind]])
 def test_invalid_addresses_are_refused(service, url, kind):
-    with pytest.raises(Problem) as refused:
-        hooks.check_url(service.config, url, kind)
-    assert refused.value.errors[0]["field"] == ("kind" if "pigeon" in kind else "url")
+    problem = refused(hooks.check_url, service.config, url, kind)
+    assert problem.errors[0]["field"] == ("kind" if "pigeon" in kind else "url")
 
 
 def test_valid_addresses_are_accepted(service):
@@ -813,27 +728,24 @@ def test_hooks_private_allows_any_port(private):
 
 def test_a_hook_accepts_known_events_and_bots_only(service):
     bot = service.make_bot("Ada")
-    with storage.database.connection_context():
-        for more, field in (
-            ({"events": []}, "events"),
-            ({"events": ["post", "sale"]}, "events"),
-            ({"bots": ["bot_x"]}, "bots"),
-        ):
-            with pytest.raises(Problem) as refused:
-                hooks.add_hook(service.config, bot.owner, "https://x.example/", NOW, **more)
-            assert refused.value.errors[0]["field"] == field
-        assert not Hook.select().count()
+    url = "https://x.example/"
+    for more, field in (
+        ({"events": []}, "events"),
+        ({"events": ["post", "sale"]}, "events"),
+        ({"bots": ["bot_x"]}, "bots"),
+    ):
+        problem = refused(hooks.add_hook, service.config, bot.owner, url, NOW, **more)
+        assert problem.errors[0]["field"] == field
+    assert not Hook.select().count()
 
 
 def test_hooks_per_account_are_limited(service):
     config = ground.change(service.config, max_hooks_per_owner=1)
     bot = service.make_bot()
-    with storage.database.connection_context():
-        hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
-        with pytest.raises(Problem) as refused:
-            hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
-    assert refused.value.code == "quota_exceeded"
-    assert refused.value.more == {
+    hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
+    problem = refused(hooks.add_hook, config, bot.owner, "https://x.example/", NOW)
+    assert problem.code == "quota_exceeded"
+    assert problem.more == {
         "quota": "hooks",
         "setting": "MAX_HOOKS_PER_OWNER",
         "limit": 1,
@@ -842,40 +754,46 @@ def test_hooks_per_account_are_limited(service):
 
 
 # ---- messages ------------------------------------------------------------------------------------
-def test_messages_contain_text_and_label():
-    assert messages.write_text(Event(1, "post", POST), "https://c.example") == (
-        "Nell: Took profit.\nVerified by a finalized transaction\nhttps://c.example/posts/post_1"
-    )
-    claimed = {**POST, "provenance": {"ownership": "claimed"}}
-    assert messages.write_text(Event(1, "post", claimed), "https://c.example").splitlines()[1] == (
-        "Verified by a finalized transaction of a wallet that is claimed, not proven"
-    )
+URLS = {
+    "ntfy": "https://ntfy.sh/topic",
+    "discord": "https://discord.com/api/webhooks/1/a",
+    "slack": "https://hooks.slack.com/services/a",
+    "telegram": "https://api.telegram.org/bot1:a/sendMessage?chat_id=-5",
+}
 
 
-def test_long_text_is_cut_and_the_link_kept():
-    text = messages.write_text(Event(1, "post", {**POST, "body": "x" * 4000}), "https://c.example")
-    assert len(text) == messages.MAX_TEXT and "x…\n" in text
-    assert text.endswith("https://c.example/posts/post_1")
+def write(kind, fact="", **changes):
+    """A message to a messenger about a post: its address, its JSON, and the text in it."""
+    to = messages.Receiver("hook_1", kind, URLS[kind], None)
+    event = Event(1, "post", {**POST, **changes}, fact)
+    sent = messages.write_message(to, event, 0, "https://c.example")
+    told = {"text": sent.body.decode()} if kind == "ntfy" else orjson.loads(sent.body)
+    return sent.url, told, told.get("content") or told["text"]
 
 
 @pytest.mark.parametrize(
-    "kind, url",
+    "ownership, label",
     [
-        ("ntfy", "https://ntfy.sh/topic"),
-        ("discord", "https://discord.com/api/webhooks/1/a"),
-        ("telegram", "https://api.telegram.org/bot1:a/sendMessage?chat_id=-5"),
+        ("proven", "Verified by a finalized transaction"),
+        ("claimed", "Verified by a finalized transaction of a wallet that is claimed, not proven"),
     ],
 )
+def test_messages_contain_text_and_label(ownership, label):
+    _, _, text = write("ntfy", provenance={"ownership": ownership})
+    assert text == f"Nell: Took profit.\n{label}\nhttps://c.example/posts/post_1"
+
+
+def test_long_text_is_cut_to_the_limit():
+    assert len(write("ntfy", body="x" * 4000)[2]) == messages.MAX_TEXT
+
+
+@pytest.mark.parametrize("kind", ["ntfy", "discord", "telegram"])
 @pytest.mark.parametrize("body", ["字" * 4000, "😀" * 4000, "*" * 4000, "\\" * 4000, "字*" * 2000])
-def test_long_text_fits_each_messengers_limit(kind, url, body):
+def test_long_text_fits_each_messengers_limit(kind, body):
     """ntfy accepts 4,096 bytes, and turns longer text into a file; 1,800 of these characters have
     up to 7,200. Discord accepts 2,000 characters, including the backslashes for escaping.
     """
-    to = messages.Receiver("hook_1", kind, url, None)
-    event = Event(1, "post", {**POST, "body": body})
-    sent = messages.write_message(to, event, 0, "https://c.example").body
-    told = orjson.loads(sent) if kind != "ntfy" else {"text": sent.decode()}
-    text = told.get("content") or told["text"]
+    _, _, text = write(kind, body=body)
     assert len(text) <= 2_000 and len(text.encode()) <= 4_096
     # The text isn't cut more than necessary, and the lines below it are complete.
     assert len(text) >= 900
@@ -885,45 +803,32 @@ def test_long_text_fits_each_messengers_limit(kind, url, body):
 def test_hostile_text_formats_nothing():
     """Markup for Discord and Slack is shown as typed."""
     body = "# [sure](https://evil.example) **x** _y_ `z` ||s|| <@1>\n>>> all https://a.example/b_c"
-    post = {**POST, "botName": "N*ll", "body": body}
-    event = Event(1, "post", post, "Sold 1 [FERN](https://evil.example) for 2 SOL")
-
-    def text(kind, url):
-        to = messages.Receiver("hook_1", kind, url, None)
-        return orjson.loads(messages.write_message(to, event, 0, "https://c.example").body)
-
-    told = text("discord", "https://discord.com/api/webhooks/1/a")["content"]
+    fact = "Sold 1 [FERN](https://evil.example) for 2 SOL"
     # A backslash precedes each Discord Markdown character; addresses stay unchanged.
-    assert told.splitlines() == [
+    _, _, text = write("discord", fact, botName="N*ll", body=body)
+    assert text.splitlines() == [
         r"N\*ll: \# \[sure\](https://evil.example) \*\*x\*\* \_y\_ \`z\` \|\|s\|\| \<@1\>",
         r"\>\>\> all https://a.example/b_c",
         "Verified by a finalized transaction",
         r"Sold 1 \[FERN\](https://evil.example) for 2 SOL",
         "https://c.example/posts/post_1",
     ]
-    slack = text("slack", "https://hooks.slack.com/services/a")
-    assert slack["mrkdwn"] is False and "*x*" in slack["text"]
+    _, slack, text = write("slack", fact, body=body)
+    assert slack["mrkdwn"] is False and "*x*" in text
 
 
 def test_hostile_text_mentions_nobody_and_links_nothing():
-    post = {**POST, "body": "<!channel> @everyone <https://evil.example|win> & more"}
-
-    def body(kind, url):
-        to = messages.Receiver("hook_1", kind, url, None)
-        return messages.write_message(to, Event(1, "post", post), 0, "https://c.example")
-
-    discord = orjson.loads(body("discord", "https://discord.com/api/webhooks/1/a").body)
+    body = "<!channel> @everyone <https://evil.example|win> & more"
+    _, discord, _ = write("discord", body=body)
     assert discord["allowed_mentions"] == {"parse": []}
-    slack = orjson.loads(body("slack", "https://hooks.slack.com/services/a").body)
-    assert "<" not in slack["text"] and "&lt;!channel&gt;" in slack["text"]
-    sent = body("telegram", "https://api.telegram.org/bot1:a/sendMessage?chat_id=-5")
-    telegram = orjson.loads(sent.body)
-    assert sent.url == "https://api.telegram.org/bot1:a/sendMessage"
+    _, _, text = write("slack", body=body)
+    assert "<" not in text and "&lt;!channel&gt;" in text
+    url, telegram, text = write("telegram", body=body)
+    assert url == "https://api.telegram.org/bot1:a/sendMessage"
     assert telegram["chat_id"] == "-5" and "parse_mode" not in telegram
     # Telegram mentions a name after this character.
-    assert "@everyone" not in telegram["text"] and "everyone" in telegram["text"]
-    ntfy = body("ntfy", "https://ntfy.sh/topic")
-    assert ntfy.body.decode().startswith("Nell: <!channel> @everyone")
+    assert "@everyone" not in text and "everyone" in text
+    assert write("ntfy", body=body)[2].startswith("Nell: <!channel> @everyone")
 
 
 def test_an_address_is_shown_without_its_path():
@@ -960,17 +865,15 @@ def test_events_are_read_only_after_a_write(private, monkeypatch):
 
     made = outbox.Outbox(private.config, read)
     monkeypatch.setattr(storage.database.obj, "data_version", note_version)
-    with storage.database.connection_context():
-        made.synchronize()
-        versions.clear()
-        for _ in range(5):
-            made.deliver()
+    made.synchronize()
+    versions.clear()
+    for _ in range(5):
+        made.deliver()
     assert len(versions) == 5 and reads == list(dict.fromkeys(versions))
     before = versions[-1]
     say(private, bot, "news")
-    with storage.database.connection_context():
-        for _ in range(5):
-            made.deliver()
+    for _ in range(5):
+        made.deliver()
     assert versions[5] != before
     assert len(versions) == 10 and reads == list(dict.fromkeys(versions))
     if not ground.SERVER:

@@ -9,7 +9,6 @@ from receiver import answer
 from service import NOW
 from test_hooks import delivering, private, receivers, row, say, until  # noqa: F401  fixtures
 
-import storage
 from accounts import hooks
 from notify.messages import WRITERS
 from web.site.manage import HOOK_KINDS
@@ -29,10 +28,7 @@ SERVICES = {
 REFUSALS = {
     "discord": (404, b'{"message":"Unknown Webhook","code":10015}'),
     "slack": (403, b"action_prohibited"),
-    "telegram": (
-        400,
-        b'{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}',
-    ),
+    "telegram": (400, b'{"ok":false,"error_code":400,"description":"Bad Request: chat not found"}'),
     "ntfy": (507, b'{"code":50701}'),
 }
 TEXT = "Ada: words of one\nNot verified\nhttp://127.0.0.1:8000/posts/"
@@ -55,7 +51,7 @@ def hook(private, receivers, monkeypatch):  # noqa: F811
         service.behave(answer(status, body, **({"Content-Type": content} if content else {})))
         bot = private.make_bot(name)
         # A test couldn't reach its own host.
-        with storage.database.connection_context(), monkeypatch.context() as patched:
+        with monkeypatch.context() as patched:
             patched.setitem(hooks.HOSTS, kind, ())
             made = hooks.add_hook(private.config, bot.owner, root + path, NOW, kind)
         return bot, made, service
@@ -113,7 +109,6 @@ def test_refused_messages_are_retried(
     assert row(made).due_at > NOW // 10**6 and TOKEN not in caplog.text
     # A refused message is kept.
     service.behave(accepting)
-    with storage.database.connection_context():
-        hooks.ask_for_ping(made.hook.uid, 0)
+    hooks.ask_for_ping(made.uid, 0)
     until(lambda: read_text(kind, service.got[-1][1]).startswith(TEXT))
     until(lambda: row(made).last_error is None)

@@ -116,10 +116,10 @@ def test_results_move_with_the_wallet(copied, monkeypatch):
     def disconnect(numbers):
         yield from read(numbers)
         with storage.writing():
-            wallets.end(held, NOW)
+            wallets.give_up(held, NOW)
 
     with storage.writing():
-        wallets.end(held, NOW)
+        wallets.give_up(held, NOW)
     copying.run_tick(NOW)
     assert not CopiedTrade.select().exists()
     Attachment.update(detached_at=None).execute()

@@ -144,7 +144,7 @@ class World:
         if self.hook is None:
             how = {"events": ("post", "verification"), "trusted": True}
             owner = self.bots[0].owner
-            self.hook = hooks.add_hook(self.config, owner, "http://127.0.0.1/in", now, **how).hook
+            self.hook = hooks.add_hook(self.config, owner, "http://127.0.0.1/in", now, **how)
             self.market.open(now)
             for _ in range(3):
                 self.clock.sleep(60)

@@ -299,7 +299,7 @@ def test_a_hook_turned_off_stays_off_until_the_operator_turns_it_on(service, ope
     _, bot, _, _ = owner.create()
     hook = hooks.add_hook(
         service.config, Bot.get(Bot.uid == bot).owner, "https://x.example/in", NOW, bots=[bot]
-    ).hook.uid
+    ).uid
     operator.send(f"/admin/hooks/{hook}/switch", page="/admin", reason="spam")
     assert "turned off by the operator" in owner.get(f"/bots/{bot}/manage").text
     owner.send(f"/hooks/{hook}/test")

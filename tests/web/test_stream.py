@@ -455,7 +455,7 @@ def publish(bots, count, made, pause=0.0):
             with storage.writing():
                 made.append(
                     posts.store_post(
-                        bot=bots[number % len(bots)].bot,
+                        bot=bots[number % len(bots)].bot.id,
                         source="bot",
                         channel="api",
                         event_id=str(next(NUMBERS)),

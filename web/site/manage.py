@@ -195,7 +195,7 @@ def list_hooks(owner: Owner) -> list[Json]:
     ]
 
 
-def add_hook(owner: Owner, bot: Bot) -> hooks.NewHook:
+def add_hook(owner: Owner, bot: Bot) -> Hook:
     """Add the hook in the form, for one bot. Raises Problem, which names the field."""
     kind, url = request.form.get("kind", "webhook"), request.form.get("url", "").strip()
     events = request.form.getlist("event")

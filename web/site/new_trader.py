@@ -12,14 +12,7 @@ from storage import writing
 from web.server import gate, sessions
 from web.server.gate import settings
 from web.site.creator import forbid_caching
-from web.site.forms import (
-    TONES,
-    Texts,
-    find_errors,
-    list_errors,
-    read_texts,
-    without_secrets,
-)
+from web.site.forms import TONES, Texts, find_errors, list_errors, read_texts, without_secrets
 from web.site.paper_pages import find_price_trouble
 
 blueprint = Blueprint("new_trader", __name__)

@@ -78,7 +78,7 @@ def describe(row: Season) -> Json:
 
 
 # ---- on a bot's pages ----------------------------------------------------------------------------
-def find_badges(bot_id: int) -> list[dict[str, Any]]:
+def find_badges(bot_id: int) -> list[Any]:
     return seasons.list_badges(bot_id, g.now)
 
 

@@ -154,9 +154,7 @@ FROM ban n LEFT JOIN owner o ON n.kind = 'owner' AND o.uid = n.target {{where}}"
         {},
     ),
     "acts": Listing(
-        "SELECT c.id, c.at, c.who, c.what, c.target, c.reason FROM admin_act c {where}",
-        "c.id",
-        {},
+        "SELECT c.id, c.at, c.who, c.what, c.target, c.reason FROM admin_act c {where}", "c.id", {}
     ),
 }
 
@@ -221,8 +219,8 @@ def finish_rows(name: str, rows: list[Any]) -> list[Any]:
 # ---- one owner -----------------------------------------------------------------------------------
 @blueprint.get("/owners/<uid>")
 def show_owner(uid: str) -> ResponseReturnValue:
-    owner = find_owner(uid)
-    lists = {}
+    owner, lists = find_owner(uid), {}
+    limits = ratelimit.list_limits(settings(), owner.id, posting=True)
     for name in OF_OWNER:
         rows = read_list(name, SHORT_LIMIT + 1, {"owner": uid})
         lists[name] = (finish_rows(name, rows[:SHORT_LIMIT]), len(rows) > SHORT_LIMIT)
@@ -234,7 +232,7 @@ def show_owner(uid: str) -> ResponseReturnValue:
         headings=HEADINGS,
         ban=conduct.find_ban("owner", uid),
         uses=list_uses(owner),
-        windows=find_app().allowance.peek(list_limits(owner), g.now / 1000).windows,
+        windows=find_app().allowance.peek(limits, g.now / 1000).windows,
     )
 
 
@@ -244,10 +242,6 @@ def list_uses(owner: Owner) -> list[quotas.Use]:
         quotas.Use("posts_kept_mb", config.max_posts_kept_mb, owner.posts_bytes // quotas.MB),
         *(quotas.find_use(config, quota, owner.id, g.now) for quota in quotas.COUNTED),
     ]
-
-
-def list_limits(owner: Owner) -> tuple[ratelimit.Limit, ...]:
-    return ratelimit.list_limits(settings(), owner.id, posting=True)
 
 
 # ---- finding one ---------------------------------------------------------------------------------
