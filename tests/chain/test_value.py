@@ -214,6 +214,7 @@ def test_an_empty_marker_is_outside_the_venue(beside, kind, flags):
         beside(scene)
     marked = entry(scene, "ada", programs=table([MARKER]))
     assert (marked.kind, marked.mint, marked.flags) == (kind, None, flags)
+    assert marked.venue == table([MARKER]).name(MARKER)
 
 
 # ---- what passed beside the venue ----------------------------------------------------------------
