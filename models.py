@@ -235,8 +235,6 @@ class Address(Base):
     held_mint = TextField(null=True)
     held_amount = TextField(null=True)
     held_decimals = IntegerField(null=True)
-    # The slot of the node's response.
-    held_slot = BigIntegerField(null=True)
 
     class Meta:
         indexes = ((("wallet", "address"), True), (("address",), False))

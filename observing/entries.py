@@ -34,7 +34,6 @@ def store_holding(
         held_mint=holding and holding.mint,
         held_amount=holding and str(holding.amount),
         held_decimals=decimals,
-        held_slot=holding and holding.slot,
     ).where(Address.wallet == wallet.id, Address.address == address).execute()
 
 

@@ -26,7 +26,7 @@ from chain.addresses import (
 )
 from chain.reading.currencies import MONEY
 from chain.reading.programs import BUILT_IN, TIP_ACCOUNTS, Programs
-from chain.reading.receipts import Instruction, Operation, Receipt
+from chain.reading.receipts import LAMPORT_MOVES, Instruction, Operation, Receipt
 
 # ---- effect --------------------------------------------------------------------------------------
 T = TypeVar("T")
@@ -236,7 +236,7 @@ def _sponsors(
     total: dict[str | None, int] = defaultdict(int)
     for balance in balances:
         deposit = balance.lamports_after - (balance.after if balance.mint == WRAPPED_SOL else 0)
-        if receipt.tokens[balance.address][0] is not None or deposit <= 0:
+        if balance.address not in receipt.opened or deposit <= 0:
             continue
         for funder, amount in _funders(receipt, wallet, own, balance.address).items():
             given = min(amount, deposit)
@@ -281,8 +281,7 @@ def find_main_mint(
 
 
 def _mint_of(receipt: Receipt, operation: Operation) -> str | None:
-    sides = receipt.tokens.get(operation.target or operation.source or "", (None, None))
-    return operation.mint or next((side.mint for side in sides if side), None)
+    return operation.mint or receipt.mints.get(operation.target or operation.source or "")
 
 
 # ---- moves ---------------------------------------------------------------------------------------
@@ -299,7 +298,6 @@ READ_PROGRAMS = frozenset(
         "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo",
     )
 )
-LAMPORT_MOVES = frozenset(("transfer", "create", "withdraw"))
 TOKEN_MOVES = frozenset(("send", "mint", "burn"))
 
 
@@ -390,9 +388,7 @@ def _mints(receipt: Receipt) -> dict[str, str]:
         for one in receipt.operations
         if one.name in ("initialize", "associate") and one.target and one.mint
     }
-    # An account that changed its mint counts under the earlier one.
-    told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
-    return mints | {address: side.mint for address, side in told if side}
+    return mints | receipt.mints
 
 
 # ---- flows ---------------------------------------------------------------------------------------
@@ -489,18 +485,15 @@ class Flows:
             if move.source in self.own:
                 self._pay(move, call)
                 continue
-            rent = min(sponsored.get(move.source, 0), move.amount) if self._opens(move) else 0
+            # The lamports may be someone else's rent for an own account opened here.
+            is_rent = move.mint == WRAPPED_SOL and move.target in self.receipt.opened
+            rent = min(sponsored.get(move.source, 0), move.amount) if is_rent else 0
             if rent:
                 sponsored[move.source] -= rent
             if call:
                 call.got[move.mint] += move.amount - rent
             else:
                 self.came[move.mint, move.source] += move.amount - rent
-
-    def _opens(self, move: Move) -> bool:
-        """Whether these lamports may be someone else's rent for an own account opened here."""
-        sides = self.receipt.tokens.get(move.target or "")
-        return move.mint == WRAPPED_SOL and sides is not None and sides[0] is None
 
     def _pay(self, move: Move, call: Call | None) -> None:
         if move.target in TIP_ACCOUNTS and move.mint == WRAPPED_SOL:
@@ -709,8 +702,7 @@ class Flows:
         return accounts - self.own
 
     def owners(self, account: str | None) -> list[str]:
-        sides = self.receipt.tokens.get(account or "", (None, None))
-        return [side.owner for side in sides if side and side.owner]
+        return [side.owner for side in self.receipt.sides(account) if side and side.owner]
 
     def _inside(self) -> Iterable[Move]:
         return (move for move in self.moves if move.call in self.trading)
@@ -730,8 +722,7 @@ class Flows:
         ]
         if not paid:
             return 0
-        opened = {a for a, sides in self.receipt.tokens.items() if sides[0] is None}
-        opened |= {move.target or "" for move in self.moves if move.opens}
+        opened = self.receipt.opened | {move.target for move in self.moves if move.opens}
         return sum(move.amount for move in paid if move.target not in opened)
 
     def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
@@ -992,7 +983,9 @@ class Feeding:
     def _add_outside(self, move: Move) -> None:
         own = self.flows.own
         if move.target and move.target not in own:
-            if move.source in own or (move.source is None and self._opens(move.target)):
+            if move.source in own or (
+                move.source is None and move.target in self.flows.receipt.opened
+            ):
                 # A token launch mints its supply.
                 self.from_wallet[move.mint, move.target] += move.amount
             else:
@@ -1045,7 +1038,7 @@ class Feeding:
         if mint == WRAPPED_SOL:
             before, after = receipt.lamports(account)
         else:
-            sides = receipt.tokens.get(account, (None, None))
+            sides = receipt.sides(account)
             before, after = (one.amount if one and one.mint == mint else 0 for one in sides)
         return before - after + self.from_wallet.get((mint, account), 0)
 
@@ -1136,16 +1129,10 @@ class Feeding:
         )
 
     def _rent(self, move: Move) -> int:
-        if move.mint != WRAPPED_SOL or not (move.opens or self._opens(move.target)):
+        receipt = self.flows.receipt
+        if move.mint != WRAPPED_SOL or not (move.opens or move.target in receipt.opened):
             return 0
-        side = self.flows.receipt.tokens.get(move.target or "", (None, None))[1]
-        wrapped = side.amount if side and side.mint == WRAPPED_SOL else 0
-        after = self.flows.receipt.lamports(move.target or "")[1]
-        return min(move.amount, max(0, after - wrapped))
-
-    def _opens(self, account: str | None) -> bool:
-        sides = self.flows.receipt.tokens.get(account or "")
-        return sides is not None and sides[0] is None
+        return min(move.amount, receipt.find_rent(move.target or ""))
 
     def _poured(self, mint: str) -> int:
         """Sum direct and unknown transfers to accounts that received what the wallet gave."""
@@ -1162,9 +1149,7 @@ class Feeding:
         if mint != WRAPPED_SOL:
             return amount
         gains = {a: n for a, n in self.flows.unshown.items() if n > 0 and self._is_pool(mint, a)}
-        return (
-            amount + sum(gains[a] for a in gains.keys() & self._foreign_held) if gains else amount
-        )
+        return amount + sum(gains[a] for a in gains.keys() & self._foreign_held)
 
     def _is_pool(self, mint: str, account: str | None) -> bool:
         took = self.took.get((mint, account or ""), 0)
@@ -1247,10 +1232,9 @@ def split_fill(flows: Flows) -> Split:
     risen = [row for row in venue_tokens(flows) if row[1] > 0]
     if risen:
         return split_trade(flows, risen, "", explain_feeding=False)
-    beside = flows.beside
-    if any(amount > 0 for amount in beside.values()):
+    if any(amount > 0 for amount in flows.beside.values()):
         # Everything arrived by other instructions.
-        return Split(beside[WRAPPED_SOL], token_rows(flows, beside), 0)
+        return split_off(flows, 0)
     if flows.effect.sol + flows.effect.fee > 0:
         return split_trade(flows, (), "got", explain_feeding=False)
     return Split()
@@ -1271,10 +1255,10 @@ def add_market(split: Split, flows: Flows) -> Split:
     return replace(split, market=tuple(sorted((m, n) for m, n in net.items() if n)))
 
 
-def split_unpriced(flows: Flows) -> Split:
-    """Split a trade that can be interpreted in more than one way, so none of it is explained."""
+def split_off(flows: Flows, explained_percent: int | None = None) -> Split:
+    """Return the part outside the venue of a trade whose value isn't explained."""
     beside = flows.beside
-    return Split(beside[WRAPPED_SOL], token_rows(flows, beside))
+    return Split(beside[WRAPPED_SOL], token_rows(flows, beside), explained_percent)
 
 
 def venue_tokens(flows: Flows) -> tuple[tuple[str, int, int], ...]:

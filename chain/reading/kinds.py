@@ -16,8 +16,8 @@ from chain.reading.flows import (
     find_main_mint,
     is_fee_income,
     split_fill,
+    split_off,
     split_trade,
-    split_unpriced,
     venue_tokens,
 )
 from chain.reading.programs import Programs, read_table
@@ -262,9 +262,7 @@ def _order_step(
             step = CALLS[""].get(one.data[:8], "")
             if step.startswith("order_"):
                 return step
-    swapped = any(
-        programs.family(one.program) == "swap" for top in receipt.instructions for one in top.tree()
-    )
+    swapped = any(programs.family(one) == "swap" for one in receipt.programs)
     if effect.wallet not in receipt.signers or swapped:
         return "order_fill"
     gave = any(change < 0 for _, change, _ in effect.tokens) or (
@@ -304,7 +302,7 @@ def _swap_kind(
         return replace(kind, venue=venue, flows=flows)
     if effect.tokens or _paid(receipt, effect, effect.sol):
         kind = _ambiguous(receipt, effect, venue, find_main_mint(receipt, effect.own, changes))
-        return replace(kind, split=split_unpriced(flows))
+        return replace(kind, split=split_off(flows))
     if effect.rent:
         return Kind("account_open" if effect.rent > 0 else "account_close", venue)
     return Kind("other", venue, None, ("fee_only",))
@@ -367,7 +365,7 @@ def _shape(flows: Flows, up: list[str], down: list[str], x: int) -> Kind | None:
 
 
 def _residues(flows: Flows, changes: tuple[tuple[str, int, int], ...]) -> list[str]:
-    passed = _passed_on(flows.receipt, flows.effect)
+    passed = _passed_on(flows)
     return [mint for mint, change, _ in changes if 0 < change * RESIDUE_SHARE < passed[mint]]
 
 
@@ -386,13 +384,11 @@ def _no_trade(flows: Flows, kind: Kind) -> Kind | None:
 def _rent_for_others(receipt: Receipt, effect: Effect) -> int:
     """Sum the lamports put into foreign accounts created here: rent, not part of a price."""
     created = {o.target for o in receipt.operations if o.name in ("create", "allocate")}
-    created |= {address for address, sides in receipt.tokens.items() if sides[0] is None}
+    created |= receipt.opened
     return sum(_rent_of(receipt, effect, one) for one in created - effect.own if one)
 
 
 def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
-    held = receipt.tokens.get(address, (None, None))[1]
-    wrapped = held.amount if held and held.mint == WRAPPED_SOL else 0
     given = sum(
         one.amount
         for one in receipt.operations
@@ -400,7 +396,7 @@ def _rent_of(receipt: Receipt, effect: Effect, address: str) -> int:
         and one.source == effect.wallet
         and one.target == address
     )
-    return max(0, min(given, receipt.lamports(address)[1] - wrapped))
+    return min(given, receipt.find_rent(address))
 
 
 def _paid(receipt: Receipt, effect: Effect, sol: int) -> int:
@@ -413,19 +409,13 @@ def _collected(receipt: Receipt, accounts: Set[str]) -> int:
     return sum(rent for address, rent in receipt.rents.items() if address in accounts)
 
 
-def _passed_on(receipt: Receipt, effect: Effect) -> dict[str, int]:
-    passed: dict[str, int] = defaultdict(int)
-    told = ((address, side) for address, sides in receipt.tokens.items() for side in sides[::-1])
-    mints = {address: side.mint for address, side in told if side}
-    for one in receipt.operations:
-        mint = one.mint or mints.get(one.source or "") or mints.get(one.target or "")
-        if (
-            one.name == "send"
-            and mint
-            and (one.source in effect.own or one.authority == effect.wallet)
-            and one.target not in effect.own
-        ):
-            passed[mint] += one.amount
+def _passed_on(flows: Flows) -> Counter[str]:
+    own, wallet = flows.effect.own, flows.effect.wallet
+    passed: Counter[str] = Counter()
+    for move in flows.moves:
+        is_sent = move.source and move.target and move.target not in own
+        if is_sent and (move.source in own or move.authority == wallet):
+            passed[move.mint] += move.amount
     return passed
 
 
@@ -438,8 +428,7 @@ def _plain_kind(receipt: Receipt, effect: Effect, mint: str | None, programs: Pr
         return Kind("other", None, mint, ("unrecognised_program",))
     if up or down:
         return Kind("transfer_in" if up else "transfer_out", None, mint, unknown)
-    every = (one.program for top in receipt.instructions for one in top.tree())
-    if effect.tip and not x and not any(map(programs.family, every)):
+    if effect.tip and not x and not any(map(programs.family, receipt.programs)):
         return Kind("other", flags=("tip_only",))
     if x or effect.tip:
         return Kind("native_transfer", flags=unknown)
@@ -466,6 +455,5 @@ def _unknown_ran(receipt: Receipt, effect: Effect, programs: Programs) -> bool:
         one.program not in programs.names
         and one.program not in NATIVE
         and any(account in own for account in one.accounts)
-        for top in receipt.instructions
-        for one in top.tree()
+        for one in receipt.calls
     )

@@ -355,7 +355,7 @@ def _read_launchlab(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill
     if len(data) < 137:
         return "no_event"
     accounts = {account for send in hop.sends for account in send[:2]}
-    sides = (receipt.tokens.get(account, (None, None))[1] for account in accounts)
+    sides = (receipt.sides(account)[1] for account in accounts)
     if {side.mint for side in sides if side} != {mint, WRAPPED_SOL}:
         return "quote_not_sol"
     total, base, quote, sold, paid, sold_after, paid_after, given, got = (
@@ -408,7 +408,7 @@ def _read_vaults(
     vaults = {}
     (_, into, paid), (out_of, _, given) = hop.sends[0], _find_answer(hop)
     for account, change in ((into, paid), (out_of, -given)):
-        before, end = receipt.tokens.get(account, (None, None))
+        before, end = receipt.sides(account)
         if not before or not end:
             return None
         begun = before.amount + moved[account]

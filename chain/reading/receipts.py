@@ -253,7 +253,7 @@ LATEST_TIME = 253_402_300_800
 # Base58 length of 10 KiB, the most that a program may pass to another.
 MAX_DATA = 14_100
 DEEPEST_CALL = 64
-LAMPORT_MOVES = ("transfer", "create", "withdraw")
+LAMPORT_MOVES = frozenset(("transfer", "create", "withdraw"))
 
 
 class BadReceipt(ValueError):
@@ -330,18 +330,42 @@ class Receipt:
         """Return (before, after). The account may be missing."""
         return self.balances.get(address, (0, 0))
 
+    def sides(self, address: str | None) -> Sides:
+        return self.tokens.get(address or "", (None, None))
+
+    def find_rent(self, address: str) -> int:
+        """Return the lamports that an account ends with, except wrapped SOL."""
+        after = self.sides(address)[1]
+        wrapped = after.amount if after and after.mint == WRAPPED_SOL else 0
+        return max(0, self.lamports(address)[1] - wrapped)
+
     @cached_property
     def balances(self) -> dict[str, tuple[int, int]]:
         rows = zip(self.keys, self.before, self.after, strict=True)
         return {address: (before, after) for address, before, after in rows}
 
     @cached_property
+    def opened(self) -> set[str]:
+        """Token accounts that weren't token accounts before."""
+        return {address for address, (before, _) in self.tokens.items() if before is None}
+
+    @cached_property
+    def mints(self) -> dict[str, str]:
+        """Return {token account: mint}, the earlier one if it changed."""
+        told = ((address, side) for address, pair in self.tokens.items() for side in pair[::-1])
+        return {address: side.mint for address, side in told if side}
+
+    @cached_property
+    def calls(self) -> tuple[Instruction, ...]:
+        return tuple(one for top in self.instructions for one in top.tree())
+
+    @cached_property
     def programs(self) -> set[str]:
-        return {one.program for top in self.instructions for one in top.tree()}
+        return {one.program for one in self.calls}
 
     @cached_property
     def operations(self) -> tuple[Operation, ...]:
-        return tuple(one for top in self.instructions for one in top.operations)
+        return tuple(one.operation for one in self.calls if one.operation)
 
 
 def parse_receipt(raw: Any, signature: str | None = None) -> Receipt:

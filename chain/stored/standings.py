@@ -356,11 +356,8 @@ WHERE record = ? AND money = ? AND seconds = ? AND bot_id IN ({marks})"""
 
 def list_forgotten(rows: Rows, board: Board, now: int) -> set[int]:
     """Return the bots with an invalidated or expired standing. `now`: Unix seconds."""
-    return {bot for (bot,) in rows(f"{FORGOTTEN} UNION {_list_ended(board, now)}")}
-
-
-def _list_ended(board: Board, now: int) -> str:
-    return ENDED.format(**board._asdict(), now=now)
+    ended = ENDED.format(**board._asdict(), now=now)
+    return {bot for (bot,) in rows(f"{FORGOTTEN} UNION {ended}")}
 
 
 ENDED_ANYWHERE = """SELECT bot_id, record, money, seconds FROM standing_total WHERE ends <= {now}"""

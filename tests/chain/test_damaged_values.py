@@ -284,15 +284,15 @@ def test_a_damaged_column_breaks_no_response_and_no_other_rows(show, asking):  #
     assert len(damage.columns) >= 30 and ask() == {}
     right = tell_others(show, damage)
     assert len(right[0]) >= 5 and right[1] and right[2]
-    # Each column separately: every request in full runs, a tenth of them otherwise.
-    parts = 1 if sampling.FULL else 10
+    # Each column separately: every request in full runs, one in forty of them otherwise.
+    parts = 1 if sampling.FULL else 40
     for place, one in enumerate(damage.columns):
         damage.write(one, DAMAGES[0])
         assert ask(place, parts) == {}, one
         assert tell_others(show, damage) == right, one
         damage.write(one, None)
     # All columns at once.
-    for text in sampling.sample(DAMAGES[1:], 3):
+    for text in sampling.sample(DAMAGES[1:], 1):
         for one in damage.columns:
             damage.write(one, text)
         assert ask() == {}, text

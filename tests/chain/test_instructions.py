@@ -32,400 +32,132 @@ A, B, C, D = (address(word) for word in "ABCD")
 N = 2**40 + 7
 
 
-def u32(number):
-    return struct.pack("<I", number)
+KEYS = {"A": A, "B": B, "C": C, "D": D, "SYSTEM": SYSTEM, "STAKE": STAKE, "VOTE": VOTE}
+KEYS |= {"TOKEN": TOKEN, "TOKEN_2022": TOKEN_2022, "ASSOCIATED": ASSOCIATED}
+# Each instruction as a node decodes it, then its accounts, bytes (hex; keys have 32, N has 8) and
+# Operation.
+SAME = """
+SYSTEM transfer source=A destination=B lamports=N
+    A B | 02000000 N | transfer source=A target=B amount=N
+SYSTEM transferWithSeed source=A sourceBase=C destination=B lamports=N
+    A C B | 0b000000 N 010000000000000073 SYSTEM | transfer source=A target=B amount=N
+SYSTEM createAccount source=A newAccount=B lamports=N space=165 owner=TOKEN
+    A B | 00000000 N a500000000000000 TOKEN | create source=A target=B amount=N
+SYSTEM createAccountWithSeed source=A newAccount=B base=A seed=seed lamports=N space=165 owner=TOKEN
+    A B | 03000000 A 040000000000000073656564 N | create source=A target=B amount=N
+SYSTEM createAccountAllowPrefund source=A newAccount=B lamports=N space=165 owner=TOKEN
+    B A | 0d000000 N a500000000000000 TOKEN | create source=A target=B amount=N
+SYSTEM createAccountAllowPrefund newAccount=B lamports=0 space=165 owner=TOKEN
+    B | 0d0000000000000000000000 a500000000000000 TOKEN | nothing
+SYSTEM withdrawFromNonce nonceAccount=A destination=B lamports=N
+    A B C D | 05000000 N | withdraw source=A target=B amount=N
+SYSTEM allocate account=A space=165
+    A | 08000000 a500000000000000 | allocate target=A
+SYSTEM allocateWithSeed account=A base=B seed=s space=165 owner=TOKEN
+    A B | 09000000 B 010000000000000073 a500000000000000 TOKEN | allocate target=A
+STAKE withdraw stakeAccount=A destination=B lamports=N
+    A B C D | 04000000 N | withdraw source=A target=B amount=N
+VOTE withdraw voteAccount=A destination=B lamports=N
+    A B C | 03000000 N | withdraw source=A target=B amount=N
+TOKEN transfer source=A destination=B authority=C amount=N
+    A B C | 03 N | send source=A target=B authority=C amount=N
+TOKEN_2022 transferChecked source=A mint=D destination=B authority=C tokenAmount=N
+    A D B C | 0c N 06 | send source=A target=B authority=C amount=N mint=D
+TOKEN_2022 transferCheckedWithFee source=A mint=D destination=B authority=C tokenAmount=N
+    A D B C | 1a01 N 060500000000000000 | send source=A target=B authority=C amount=N mint=D
+TOKEN transfer source=A destination=B multisigAuthority=C signers=D amount=N
+    A B C D | 03 N | send source=A target=B authority=C amount=N
+TOKEN_2022 initializeTransferFeeConfig mint=A transferFeeBasisPoints=5
+    A B C D | 1a00000000000000000000000000 | nothing
+TOKEN initializeAccount account=A mint=D owner=C
+    A D C B | 01 | initialize target=A authority=C mint=D
+TOKEN initializeAccount2 account=A mint=D owner=C
+    A D B | 10 C | initialize target=A authority=C mint=D
+TOKEN initializeAccount3 account=A mint=D owner=C
+    A D | 12 C | initialize target=A authority=C mint=D
+TOKEN_2022 mintToChecked mint=D account=B mintAuthority=C tokenAmount=N
+    D B C | 0e N 06 | mint target=B authority=C amount=N mint=D
+TOKEN_2022 burnChecked account=A mint=D authority=C tokenAmount=N
+    A D C | 0f N 06 | burn source=A authority=C amount=N mint=D
+TOKEN setAuthority account=A authority=C authorityType=accountOwner
+    A C | 060200 | assign source=A
+TOKEN mintTo mint=D account=B mintAuthority=C amount=N
+    D B C | 07 N | mint target=B authority=C amount=N mint=D
+TOKEN burn account=A mint=D authority=C amount=N
+    A D C | 08 N | burn source=A authority=C amount=N mint=D
+TOKEN closeAccount account=A destination=B owner=C
+    A B C | 09 | close source=A target=B authority=C
+TOKEN setAuthority account=A authority=C authorityType=accountOwner newAuthority=B
+    A C | 060201 B | assign source=A authority=B
+TOKEN setAuthority account=A authority=C authorityType=closeAccount newAuthority=B
+    A C | 060301 B | nothing
+TOKEN approve source=A delegate=B owner=C amount=N
+    A B C | 04 N | approve source=A authority=C amount=N
+TOKEN_2022 approveChecked source=A mint=D delegate=B owner=C tokenAmount=N
+    A D B C | 0d N 06 | approve source=A authority=C amount=N mint=D
+TOKEN_2022 withdrawExcessLamports source=A destination=B authority=C
+    A B C | 26 | unread source=A target=B
+TOKEN_2022 unwrapLamports source=A destination=B authority=C
+    A B C | 2d | unread source=A target=B
+ASSOCIATED create source=A account=B wallet=C mint=D
+    A B C D SYSTEM TOKEN |  | associate source=A target=B authority=C mint=D
+ASSOCIATED createIdempotent source=A account=B wallet=C mint=D
+    A B C D SYSTEM TOKEN | 01 | associate source=A target=B authority=C mint=D
+"""
 
 
 def u64(number):
     return struct.pack("<Q", number)
 
 
-def text(word):
-    return u64(len(word)) + word
+def read_fields(words):
+    told = dict(word.split("=") for word in words)
+    return {name: N if one == "N" else KEYS.get(one, one) for name, one in told.items()}
 
 
-def pubkey(one):
-    return b58decode(one)
+def read_case(decoded, raw):
+    """Return (program, the node's decoding, accounts, bytes, Operation)."""
+    program, kind, *words = decoded.split()
+    accounts, data, operation = (part.split() for part in raw.split("|"))
+    info = read_fields(words)
+    if "tokenAmount" in info:
+        info["tokenAmount"] = {"amount": str(N), "decimals": 6}
+    if "amount" in info:
+        info["amount"] = str(N)
+    parts = [
+        u64(N) if one == "N" else b58decode(KEYS[one]) if one in KEYS else bytes.fromhex(one)
+        for one in data
+    ]
+    name, *told = operation
+    expected = None if name == "nothing" else Operation(name, **read_fields(told))
+    accounts = tuple(KEYS[one] for one in accounts)
+    return KEYS[program], {"type": kind, "info": info}, accounts, b"".join(parts), expected
 
 
-# what, program, the node's decoding, accounts, bytes, the Operation
-SAME = [
-    (
-        "transfer",
-        SYSTEM,
-        ("transfer", {"source": A, "destination": B, "lamports": N}),
-        (A, B),
-        u32(2) + u64(N),
-        Operation("transfer", A, B, amount=N),
-    ),
-    (
-        "transfer with seed",
-        SYSTEM,
-        (
-            "transferWithSeed",
-            {
-                "source": A,
-                "sourceBase": C,
-                "destination": B,
-                "lamports": N,
-                "sourceSeed": "s",
-                "sourceOwner": SYSTEM,
-            },
-        ),
-        (A, C, B),
-        u32(11) + u64(N) + text(b"s") + pubkey(SYSTEM),
-        Operation("transfer", A, B, amount=N),
-    ),
-    (
-        "create",
-        SYSTEM,
-        (
-            "createAccount",
-            {"source": A, "newAccount": B, "lamports": N, "space": 165, "owner": TOKEN},
-        ),
-        (A, B),
-        u32(0) + u64(N) + u64(165) + pubkey(TOKEN),
-        Operation("create", A, B, amount=N),
-    ),
-    (
-        "create with seed",
-        SYSTEM,
-        (
-            "createAccountWithSeed",
-            {
-                "source": A,
-                "newAccount": B,
-                "base": A,
-                "seed": "seed",
-                "lamports": N,
-                "space": 165,
-                "owner": TOKEN,
-            },
-        ),
-        (A, B),
-        u32(3) + pubkey(A) + text(b"seed") + u64(N) + u64(165) + pubkey(TOKEN),
-        Operation("create", A, B, amount=N),
-    ),
-    (
-        "create on lamports that lie there",
-        SYSTEM,
-        (
-            "createAccountAllowPrefund",
-            {"source": A, "newAccount": B, "lamports": N, "space": 165, "owner": TOKEN},
-        ),
-        (B, A),
-        u32(13) + u64(N) + u64(165) + pubkey(TOKEN),
-        Operation("create", A, B, amount=N),
-    ),
-    (
-        "create without a payer",
-        SYSTEM,
-        (
-            "createAccountAllowPrefund",
-            {"newAccount": B, "lamports": 0, "space": 165, "owner": TOKEN},
-        ),
-        (B,),
-        u32(13) + u64(0) + u64(165) + pubkey(TOKEN),
-        None,
-    ),
-    (
-        "withdraw from a nonce account",
-        SYSTEM,
-        ("withdrawFromNonce", {"nonceAccount": A, "destination": B, "lamports": N}),
-        (A, B, C, D),
-        u32(5) + u64(N),
-        Operation("withdraw", A, B, amount=N),
-    ),
-    (
-        "allocate",
-        SYSTEM,
-        ("allocate", {"account": A, "space": 165}),
-        (A,),
-        u32(8) + u64(165),
-        Operation("allocate", target=A),
-    ),
-    (
-        "allocate with seed",
-        SYSTEM,
-        (
-            "allocateWithSeed",
-            {"account": A, "base": B, "seed": "s", "space": 165, "owner": TOKEN},
-        ),
-        (A, B),
-        u32(9) + pubkey(B) + text(b"s") + u64(165) + pubkey(TOKEN),
-        Operation("allocate", target=A),
-    ),
-    (
-        "withdraw stake",
-        STAKE,
-        ("withdraw", {"stakeAccount": A, "destination": B, "lamports": N}),
-        (A, B, C, D),
-        u32(4) + u64(N),
-        Operation("withdraw", A, B, amount=N),
-    ),
-    (
-        "withdraw from a vote account",
-        VOTE,
-        ("withdraw", {"voteAccount": A, "destination": B, "lamports": N}),
-        (A, B, C),
-        u32(3) + u64(N),
-        Operation("withdraw", A, B, amount=N),
-    ),
-    (
-        "token transfer",
-        TOKEN,
-        ("transfer", {"source": A, "destination": B, "authority": C, "amount": str(N)}),
-        (A, B, C),
-        b"\x03" + u64(N),
-        Operation("send", A, B, C, N),
-    ),
-    (
-        "checked token transfer",
-        TOKEN_2022,
-        (
-            "transferChecked",
-            {
-                "source": A,
-                "mint": D,
-                "destination": B,
-                "authority": C,
-                "tokenAmount": {"amount": str(N), "decimals": 6},
-            },
-        ),
-        (A, D, B, C),
-        b"\x0c" + u64(N) + b"\x06",
-        Operation("send", A, B, C, N, D),
-    ),
-    (
-        "token transfer with its fee",
-        TOKEN_2022,
-        (
-            "transferCheckedWithFee",
-            {
-                "source": A,
-                "mint": D,
-                "destination": B,
-                "authority": C,
-                "tokenAmount": {"amount": str(N), "decimals": 6},
-                "feeAmount": {"amount": "5", "decimals": 6},
-            },
-        ),
-        (A, D, B, C),
-        b"\x1a\x01" + u64(N) + b"\x06" + u64(5),
-        Operation("send", A, B, C, N, D),
-    ),
-    (
-        "token transfer of several signers",
-        TOKEN,
-        (
-            "transfer",
-            {
-                "source": A,
-                "destination": B,
-                "multisigAuthority": C,
-                "signers": [D],
-                "amount": str(N),
-            },
-        ),
-        (A, B, C, D),
-        b"\x03" + u64(N),
-        Operation("send", A, B, C, N),
-    ),
-    (
-        "a mint's own fee",
-        TOKEN_2022,
-        ("initializeTransferFeeConfig", {"mint": A, "transferFeeBasisPoints": 5}),
-        (A, B, C, D),
-        b"\x1a\x00\x00\x00" + bytes(10),
-        None,
-    ),
-    *(
-        (
-            f"open, kind {data[0]}",
-            TOKEN,
-            (name, {"account": A, "mint": D, "owner": C}),
-            accounts,
-            data,
-            Operation("initialize", None, A, C, mint=D),
-        )
-        for name, accounts, data in (
-            ("initializeAccount", (A, D, C, B), b"\x01"),
-            ("initializeAccount2", (A, D, B), b"\x10" + pubkey(C)),
-            ("initializeAccount3", (A, D), b"\x12" + pubkey(C)),
-        )
-    ),
-    (
-        "mint checked",
-        TOKEN_2022,
-        (
-            "mintToChecked",
-            {
-                "mint": D,
-                "account": B,
-                "mintAuthority": C,
-                "tokenAmount": {"amount": str(N), "decimals": 6},
-            },
-        ),
-        (D, B, C),
-        b"\x0e" + u64(N) + b"\x06",
-        Operation("mint", None, B, C, N, D),
-    ),
-    (
-        "burn checked",
-        TOKEN_2022,
-        (
-            "burnChecked",
-            {
-                "account": A,
-                "mint": D,
-                "authority": C,
-                "tokenAmount": {"amount": str(N), "decimals": 6},
-            },
-        ),
-        (A, D, C),
-        b"\x0f" + u64(N) + b"\x06",
-        Operation("burn", A, None, C, N, D),
-    ),
-    (
-        "give an account to nobody",
-        TOKEN,
-        ("setAuthority", {"account": A, "authority": C, "authorityType": "accountOwner"}),
-        (A, C),
-        b"\x06\x02\x00",
-        Operation("assign", A, authority=None),
-    ),
-    (
-        "mint",
-        TOKEN,
-        ("mintTo", {"mint": D, "account": B, "mintAuthority": C, "amount": str(N)}),
-        (D, B, C),
-        b"\x07" + u64(N),
-        Operation("mint", None, B, C, N, D),
-    ),
-    (
-        "burn",
-        TOKEN,
-        ("burn", {"account": A, "mint": D, "authority": C, "amount": str(N)}),
-        (A, D, C),
-        b"\x08" + u64(N),
-        Operation("burn", A, None, C, N, D),
-    ),
-    (
-        "close",
-        TOKEN,
-        ("closeAccount", {"account": A, "destination": B, "owner": C}),
-        (A, B, C),
-        b"\x09",
-        Operation("close", A, B, C),
-    ),
-    (
-        "hand over an account",
-        TOKEN,
-        (
-            "setAuthority",
-            {
-                "account": A,
-                "authority": C,
-                "authorityType": "accountOwner",
-                "newAuthority": B,
-            },
-        ),
-        (A, C),
-        b"\x06\x02\x01" + pubkey(B),
-        Operation("assign", A, authority=B),
-    ),
-    (
-        "another authority of an account",
-        TOKEN,
-        (
-            "setAuthority",
-            {
-                "account": A,
-                "authority": C,
-                "authorityType": "closeAccount",
-                "newAuthority": B,
-            },
-        ),
-        (A, C),
-        b"\x06\x03\x01" + pubkey(B),
-        None,
-    ),
-    (
-        "approve",
-        TOKEN,
-        ("approve", {"source": A, "delegate": B, "owner": C, "amount": str(N)}),
-        (A, B, C),
-        b"\x04" + u64(N),
-        Operation("approve", A, None, C, N),
-    ),
-    (
-        "approve checked",
-        TOKEN_2022,
-        (
-            "approveChecked",
-            {
-                "source": A,
-                "mint": D,
-                "delegate": B,
-                "owner": C,
-                "tokenAmount": {"amount": str(N), "decimals": 6},
-            },
-        ),
-        (A, D, B, C),
-        b"\x0d" + u64(N) + b"\x06",
-        Operation("approve", A, None, C, N, D),
-    ),
-    *(
-        (
-            f"lamports beyond rent, kind {kind}",
-            TOKEN_2022,
-            (name, {"source": A, "destination": B, "authority": C}),
-            (A, B, C),
-            bytes([kind]),
-            Operation("unread", A, B),
-        )
-        for kind, name in ((38, "withdrawExcessLamports"), (45, "unwrapLamports"))
-    ),
-    (
-        "associated account",
-        ASSOCIATED,
-        ("create", {"source": A, "account": B, "wallet": C, "mint": D}),
-        (A, B, C, D, SYSTEM, TOKEN),
-        b"",
-        Operation("associate", A, B, C, mint=D),
-    ),
-    (
-        "associated account that may be there already",
-        ASSOCIATED,
-        ("createIdempotent", {"source": A, "account": B, "wallet": C, "mint": D}),
-        (A, B, C, D, SYSTEM, TOKEN),
-        b"\x01",
-        Operation("associate", A, B, C, mint=D),
-    ),
-]
+LINES = SAME.strip().splitlines()
+CASES = [read_case(*pair) for pair in zip(LINES[::2], LINES[1::2], strict=True)]
 
 
 @pytest.mark.parametrize(
     "program, parsed, accounts, data, operation",
-    [row[1:] for row in SAME],
-    ids=[row[0] for row in SAME],
+    CASES,
+    ids=[line.split(" ")[1] for line in LINES[::2]],
 )
 def test_both_encodings_read_the_same(program, parsed, accounts, data, operation):
-    kind, info = parsed
     assert read_data(program, accounts, data) == operation
-    assert read_parsed(program, {"type": kind, "info": info}) == operation
+    assert read_parsed(program, parsed) == operation
 
 
-@pytest.mark.parametrize("row", SAME, ids=[row[0] for row in SAME])
-def test_a_truncated_instruction_moves_nothing(row):
-    """Without its accounts, an instruction can't be read."""
-    assert read_data(row[1], (), row[4]) is None
+@pytest.mark.parametrize("program, data", [(one[0], one[3]) for one in CASES])
+def test_an_instruction_without_its_accounts_moves_nothing(program, data):
+    assert read_data(program, (), data) is None
 
 
-@pytest.mark.parametrize("row", [row for row in SAME if row[1] in (SYSTEM, STAKE, VOTE)])
-def test_a_truncated_amount_moves_nothing(row):
+@pytest.mark.parametrize("case", [one for one in CASES if one[0] in (SYSTEM, STAKE, VOTE)])
+def test_a_truncated_amount_moves_nothing(case):
     """A four-byte and an eight-byte number: 11 of the 12 bytes mean nothing."""
-    assert read_data(row[1], row[3], row[4][:11]) is None
+    program, _, accounts, data, _ = case
+    assert read_data(program, accounts, data[:11]) is None
 
 
 @given(st.sampled_from([SYSTEM, STAKE, VOTE, TOKEN, TOKEN_2022, ASSOCIATED]), st.binary())

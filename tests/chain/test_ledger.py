@@ -33,15 +33,7 @@ from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 
-
 # ---- orders: the escrow keeps its lots -----------------------------------------------------------
-def order(mint, raw):
-    return (
-        Teller()
-        .buy(mint, 10, 100)
-        .buy(mint, 10, 200)
-        .write("order_open", changes=[(mint, -raw)], orders=[("e", mint, raw)])
-    )
 
 
 def test_a_transfer_fee_on_returned_tokens_is_lost():
@@ -52,16 +44,6 @@ def test_a_transfer_fee_on_returned_tokens_is_lost():
         .write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
     )
     assert t.write("order_cancel", changes=[("A", 9)], orders=[("e", "A", -10)]).lots("A") == "9@90"
-
-
-def test_a_fill_uses_the_wallets_own_tokens_before_a_strangers():
-    t = order("A", 15)
-    t.write("order_fill", changes=[("B", 12)], orders=[("e", "A", -12)])
-    assert t.lots("B") == "10@100 2@40"
-    t.write("order_fill", changes=[("B", 90)], orders=[("e", "A", -90)])
-    assert t.lots("B") == "10@100 2@40 3@60 87@?"
-    t.write("order_fill", changes=[("B", 7)], orders=[("e", "A", -7)])
-    assert t.lots("B") == "10@100 2@40 3@60 87@? 7@?"
 
 
 def test_an_order_with_an_unseen_escrow_carries_its_cost():

@@ -1,5 +1,5 @@
 """From stored entries to rows: the stored bytes don't depend on the order of arrival or on how
-often receipts are booked.
+often receipts are booked. Direct changes are reported and repaired.
 """
 
 import hashlib
@@ -10,21 +10,25 @@ from types import SimpleNamespace
 import ground
 import orjson
 import pytest
+import sampling
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
-from lookout import BEGIN, ledger_of, watch
+from lookout import BEGIN, Lookout, ledger_of, watch
+from node import FakeNode
 from service import add_risk
 from story import Story, address, market
-from teller import STEP, Silent, Teller, account, play
+from teller import FEE, SOL_STEP, STEP, Silent, Teller, account, play, write_sol_steps
 
 import models
 import storage
 from accounts.auto_posts import update_posts
+from chain.ledger import coverage, ledger, sales
 from chain.ledger.coverage import Progress
 from chain.ledger.inventory import SOL, Opening
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.sales import Booked, see_side
+from chain.reading.currencies import STABLECOINS
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
@@ -36,6 +40,7 @@ from chain.stored.store import (
 )
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal, TradeMint
 from chain.stored.trades import (
+    DIGESTED,
     digest_columns,
     list_moved,
     make_trade_row,
@@ -44,8 +49,10 @@ from chain.stored.trades import (
     to_json,
     trade_uid,
 )
-from models import Post, Trade, Wallet, WalletSignature
-from operate import schema
+from models import Attachment, Post, Trade, Wallet, WalletSignature
+from observing import rebuilding
+from operate import doctor, inspection, schema
+from web.api.queries import count_sides
 
 ADA, PROGRAMS = address("ada"), table()
 ORDER = RunningTotal.money, RunningTotal.view, RunningTotal.hour
@@ -100,6 +107,22 @@ def rebuild(wallet, entries):
     ledger_store.apply(wallet)
     ledger_store.publish(wallet, DONE, BEGIN)
     return ledger_of([ADA])
+
+
+def feed(wallet, entries, dice):
+    """Book entries in batches, and publish and restart now and then."""
+    ledger_store, rest = LedgerStore(update_posts), list(entries)
+    while rest:
+        size = dice.randint(1, 6)
+        batch, rest = rest[:size], rest[size:]
+        store(wallet, batch)
+        ledger_store.apply(wallet, batch)
+        if dice.random() < 0.6:
+            ledger_store.publish(wallet, DONE, BEGIN)
+        if dice.random() < 0.1:
+            ledger_store = LedgerStore(update_posts)
+    ledger_store.apply(wallet)
+    ledger_store.publish(wallet, DONE, BEGIN)
 
 
 def test_failed_writes_are_repeated_next_time(empty):
@@ -184,20 +207,8 @@ def test_discovery_order_does_not_matter(empty, steps, choices, before, missing,
     for _ in play(steps, teller, Silent()):
         pass
     entries = [e for n, e in enumerate(teller.entries) if n not in missing]
-    truth = rebuild(empty(), entries)
-    wallet, ledger_store = empty(), LedgerStore(update_posts)
-    rest = list(entries) if dice.random() < 0.5 else dice.sample(entries, len(entries))
-    while rest:
-        size = dice.randint(1, 4)
-        batch, rest = rest[:size], rest[size:]
-        store(wallet, batch)
-        ledger_store.apply(wallet, batch)
-        if dice.random() < 0.5:
-            ledger_store.publish(wallet, DONE, BEGIN)
-        if dice.random() < 0.1:
-            ledger_store = LedgerStore(update_posts)
-    ledger_store.apply(wallet)
-    ledger_store.publish(wallet, DONE, BEGIN)
+    truth, wallet = rebuild(empty(), entries), empty()
+    feed(wallet, entries if dice.random() < 0.5 else dice.sample(entries, len(entries)), dice)
     assert ledger_of([ADA]) == truth
 
 
@@ -508,38 +519,6 @@ def test_an_entry_survives_storage(empty):
     assert sorted(list_entries(wallet.id), key=lambda e: (e.slot, e.tx_index)) == entries
 
 
-def test_a_changed_kind_updates_every_post_naming_it(empty):
-    """The program table changed, so seven hundred purchases no longer are: each post naming one is
-    checked again, however many rows changed.
-    """
-    wallet, story = empty(), Story()
-    story.fund("ada", 10**10)
-    signatures = [story.buy("ada", "CAT", 1, 1_000) for _ in range(700)]
-    entries = entries_of(story.chain())
-    for n in (1, 350, 699):
-        Post.create(
-            uid=f"post_{n}",
-            bot=wallet.bot,
-            source="bot",
-            channel="api",
-            event_id=str(n),
-            body="b",
-            signature=signatures[n],
-            wallet=wallet,
-            status="pending",
-            event_at=0,
-            created_at=BEGIN,
-        )
-    rebuild(wallet, entries)
-    assert {p.status for p in Post.select()} == {"verified"}
-    for e in entries[1:]:
-        WalletSignature.update(entry=e._replace(kind="lending").dump()).where(
-            WalletSignature.signature == e.signature
-        ).execute()
-    rebuild(wallet, [])
-    assert {(p.status, p.status_reason) for p in Post.select()} == {("mismatch", "not_a_trade")}
-
-
 def post_of(wallet, signature, source="bot", **more):
     return Post.create(
         **{
@@ -557,6 +536,26 @@ def post_of(wallet, signature, source="bot", **more):
             **more,
         }
     )
+
+
+def test_a_changed_kind_updates_every_post_naming_it(empty):
+    """The program table changed, so seven hundred purchases no longer are: each post naming one is
+    checked again, however many rows changed.
+    """
+    wallet, t = empty(), Teller()
+    for _ in range(700):
+        t.buy("A", 1, 1_000)
+    bought = t.entries[1:]
+    for n in (1, 350, 699):
+        post_of(wallet, bought[n].signature, uid=f"post_{n}", event_id=str(n))
+    rebuild(wallet, t.entries)
+    assert {p.status for p in Post.select()} == {"verified"}
+    for e in bought:
+        WalletSignature.update(entry=e._replace(kind="lending").dump()).where(
+            WalletSignature.signature == e.signature
+        ).execute()
+    rebuild(wallet, [])
+    assert {(p.status, p.status_reason) for p in Post.select()} == {("mismatch", "not_a_trade")}
 
 
 def verification_of(post):
@@ -738,3 +737,387 @@ def test_entries_without_a_block_time_count_in_the_hour_before():
 def test_a_row_for_an_untouched_balance_is_an_opening():
     found = read_untouched(lambda sql: [("an account", "A", "5", 6)], 1)
     assert found == {"an account": Opening((0, 2**63, 0, "an account"), "A", 5, 6)}
+
+
+# ---- where the money went -----------------------------------------------------------------------
+FUNDED = 10**12
+
+
+def publish(wallet, entries):
+    rebuild(wallet, entries)
+    return Wallet.get(Wallet.address == ADA)
+
+
+def test_a_wallet_shows_where_its_money_went(empty):
+    """10@100, 4 sold for 60 (20 gained), 2@20 given away; 4@40 are left. A's account contains
+    rent.
+    """
+    t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2)
+    wallet = publish(empty(), t.entries)
+    books = json.loads(wallet.reconciliation)
+    assert (books["closingLamports"], books["openCostLamports"]) == (
+        str(FUNDED - 100 + 60 - FEE),
+        "40",
+    )
+    results = json.loads(wallet.results)
+    told = [results[name] for name in ("costLeftLamports", "costLeftReceipts", "carriedLots")]
+    assert told == ["20", 1, 0]
+    assert json.loads(wallet.average_cost) == {"realizedLamports": "20", "matchedSells": 1}
+    assert wallet.imbalance == 0
+
+
+def test_there_is_no_reconciliation_until_the_history_is_complete(empty):
+    wallet = empty()
+    wallet.backfilled = False
+    wallet.save()
+    assert publish(wallet, Teller().buy("A", 10, 100).entries).reconciliation is None
+
+
+def list_traded():
+    """All wallets' [(mint, side), ...]."""
+    moved = TradeMint.select().where(TradeMint.side.is_null(False))
+    return sorted({(one.mint.address, one.side) for one in moved})
+
+
+def test_a_trade_shows_value_from_outside_its_venue(empty):
+    t = Teller().buy("A", 10, 100)
+    t.write("sell", 120, FEE, [("A", -4)], "A", beside_sol=900, beside=[("A", -1), ("B", 2)])
+    publish(empty(), t.entries)
+    sale = Trade.get(Trade.kind == "sell")
+    assert (sale.sol_change, sale.beside_sol, sale.result, sale.cost_left) == (1020, 900, 80, 10)
+    assert json.loads(sale.beside_tokens) == [["A", "-1", 0], ["B", "2", 0]]
+    assert json.loads(sale.token_changes) == [["A", "-5", 0], ["B", "2", 0]]
+    assert (sale.explained, sale.counterparties) == (None, "[]")
+    # B was a gift: nobody bought it
+    sides = sorted((moved.mint.address, moved.side) for moved in sale.mints)
+    assert sides == [("A", "sell"), ("B", None)]
+    assert list_traded() == [("A", "buy"), ("A", "sell")]
+
+
+def test_a_former_trade_removes_its_trader(empty):
+    """After rereading under other rules."""
+    wallet, t = empty(), Teller().buy("A", 10, 100)
+    publish(wallet, t.entries)
+    bought = t.entries[-1]
+    WalletSignature.update(entry=bought._replace(kind="other").dump()).where(
+        WalletSignature.signature == bought.signature
+    ).execute()
+    publish(wallet, [])
+    assert [moved.side for moved in TradeMint.select()] == [None] and list_traded() == []
+
+
+def test_unexplained_value_has_no_buyer(empty):
+    t = Teller().write("buy", -100, FEE, [("A", 10)], "A", flags=("value_unexplained",))
+    publish(empty(), t.entries)
+    assert [moved.side for moved in TradeMint.select()] == [None] and list_traded() == []
+
+
+def test_a_round_trip_remainder_was_not_bought(empty):
+    publish(empty(), Teller().write("round_trip", 50, FEE, [("A", 1)], "A").entries)
+    assert [moved.side for moved in TradeMint.select()] == [None]
+
+
+MINTS_OF_TRADES = """
+SELECT m.trade_id, n.address, m.side, m.slot, m.place FROM trade_mint m
+JOIN mint n ON n.id = m.mint_id ORDER BY m.trade_id, m.id"""
+
+
+def test_a_fully_passed_on_token_was_traded(empty):
+    """A round trip that left nothing of A, and one of C that left a B."""
+    t = Teller().write("round_trip", 50, FEE, [], "A")
+    publish(empty(), t.write("round_trip", 50, FEE, [("B", 1)], "C").buy("A", 10, 100).entries)
+    ask = storage.database.execute_sql
+    own = [("A", None), ("B", None), ("C", None), ("A", "buy")]
+    assert [row[1:3] for row in ask(MINTS_OF_TRADES).fetchall()] == own
+
+
+def test_tokens_sent_on_or_received_at_once_were_traded(empty):
+    """10 A were bought and all sent on; 4 B arrived and were sold: both balances are unchanged. A
+    swap gives C that arrived for D and leaves a residue of E, which nobody bought.
+    """
+    t = Teller().write("buy", -100, FEE, [("A", 10)], "A", beside=[("A", -10)])
+    t.write("sell", 60, FEE, [("B", -4)], "B", beside=[("B", 4)])
+    changes = [("C", -7), ("D", 3), ("E", 1)]
+    t.write("swap", -FEE, FEE, changes, "D", residues="E", beside=[("C", 7)], flags=["residue"])
+    publish(empty(), t.entries)
+    ask = storage.database.execute_sql
+    found, traded = ask(MINTS_OF_TRADES).fetchall(), list_traded()
+    sides = [row[1:3] for row in found]
+    swap = [("D", "buy"), ("E", None), ("C", "sell")]
+    assert sides == [("A", "buy"), ("B", "sell"), *swap]
+    assert traded == [("A", "buy"), ("B", "sell"), ("C", "sell"), ("D", "buy")]
+    assert not mark_differing_trades(Wallet.get().id)
+
+
+def test_running_totals_contain_cost_left(empty):
+    """Two hours apart: 10@100 bought; then 4 leave."""
+    t = Teller().buy("A", 10, 100)
+    t.slot = t.slot + 7_200
+    t.lose("A", 4).write("failed", -FEE, FEE)
+    publish(empty(), t.entries)
+    first, last = RunningTotal.select().order_by(*ORDER)
+    assert (first.cost_left, first.cost_left_receipts, first.volume) == (0, 0, 100)
+    assert (last.cost_left, last.cost_left_receipts, last.volume) == (40, 1, 100)
+    assert (last.failed, last.failed_cost, last.overhead) == (1, FEE, FEE)
+
+
+def test_doctor_names_an_unreconciled_wallet(empty):
+    publish(empty(), Teller().buy("A", 10, 100).entries)
+    ask = storage.database.execute_sql
+    assert [one.level for one in doctor.check_sums(ask)] == ["fine"]
+    Wallet.update(imbalance=-7).execute()
+    (found,) = doctor.check_sums(ask)
+    assert found.level == "wrong" and ADA in found.text and "-7 lamports" in found.text
+
+
+def test_an_unreconciled_wallet_is_reported(empty):
+    """The entry's SOL differs from the balances by 3 lamports."""
+    t = Teller().buy("A", 10, 100)
+    t.entries[-1] = t.entries[-1]._replace(sol=-97)
+    wallet = publish(empty(), t.entries)
+    assert wallet.imbalance == -3
+    assert json.loads(wallet.reconciliation)["differenceLamports"] == "-3"
+
+
+@effort(
+    max_examples=ground.examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    drawn=st.lists(SOL_STEP, min_size=3, max_size=20),
+    missing=st.integers(0, 2),
+    seed=st.integers(0, 10**6),
+)
+def test_order_and_batches_give_identical_bytes(empty, drawn, missing, seed):
+    """With gifts, payments for others, round trips, unexplained, failed and missing transactions,
+    the stored rows with running totals equal one publication of all; a rebuild restores edited
+    rows.
+    """
+    entries, dice = write_sol_steps(drawn).entries, random.Random(seed)
+    entries = dice.sample(entries, max(1, len(entries) - missing)) if entries else []
+    publish(empty(), sorted(entries, key=lambda e: e.slot))
+    truth = derived()
+    wallet = empty()
+    feed(wallet, entries, dice)
+    assert derived() == truth and Wallet.get().imbalance == 0
+    Wallet.update(reconciliation="{}", imbalance=2, average_cost=None).execute()
+    RunningTotal.update(cost_left=RunningTotal.cost_left + 1, failed_cost=9).execute()
+    Trade.update(cost_left=5, beside_sol=3, counterparties="[1]").execute()
+    mark_differing_trades(wallet.id)
+    publish(wallet, [])
+    assert derived() == truth
+
+
+def derived():
+    """The ledger as bytes, with its running totals."""
+    names = [field for name, field in RunningTotal._meta.fields.items() if name != "wallet"]
+    hours = list(RunningTotal.select(*names).order_by(*ORDER).tuples())
+    return ledger_of([ADA]), hours
+
+
+def test_text_turned_into_bytes_on_disk_changes_the_digest():
+    row = dict.fromkeys(DIGESTED, "7")
+    assert digest_columns({**row, "venue": b"7"}) != digest_columns(row)
+
+
+def test_each_wallet_that_traded_a_token_counts_once(empty):
+    t = Teller().buy("A", 10, 100).buy("A", 5, 60).buy("B", 7, 70).sell("A", 4, 60)
+    publish(empty(), t.entries)
+    assert count_sides("A") == {"buy": 1, "sell": 1}
+    bought = TradeMint.get(TradeMint.side == "buy")
+    for n in range(2):
+        other = watch(f"other {n}")
+        for slot in range(3):
+            TradeMint.create(
+                trade=bought.trade, wallet=other, mint=bought.mint, side="buy", slot=slot
+            )
+    assert count_sides("A") == {"buy": 3, "sell": 1}
+    assert count_sides("C") == {"buy": 0, "sell": 0}
+
+
+# ---- stablecoins --------------------------------------------------------------------------------
+USDC, USDT, *_ = (quote.mint for quote in STABLECOINS)
+COUNTED = (
+    "realized",
+    "cost",
+    "volume",
+    "trades",
+    "matched",
+    "unmatched",
+    "winning",
+    "fee_lamports",
+)
+
+
+@pytest.fixture
+def foxes(monkeypatch):
+    """The story's FOX, which all swaps return, is a stablecoin, and so is CAT, which they use."""
+    return take_for_quotes(monkeypatch, {address("FOX"), address("CAT")})
+
+
+def take_for_quotes(monkeypatch, mints):
+    for module in (coverage, ledger, sales):
+        monkeypatch.setattr(module, "MINTS", frozenset(mints))
+    return mints
+
+
+def in_stablecoins():
+    return RunningTotal.select().where(RunningTotal.money != "")
+
+
+def priced():
+    """Trades with a result or a cost in a stablecoin."""
+    return Trade.select().where(Trade.currency != "").order_by(Trade.slot)
+
+
+# ---- by hand -------------------------------------------------------------------------------------
+def test_a_wallet_and_its_span_have_rows(empty):
+    """In full: 10 A for 100 raw USDC, 4 of them sold for 60: 60 - 40 = 20, then 5 B bought for 50
+    and sold for 70: 20. The span begins after the first purchase, with 10 A of unknown cost, so
+    there the first sale is unmatched. Everything is within an hour, so each has one row.
+    """
+    wallet, t = empty(), Teller()
+    t.gain(USDC, 500).swap(USDC, 100, "A", 10)
+    first = t.entries[-1].slot
+    Attachment.update(attached_at=1000 * first + 1).execute()
+    t.swap("A", 4, USDC, 60).swap(USDC, 50, "B", 5).swap("B", 5, USDC, 70)
+    rebuild(wallet, t.entries)
+    whole, since = in_stablecoins().order_by(RunningTotal.view)
+    assert (whole.view, since.view) == (0, Attachment.get().id)
+    fee = t.entries[-1].fee
+    assert [getattr(whole, name) for name in COUNTED] == [
+        *(20 + 20, 40 + 50, 100 + 60 + 50 + 70, 4, 2, 0, 2, 4 * fee)
+    ]
+    assert [getattr(since, name) for name in COUNTED] == [
+        *(20, 50, 60 + 50 + 70, 3, 1, 1, 1, 3 * fee)
+    ]
+    assert [(one.realized, one.result, one.proceeds, one.cost) for one in priced()] == [
+        ("not_applicable", None, None, None),
+        ("matched", 20, 60, 40),
+        ("not_applicable", None, None, None),
+        ("matched", 20, 70, 50),
+    ]
+
+
+def test_exchanging_stablecoins_has_a_price_in_neither(empty):
+    """100 USDC became 90 USDT: no trade has a result, and 90 USDT sold for SOL have no cost."""
+    wallet, t = empty(), Teller().gain(USDC, 500).swap(USDC, 100, USDT, 90)
+    rebuild(wallet, t.entries)
+    assert not priced().count()
+    assert [(one.realized, one.trades) for one in in_stablecoins()] == []
+    books = orjson.loads(Wallet.get().by_stablecoin)
+    assert {books[mint]["reconciliation"]["otherRaw"] for mint in (USDC, USDT)} == {"-100", "90"}
+    assert orjson.loads(Wallet.get().stablecoin_imbalance) == {}
+
+
+def test_a_wallet_shows_its_stablecoin_results(empty):
+    wallet = empty()
+    rebuild(wallet, Teller().gain(USDC, 500).swap(USDC, 100, "A", 10).entries)
+    (books,) = orjson.loads(Wallet.get().by_stablecoin).values()
+    told = {name: value for name, value in books["reconciliation"].items() if value not in ("0", 0)}
+    assert told == {"closingRaw": "400", "receivedRaw": "500", "openCostRaw": "100"}
+    assert books["averageCost"] == {"realizedRaw": "0", "matchedSells": 0}
+    assert [(one["mint"], one["costRaw"]) for one in books["positions"]] == [("A", "100")]
+
+
+def test_unreconciled_stablecoins_are_reported(empty):
+    """The entry of a purchase says 97 and the balances 100: 500 came in, 400 are left, and 97 were
+    paid for holdings, so 3 are missing.
+    """
+    wallet, t = empty(), Teller().gain(USDC, 500).swap(USDC, 100, "A", 10)
+    rebuild(wallet, t.entries)
+    assert Wallet.get().stablecoin_imbalance == "{}"
+    tokens = [(m, -97 if m == USDC else change, d) for m, change, d in t.entries[-1].tokens]
+    t.entries[-1] = t.entries[-1]._replace(tokens=tuple(tokens))
+    wallet = empty()
+    rebuild(wallet, t.entries)
+    told = Wallet.get()
+    assert orjson.loads(told.stablecoin_imbalance) == {USDC: -3} and told.imbalance == 0
+    (books,) = orjson.loads(told.by_stablecoin).values()
+    assert books["reconciliation"]["differenceRaw"] == "-3"
+    (found,) = doctor.check_sums(storage.database.execute_sql)
+    assert (found.level, ADA in found.text) == ("wrong", True)
+    assert f"don't balance: -3 raw units of {USDC} are missing" in found.text
+    Wallet.update(imbalance=-7).execute()
+    (found,) = doctor.check_sums(storage.database.execute_sql)
+    assert f"-7 lamports and -3 raw units of {USDC} are missing" in found.text
+
+
+def test_a_wallet_without_stablecoins_has_no_rows(empty):
+    rebuild(empty(), Teller().buy("A", 10, 100).sell("A", 10, 130).entries)
+    assert Wallet.get().by_stablecoin == "{}"
+    assert not in_stablecoins().count() + priced().count()
+
+
+# ---- in any order --------------------------------------------------------------------------------
+@pytest.mark.parametrize("seed", sampling.sample(range(1, 7), 2))
+def test_stablecoin_rows_do_not_depend_on_batches(empty, foxes, seed):
+    entries, dice = entries_of(market(seed, length=30)), random.Random(seed)
+    truth, wallet = rebuild(empty(), entries), empty()
+    assert in_stablecoins().count() == 0
+    feed(wallet, entries if seed % 2 else dice.sample(entries, len(entries)), dice)
+    assert ledger_of([ADA]) == truth and in_stablecoins().count()
+
+
+# ---- named and mended ----------------------------------------------------------------------------
+@pytest.fixture
+def seen(settings, db, foxes):
+    chain = market(3, ("ada",), 36)
+    return Lookout.begin(settings, FakeNode(chain), wallets=[ADA]).settle()
+
+
+def places(seen):
+    found = inspection.inspect(seen.config, seen.now, False, sleep=lambda _: None)
+    return {(one.table, str(one.field).partition("(")[0]) for one in found if one.level != "look"}
+
+
+def test_silent_changes_are_named_and_repaired(seen):
+    assert places(seen) == set()
+    truth = seen.ledger()
+    some = in_stablecoins().where(RunningTotal.view == 0).dicts().get()
+    RunningTotal.update(realized=some["realized"] + 1).where(
+        RunningTotal.view == 0,
+        RunningTotal.money == some["money"],
+        RunningTotal.hour == some["hour"],
+    ).execute()
+    RunningTotal.create(**{**some, "view": 7})
+    Trade.update(result=5).where(Trade.currency != "").execute()
+    Wallet.update(by_stablecoin=None).execute()
+    key = f"{some['money']} 0 {some['hour']}"
+    assert places(seen) == {
+        ("running_total", f"{key} realized"),
+        ("running_total", f"{some['money']} 7 {some['hour']}"),
+        ("trade", "result"),
+        ("wallet", "by_stablecoin"),
+    }
+    rebuilding.rebuild(seen.observer.state, list(Wallet.select()), seen.now)
+    assert places(seen) == set() and seen.ledger() == truth
+
+
+def test_a_removed_stablecoin_leaves_no_line(empty, monkeypatch):
+    wallet, t = empty(), Teller().gain(USDC, 500).swap(USDC, 100, "A", 90)
+    rebuild(wallet, t.entries)
+    for left in ([USDC, USDT], [USDT]):
+        take_for_quotes(monkeypatch, left)
+        rebuild(wallet, [])
+        here = {USDC} & set(left)
+        assert {row.currency for row in priced()} == here
+        assert {row.money for row in in_stablecoins()} == here
+
+
+def test_entries_without_a_block_time_are_in_no_stablecoin_span(empty):
+    """10 A for 100 raw USDC at an unknown time, 5 sold for 60: known overall, 60 - 50 = 10. In the
+    span the purchase doesn't count and its units have unknown cost, so the sale is unmatched.
+    """
+    wallet, t = empty(), Teller()
+    t.gain(USDC, 500).swap(USDC, 100, "A", 10).swap("A", 5, USDC, 60)
+    bought = t.entries[-2]
+    entries = [e._replace(block_time=None) if e is bought else e for e in t.entries]
+    Attachment.update(attached_at=0).execute()
+    rebuild(wallet, entries)
+    ends = {row.view: row for row in in_stablecoins().order_by(RunningTotal.hour)}
+    whole, since = ends[0], ends[Attachment.get().id]
+    assert (whole.realized, whole.matched, whole.volume, whole.trades) == (10, 1, 160, 2)
+    assert (since.realized, since.matched, since.unmatched) == (0, 0, 1)
+    assert (since.volume, since.trades) == (60, 1)

@@ -44,20 +44,6 @@ def count(teller, money=SOL, view=ALL_HISTORY):
 
 
 # ---- positions -----------------------------------------------------------------------------------
-def test_a_position_counts_from_its_first_sale():
-    """10@100: 4 for 60 is less than 100, and so is 60 + 30; with 60 + 50 it is won."""
-    t = Teller().buy("A", 10, 100)
-    assert count(t) == (0, 0, 1)
-    assert count(t.sell("A", 4, 60)) == (1, 0, 1)
-    assert count(t.sell("A", 3, 30)) == (1, 0, 1)
-    assert count(t.sell("A", 3, 20)) == (1, 1, 0)
-
-
-def test_an_open_position_can_change_between_won_and_lost():
-    """10@100 and 5 sold for 110: won so far. 10@50 more make the cost 150: lost so far."""
-    t = Teller().buy("A", 10, 100).sell("A", 5, 110)
-    assert count(t) == (1, 1, 1)
-    assert count(t.buy("A", 10, 50)) == (1, 0, 1)
 
 
 def test_breaking_even_is_not_a_win():
@@ -83,19 +69,6 @@ def test_a_remainder_carries_its_cost_into_the_next_position():
     assert count(t.buy("A", 1, 1).sell("A", 100, 9_902)) == (2, 1, 0)
 
 
-def test_units_that_left_unsold_count_as_cost():
-    """10@100: 5 sold for 80, 5 left: 80 of 100. Without a sale it doesn't count."""
-    assert count(Teller().buy("A", 10, 100).sell("A", 5, 80).lose("A", 5)) == (1, 0, 0)
-    assert count(Teller().buy("A", 10, 100).lose("A", 10)) == (0, 0, 0)
-
-
-def test_swapped_units_count_as_cost_of_both_positions():
-    """10@100 A: one sold for 30, 9 become 9@90 B, sold for 91."""
-    t = Teller().buy("A", 10, 100).sell("A", 1, 30).swap("A", 9, "B", 9)
-    assert count(t) == (1, 0, 1)
-    assert count(t.sell("B", 9, 91)) == (2, 1, 0)
-
-
 def test_units_in_an_order_are_held():
     t = Teller().buy("A", 10, 100).sell("A", 4, 60)
     t.write("order_open", -FEE, FEE, [("A", -6)], orders=[("escrow", "A", 6)])
@@ -109,12 +82,6 @@ def test_a_round_trip_is_a_separate_position():
     t = Teller().buy("A", 10, 100).write("round_trip", 20, FEE, mint="A")
     assert count(t) == (1, 1, 1)
     assert count(t.write("round_trip", -FEE, FEE, mint="A")) == (2, 1, 1)
-
-
-def test_a_token_of_unknown_cost_has_no_position():
-    t = Teller().gain("A", 10).sell("A", 10, 500)
-    assert count(t) == (0, 0, 0)
-    assert count(t.gain("B", 10).swap("B", 10, "C", 10).sell("C", 10, 90)) == (0, 0, 0)
 
 
 def test_a_sale_after_a_gap_does_not_close_its_position():
