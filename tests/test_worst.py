@@ -34,7 +34,7 @@ FEW, MANY = 2, 9
 # one level per index.
 MAX_GROWTH, SLACK = (1.15, 2.2), (60, 150)
 # Requests about everything: a database copy, an owner's archive, a bot's evidence
-# (web.server.places limits their number, and the gate counts their pages).
+# (web.server.application.Places limits their number, and the gate counts their pages).
 WHOLE = {"admin.make_backup", "studio.export_account", "evidence.show_evidence"}
 # Tables that grow over the years, and the columns that distinguish a copy (`n` times NEXT is above
 # all IDs) from its row.
