@@ -22,8 +22,8 @@ from models import Post
 from paper.tables import Period
 from storage import database, writing
 from storage.log import append_leaf
-from web.api import queries, trades
-from web.site import exports
+from web.api import trades
+from web.site import exports, front
 
 BOTS, ROWS, LISTED, LEAVES = 2, 1_500, 120, 300
 # Steps of SQLite's virtual machine are counted in hundreds.
@@ -128,7 +128,7 @@ def reader(tmp_path, monkeypatch):
     conduct.report_post(post.uid, "spam", "", now)
     # So that a little data reaches the limits.
     monkeypatch.setattr(trades, "MAX_LOOK_BACK", 60)
-    monkeypatch.setattr(queries, "MAX_RECENT", 20)
+    monkeypatch.setattr(front, "MAX_RECENT", 20)
     monkeypatch.setattr(exports, "PAGE_SIZE", 100)
     yield Reader(service.app)
     service.close()

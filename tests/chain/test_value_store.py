@@ -18,7 +18,7 @@ from chain.stored.tables import RunningTotal, TradeMint
 from chain.stored.trades import DIGESTED, digest_columns, mark_differing_trades
 from models import Trade, Wallet, WalletSignature
 from operate import doctor
-from web.api.queries import count_sides
+from web.api.trades import count_sides
 
 FUNDED = 10**12
 # a fixture

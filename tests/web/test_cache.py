@@ -168,7 +168,7 @@ def test_an_exhausted_allowance_changes_nothing(tmp_path):
 
 
 def test_errors_are_handled_and_logged_in_one_place(service, key, monkeypatch, caplog):
-    monkeypatch.setattr("web.api.queries.list_bots", lambda *_: {}["canary"])
+    monkeypatch.setattr("web.api.bots.read_bots", lambda *_: {}["canary"])
     before = remaining(service, key)["hour"]
     answer = service.get("/api/v1/bots", key)
     assert (answer.status_code, answer.json["code"]) == (

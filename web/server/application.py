@@ -40,7 +40,7 @@ SECURITY_HEADERS = {
 # Their responses are public and the same for everyone, so other sites' pages may read them. Never
 # add anything that depends on a key or cookie.
 SHARED_BLUEPRINTS = frozenset(("legacy", "health", "feeds", "evidence", "log", "share_cards"))
-SHARED_ENDPOINTS = ("embeds.show_badge", "documentation.show_document")
+SHARED_ENDPOINTS = ("embeds.show_badge", "guides.show_document")
 SHARED_HEADERS = {
     "Access-Control-Allow-Origin": "*",
     "Cross-Origin-Resource-Policy": "cross-origin",
