@@ -55,11 +55,11 @@ def create_app(config: settings.Config | None = None) -> Application:
 
 def fill_memory(app: Application) -> None:
     from web.api import stream
-    from web.server import cache, places
+    from web.server.application import ListCache, Places
 
-    app.list_cache = cache.ListCache(MAX_CACHED_LISTS)
-    app.caller_cache = cache.ListCache(MAX_CACHED_CALLERS)
-    app.places = places.Places()
+    app.list_cache = ListCache(MAX_CACHED_LISTS)
+    app.caller_cache = ListCache(MAX_CACHED_CALLERS)
+    app.places = Places()
     app.stream_hub = stream.StreamHub(app.secret, app.settings.base_url)
 
 

@@ -94,7 +94,7 @@ MAY_IMPORT = {
         ),
         *("itsdangerous", "orjson", "prometheus_client", "pydantic"),
     },
-    "web.api.mcp": {"mcp"},
+    "web.api.mcp": {"httpx2", "mcp"},
     "web.api.shapes": {"typing_extensions"},
     "web.server.logs": {"pythonjsonlogger"},
     "web.site.admin.overview": {"operate"},

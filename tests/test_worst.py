@@ -22,8 +22,8 @@ from models import Post
 from paper.tables import Period
 from storage import database, writing
 from storage.log import append_leaf
-from web.api import queries, trades
-from web.site import exports
+from web.api import trades
+from web.site import exports, front
 
 BOTS, ROWS, LISTED, LEAVES = 2, 1_500, 120, 300
 # Steps of SQLite's virtual machine are counted in hundreds.
@@ -34,7 +34,7 @@ FEW, MANY = 2, 9
 # one level per index.
 MAX_GROWTH, SLACK = (1.15, 2.2), (60, 150)
 # Requests about everything: a database copy, an owner's archive, a bot's evidence
-# (web.server.places limits their number, and the gate counts their pages).
+# (web.server.application.Places limits their number, and the gate counts their pages).
 WHOLE = {"admin.make_backup", "studio.export_account", "evidence.show_evidence"}
 # Tables that grow over the years, and the columns that distinguish a copy (`n` times NEXT is above
 # all IDs) from its row.
@@ -128,7 +128,7 @@ def reader(tmp_path, monkeypatch):
     conduct.report_post(post.uid, "spam", "", now)
     # So that a little data reaches the limits.
     monkeypatch.setattr(trades, "MAX_LOOK_BACK", 60)
-    monkeypatch.setattr(queries, "MAX_RECENT", 20)
+    monkeypatch.setattr(front, "MAX_RECENT", 20)
     monkeypatch.setattr(exports, "PAGE_SIZE", 100)
     yield Reader(service.app)
     service.close()

@@ -12,7 +12,7 @@ from chain import addresses
 from chain.ledger.inventory import SOL
 from chain.ledger.totals import ALL_HISTORY
 from models import Wallet
-from web.api import queries
+from web.api import trades
 
 # An address with a key, so that it can be proven.
 W = addresses.b58encode(SigningKey(bytes(32)).verify_key.encode())
@@ -74,10 +74,10 @@ class World:
 
     def since(self, uid):
         """What followers of this bot receive from the beginning of the stream."""
-        return [row for _, row in self.told(queries.find_wallets(bot=uid))]
+        return [row for _, row in self.told(trades.find_wallets(bot=uid))]
 
     def told(self, shares):
-        rows = queries.list_trades_since(100, 0, shares)
+        rows = trades.read_trades_since(100, 0, shares)
         return [(arrival, {"id": row.uid, "botId": row.bot}) for arrival, row in rows]
 
     def row_of(self, made, query=""):
@@ -171,8 +171,8 @@ def claim_in_turn(service, *bots):
 
 
 def shown_trades(service, bot):
-    sides = queries.find_wallets(bot=bot.uid)
-    told = queries.list_trades_since(100, 0, sides)
+    sides = trades.find_wallets(bot=bot.uid)
+    told = trades.read_trades_since(100, 0, sides)
     return [row.uid.removeprefix("trade_") for _, row in told]
 
 

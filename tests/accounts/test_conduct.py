@@ -137,7 +137,7 @@ def test_a_banned_owner_is_refused_everywhere_with_the_reason(service, ada, oper
 
 
 def test_streams_of_a_banned_owner_end(service, ada):
-    from web.api.queries import find_working_keys
+    from web.api.stream import find_working_keys
 
     owner = Bot.get().owner
     keys = [key.id for key in Bot.get().keys]

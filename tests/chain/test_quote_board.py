@@ -21,7 +21,7 @@ from chain.stored.standings import WINDOWS, refresh_standings
 from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot
 from operate.inspection import Reader, check_standings
-from web.api import leaderboard, queries, results
+from web.api import leaderboard, posts, results
 
 W, OTHER, THIRD = address("w"), address("other"), address("third")
 USDC = STABLECOINS[0]
@@ -205,7 +205,7 @@ ASKED = {
     ),
     "days": results.HOURS_OF_BOT,
     "samples": results.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
-    "posts": queries.POST,
+    "posts": posts.POST,
 }
 
 

@@ -7,8 +7,8 @@ from service import Service, address
 
 from accounts.problem import Problem
 from models import Bot
-from web.server import places
-from web.server.places import Places
+from web.server import application
+from web.server.application import Places
 
 
 def test_an_address_has_two_slots_and_everyone_together_six() -> None:
@@ -44,7 +44,7 @@ def find_bot(service):
 
 
 def test_a_csv_holds_its_slot_until_sent_or_aborted(service, monkeypatch):
-    monkeypatch.setattr(places, "MAX_OF_ADDRESS", 1)
+    monkeypatch.setattr(application, "MAX_PLACES_OF_ADDRESS", 1)
     path = f"/bots/{find_bot(service)}/trades.csv"
     first = service.get(path, buffered=False)
     parts = first.iter_encoded()

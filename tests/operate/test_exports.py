@@ -10,7 +10,7 @@ import pytest
 from service import address, signature
 
 from market.tables import Token
-from web.api import queries
+from web.api import trades
 from web.site import exports
 
 W, M = address("w"), address("m")
@@ -97,8 +97,8 @@ def test_a_csv_is_streamed(service, bot, monkeypatch):
     for slot in range(6):
         service.observe_trade(W, f"t{slot}", slot)
     asked = []
-    listing = queries.list_trades
-    monkeypatch.setattr(queries, "list_trades", lambda *a, **k: asked.append(1) or listing(*a, **k))
+    listing = trades.read_trades
+    monkeypatch.setattr(trades, "read_trades", lambda *a, **k: asked.append(1) or listing(*a, **k))
     path = f"/bots/{bot.bot.uid}/trades.csv"
     answer = service.client.get(path, buffered=False)
     parts = iter(answer.response)

@@ -13,7 +13,7 @@ import storage
 from accounts import api_keys
 from market.tables import Token
 from models import Bot, Post, Trade, Wallet
-from web.server import cache
+from web.server import application
 
 # Most of these count the remaining requests of the minute.
 pytestmark = pytest.mark.usefixtures("standing_clock")
@@ -168,7 +168,7 @@ def test_an_exhausted_allowance_changes_nothing(tmp_path):
 
 
 def test_errors_are_handled_and_logged_in_one_place(service, key, monkeypatch, caplog):
-    monkeypatch.setattr("web.api.queries.list_bots", lambda *_: {}["canary"])
+    monkeypatch.setattr("web.api.bots.read_bots", lambda *_: {}["canary"])
     before = remaining(service, key)["hour"]
     answer = service.get("/api/v1/bots", key)
     assert (answer.status_code, answer.json["code"]) == (
@@ -252,7 +252,7 @@ def test_any_commit_makes_the_cache_stale(service, key):
 
 
 def test_a_value_is_cached_until_the_version_changes():
-    reads, store = iter("abc"), cache.ListCache(2)
+    reads, store = iter("abc"), application.ListCache(2)
     assert [store.find("x", version, lambda: next(reads)) for version in (1, 1, 2, 2, 1)] == [
         "a",
         "a",
@@ -263,7 +263,7 @@ def test_a_value_is_cached_until_the_version_changes():
 
 
 def test_the_least_recently_used_value_is_evicted_first():
-    store = cache.ListCache(2)
+    store = application.ListCache(2)
     assert [store.find(name, 1, lambda: name + "!") for name in "xyxzx"] == [
         "x!",
         "y!",
@@ -279,7 +279,7 @@ def test_the_least_recently_used_value_is_evicted_first():
 
 def test_a_waiting_request_gets_a_read_that_began_after_it_arrived():
     store, entered, go_on, got, readings = (
-        cache.ListCache(2),
+        application.ListCache(2),
         threading.Event(),
         threading.Event(),
         [],
@@ -313,7 +313,7 @@ def test_a_waiting_request_gets_a_read_that_began_after_it_arrived():
 
 
 def test_a_failed_read_is_not_cached_and_blocks_nobody():
-    store = cache.ListCache(2)
+    store = application.ListCache(2)
     with pytest.raises(ZeroDivisionError):
         store.find("x", 1, lambda: 1 / 0)
     assert store.find("x", 1, lambda: "read") == "read"

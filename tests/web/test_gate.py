@@ -144,7 +144,7 @@ def test_the_scheme_is_case_insensitive(service, callers):
 
 # ---- what every answer carries -------------------------------------------------------------------
 def test_every_response_has_an_id_and_a_policy(service, callers, monkeypatch):
-    monkeypatch.setattr("web.api.queries.list_bots", lambda *_: 1 / 0)
+    monkeypatch.setattr("web.api.bots.read_bots", lambda *_: 1 / 0)
     answers = [
         service.get("/api/health"),
         service.get("/openapi.json"),
@@ -183,7 +183,7 @@ def test_every_response_has_an_id_and_a_policy(service, callers, monkeypatch):
 
 
 def test_an_internal_error_is_a_problem_without_details(service, callers, monkeypatch, caplog):
-    monkeypatch.setattr("web.api.queries.list_bots", lambda *_: {}["canary"])
+    monkeypatch.setattr("web.api.bots.read_bots", lambda *_: {}["canary"])
     answer = service.get("/api/v1/bots", callers["a read key"])
     assert (
         (answer.status_code, answer.json["code"]) == (500, "internal_error")
@@ -333,7 +333,7 @@ def test_pages_work_on_a_full_disk(service):
 
 
 def test_a_broken_statement_is_not_called_busy(service, callers, monkeypatch):
-    monkeypatch.setattr("web.api.queries.BOT", "SELECT nonsense FROM nowhere ")
+    monkeypatch.setattr("web.api.bots.BOT", "SELECT nonsense FROM nowhere ")
     assert service.get("/api/v1/bots", callers["a read key"]).status_code == 500
 
 

@@ -16,7 +16,7 @@ from models import IS_PROGRAM, Address, Attachment, Post, Wallet, WalletSignatur
 from observing.subscriptions import list_subscriptions
 from storage import database
 from storage.rows import select_value
-from web.api import metrics, queries, results
+from web.api import metrics, posts, results, wallets
 from web.api.health import COUNT_DIFFERENCES, COUNT_TROUBLED, DIFFERENCES, REFUSED, TROUBLED
 from web.api.leaderboard import show_connected
 from web.api.search import find_others
@@ -111,7 +111,7 @@ def test_rare_rows_have_their_own_index(service):
 def test_the_wallet_counts_as_connected(bot, service):
     connected = show_connected()
     assert (connected["walletsEver"], connected["walletsHeld"]) == (3, 2)
-    assert queries.count_tracked() == 2
+    assert wallets.count_tracked() == 2
     service.make_bot("Bob", address("other"))
     owner = service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json["owner"]
     assert (owner["walletsTried"], owner["walletsDetached"], owner["influencers"]) == (3, 1, 1)
@@ -144,7 +144,7 @@ def test_a_post_under_it_is_of_a_proven_wallet(bot):
         row |= {"bot": bot.bot, "event_id": row["uid"], "body": "b", "status": "none"}
         number = Wallet.get(Wallet.address == wallet).id
         post = Post.create(**row, wallet=number, event_at=at, created_at=at)
-        return queries.find_posts([post.id])[post.id].ownership
+        return posts.read_posts_by_id([post.id])[post.id].ownership
 
     assert [told(LEAD, NOW), told(BESIDE, NOW + 1), told(GONE, NOW + 3)] == ["proven"] * 3
     assert [told(BESIDE, NOW), told(GONE, NOW + 4)] == ["claimed"] * 2

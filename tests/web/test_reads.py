@@ -315,6 +315,10 @@ def test_unchanged_documents_return_304(service, path):
     assert (again.status_code, again.data) == (304, b"")
 
 
+def test_the_document_does_not_depend_on_cookies(service):
+    assert "Vary" not in service.get("/openapi.json").headers
+
+
 def test_the_docs_name_the_newest_items(service):
     path = "/docs/requests/getBot"
     assert "BOT_ID" in service.get(path).text

@@ -130,8 +130,8 @@ def test_several_wallets_are_summed_hourly(service, bot):
     database.execute_sql("DROP INDEX IF EXISTS attachment_open_bot")
     Attachment.update(bot=bot.bot.id).execute()
     for source in (OF_RECORD, OF_RESULTS):
-        found = results.find_risks(source, [bot.bot.id])[bot.bot.id]
-        assert (found.drawdown, found.days) == (30, 2)
+        risk = results.find_risk(source, bot.bot.id)
+        assert (risk["maxDrawdownLamports"], risk["daysActive"]) == ("30", 2)
         assert results.find_drawdowns(source, [bot.bot.id], HOUR - 2) == {bot.bot.id: 30}
         # -30 + 25 - 15 from the hour two hours ago on; 10 from the next one.
         assert results.find_drawdowns(source, [bot.bot.id], HOUR - 1) == {bot.bot.id: 0}

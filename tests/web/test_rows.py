@@ -22,9 +22,10 @@ from web.api import (
     metrics,
     paper,
     paper_closes,
-    queries,
+    posts,
     results,
     stream,
+    trades,
     wallets,
 )
 from web.api.serialize import fill
@@ -39,7 +40,6 @@ MODULES = (
     metrics,
     paper,
     paper_closes,
-    queries,
     results,
     leaderboard,
     wallets,
@@ -126,7 +126,7 @@ def read_everything(show):  # noqa: F811
         stream.read_events("secret", "http://here", 0, 10)
         list(metrics.Instance(show.config, time.time(), True, Counter(), 0).collect())
         gate.read_key(hash_secret(key))
-        queries.list_posts_since(1, 0), queries.list_trades_since(1, 0), queries.find_coverages([1])
+        posts.read_posts_since(1, 0), trades.read_trades_since(1, 0), stream.find_coverages([1])
 
 
 class Drawn(NamedTuple):

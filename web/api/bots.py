@@ -17,15 +17,14 @@ from accounts.influencers import read_voice
 from accounts.problem import Problem, invalid
 from chain.amounts import exact, show_amount, show_raw
 from chain.reading.currencies import CURRENCIES, map_currencies
-from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.attachments import LEAD, OF_RECORD, OF_RESULTS
 from chain.stored.standings import find_signs
 from storage import read_rows
 from storage.rows import read, read_one, write_marks
-from web.api import market, paging, queries, results, v1
+from web.api import market, paging, results, v1
 from web.api.copying import Copying, CopySize, find_copying, find_sizes
-from web.api.paging import Args, IdPosition, read_currency
-from web.api.posts import Post, show_posts
-from web.api.queries import PostFilter
+from web.api.paging import STORED, Args, IdPosition, read_currency, write_select
+from web.api.posts import Post, PostFilter, read_posts, show_posts
 from web.api.results import (
     Results,
     Risk,
@@ -59,13 +58,21 @@ from web.api.shapes import (
     Whole,
     described,
 )
-from web.api.trades import Trade, find_multiplier, read_scales, show_trades
+from web.api.trades import (
+    Trade,
+    find_multiplier,
+    find_wallets,
+    read_scales,
+    read_trades,
+    show_trades,
+)
 from web.api.wallets import (
     AverageCost,
     Coverage,
     Position,
     Reconciliation,
     Wallet,
+    add_wallets,
     find_books_reason,
     find_least,
     find_positions,
@@ -228,6 +235,48 @@ class BotDetail(Bot):
     ]
 
 
+# ---- rows ----------------------------------------------------------------------------------------
+# Bots with their primary wallet. `voice` and `coverage` are JSON. `since` is when the bot's claim
+# began if the wallet is only claimed and another bot had proven it, else null.
+BOT = f"""
+SELECT b.id, b.uid, b.handle, b.name, b.bio, b.voice, b.avatar_url, b.auto_post, b.created_at,
+       b.retired_at, w.address, a.attached_at, a.ownership, w.results, w.coverage, w.positions,
+       w.reconciliation, w.average_cost, w.by_stablecoin, w.last_trade_at,
+       (SELECT p.created_at FROM post p WHERE p.bot_id = b.id ORDER BY p.id DESC LIMIT 1)
+       AS last_post_at, w.bot_since AS since
+FROM bot b LEFT JOIN attachment a ON a.id = {LEAD}
+LEFT JOIN wallet w ON w.id = a.wallet_id
+"""
+
+
+FORMER_WALLETS = """
+SELECT a.bot_id, w.address FROM attachment a JOIN wallet w ON w.id = a.wallet_id
+WHERE a.detached_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM attachment c
+    WHERE c.bot_id = a.bot_id AND c.wallet_id = a.wallet_id AND c.detached_at IS NULL)
+AND a.bot_id IN """
+
+
+def read_bots(limit: int, before: int | None = None) -> list[Any]:
+    sql, values = write_select(
+        BOT, [("b.id < ?", before) if before else None], "ORDER BY b.id DESC LIMIT ?"
+    )
+    return add_wallets(read(sql, [*values, limit], **STORED))
+
+
+def find_bot(uid: str) -> Any:
+    row = read_one(BOT + "WHERE b.uid = ?", (uid,), **STORED)
+    return row and add_wallets([row])[0]
+
+
+def list_former_wallets(bot_ids: Sequence[int]) -> dict[int, list[str]]:
+    held: dict[int, list[str]] = {}
+    sql = f"{FORMER_WALLETS}({write_marks(bot_ids)}) ORDER BY a.attached_at, w.id"
+    for row in read(sql, bot_ids):
+        held.setdefault(row.bot_id, []).append(row.address)
+    return held
+
+
 # ---- bots ----------------------------------------------------------------------------------------
 # A bot's attachments combined: when the first began (ms), how many are derived, and their tokens.
 RECORDS = """
@@ -334,7 +383,7 @@ def _find_last_trade(row: Any) -> Any:
 
 # ---- one bot -------------------------------------------------------------------------------------
 def find_row(uid: str) -> Any:
-    row = queries.find_bot(uid)
+    row = find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
     return row
@@ -353,15 +402,15 @@ def make_detail(uid: str, now: int, *, trades: bool = True, feed: bool = True) -
         "daily": [] if row.since else find_days(uid, "")[:LATEST_DAYS],
     }
     if trades:
-        spans = queries.find_wallets(bot=uid)
-        shown["latestTrades"] = show_trades(queries.list_trades(LATEST, spans=spans))
+        spans = find_wallets(bot=uid)
+        shown["latestTrades"] = show_trades(read_trades(LATEST, spans=spans))
     if feed:
-        shown["feed"] = show_posts(queries.list_posts(LATEST, wanted=PostFilter(uid)))
+        shown["feed"] = show_posts(read_posts(LATEST, wanted=PostFilter(uid)))
     return cast(BotDetail, shown)
 
 
 def show_profile(row: Any, bot: Bot) -> Any:
-    former = queries.list_former_wallets([row.id]).get(row.id, ())
+    former = list_former_wallets([row.id]).get(row.id, ())
     state = bot["coverage"]["state"]
     reason, books_reason = find_risk_reason(bot), find_books_reason(row, state)
     risk = None if reason else find_risk(OF_RESULTS, row.id)
@@ -538,7 +587,7 @@ def list_bots(args: Args) -> Json:
     """All bots, newest first"""
     limit, scope = paging.read_limit(args), ("bots",)
     before = paging.read_cursor(args, scope, IdPosition)
-    rows = queries.list_bots(limit + 1, before and before.id)
+    rows = read_bots(limit + 1, before and before.id)
     page = paging.cut_page(rows, limit, scope, lambda row: (row.id,))
     return v1.show_list(show_bots(page.rows), limit, page.cursor)
 

@@ -10,17 +10,17 @@ import asyncio
 import contextvars
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from flask import Blueprint, Flask, Response, current_app, request
+from flask import Blueprint, Flask, Response, request
 from flask.typing import ResponseReturnValue
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from accounts.problem import Problem
 from agents.client import Answer, Client
 from web.server import gate
-from web.server.application import NO_STORE
+from web.server.application import NO_STORE, find_app
 from web.server.sessions import is_own_origin
 
 if TYPE_CHECKING:
@@ -30,19 +30,6 @@ blueprint = Blueprint("mcp", __name__)
 # For a message and its response.
 MAX_SECONDS = 25.0
 HEADERS = ("Content-Type", "MCP-Protocol-Version", "Mcp-Method", "Mcp-Name")
-
-
-class Caller(NamedTuple):
-    """The caller that a tool acts for, and the application."""
-
-    app: Flask
-    authorization: str
-    address: str
-    host: str
-    root: str
-
-
-_caller: contextvars.ContextVar[Caller] = contextvars.ContextVar("caller")
 
 
 @blueprint.before_request
@@ -66,29 +53,18 @@ def answer_agent() -> ResponseReturnValue:
         raise Problem(
             "not_found", "the operator of this instance has not installed the `mcp` extra"
         ) from None
-    caller = Caller(
-        current_app._get_current_object(),  # type: ignore[attr-defined]
-        request.headers.get("Authorization", ""),
-        request.remote_addr or "",
-        request.host,
-        request.script_root,
-    )
-    token = _caller.set(caller)
-    try:
-        return asyncio.run(speak(server, request.get_data(), list_headers()))
-    finally:
-        _caller.reset(token)
+    return asyncio.run(speak(server, request.get_data(), list_headers()))
 
 
 def list_headers() -> list[tuple[bytes, bytes]]:
-    """List the request headers that the protocol uses, in ASGI form."""
+    """List the request headers that the protocol uses."""
     given = [
         (name.lower().encode("latin-1"), value.encode("latin-1"))
         for name, value in request.headers.items()
         if name.title() in map(str.title, HEADERS) or name.lower().startswith("mcp-param-")
     ]
     # The response is JSON, never a stream, even if the client accepts other types.
-    return [*given, (b"accept", b"application/json"), (b"host", b"localhost")]
+    return [*given, (b"accept", b"application/json")]
 
 
 @cache
@@ -98,11 +74,11 @@ def find_server(base_url: str) -> "MCPServer":
     return build_server(InsideClient(base_url))
 
 
-# ---- ASGI ----------------------------------------------------------------------------------------
 async def speak(
     server: "MCPServer", body: bytes, headers: list[tuple[bytes, bytes]]
 ) -> ResponseReturnValue:
     """Pass a message to the SDK, and return its response. Raises Problem `busy` on a timeout."""
+    from httpx2 import ASGITransport, AsyncClient
     from mcp.server.transport_security import TransportSecuritySettings
 
     # The gate already checked host and origin.
@@ -110,55 +86,21 @@ async def speak(
     app = server.streamable_http_app(
         json_response=True, stateless_http=True, transport_security=unchecked
     )
-    sent: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        if not received:
-            received.append(True)
-            return {"type": "http.request", "body": body, "more_body": False}
-        await asyncio.Event().wait()
-        return {"type": "http.disconnect"}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    received: list[bool] = []
+    transport = ASGITransport(app)
+    # Otherwise a .netrc file would add a password.
+    client = AsyncClient(transport=transport, base_url="http://localhost", trust_env=False)
     try:
-        async with asyncio.timeout(MAX_SECONDS), app.router.lifespan_context(app):
-            await app(make_scope(headers), receive, send)
+        async with asyncio.timeout(MAX_SECONDS), app.router.lifespan_context(app), client:
+            answer = await client.post("/mcp", content=body, headers=headers)
     except TimeoutError:
         raise Problem("busy", "the tool timed out", headers={"Retry-After": "2"}) from None
-    start, *parts = sent
-    content = b"".join(part.get("body", b"") for part in parts)
-    kinds = {name.lower(): value.decode() for name, value in start["headers"]}
-    return Response(
-        content,
-        start["status"],
-        dict(NO_STORE),
-        content_type=kinds.get(b"content-type", "application/json"),
-    )
-
-
-def make_scope(headers: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "scheme": "http",
-        "path": "/mcp",
-        "raw_path": b"/mcp",
-        "root_path": "",
-        "query_string": b"",
-        "headers": headers,
-        "client": None,
-        "server": ("localhost", 80),
-    }
+    kind = answer.headers.get("Content-Type", "application/json")
+    return Response(answer.content, answer.status_code, NO_STORE, content_type=kind)
 
 
 # ---- internal requests ---------------------------------------------------------------------------
 class InsideClient(Client):
-    """Calls this application on behalf of the current caller."""
+    """Calls this application on behalf of the caller of the current request."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -171,21 +113,20 @@ class InsideClient(Client):
         body: Mapping[str, Any] | None,
     ) -> Answer:
         """Make an internal request. It doesn't need a slot, because the outer request has one."""
-        caller = _caller.get()
         environ = EnvironBuilder(
             method=method,
             path=f"/api/v1/{path}",
-            base_url=f"http://{caller.host}{caller.root}/",
+            base_url=f"http://{request.host}{request.script_root}/",
             query_string=params,
             json=body,
             environ_overrides={
-                "HTTP_AUTHORIZATION": caller.authorization,
-                "REMOTE_ADDR": caller.address,
+                "HTTP_AUTHORIZATION": request.headers.get("Authorization", ""),
+                "REMOTE_ADDR": request.remote_addr or "",
             },
         ).get_environ()
         # Use a separate context, because otherwise Flask would mix up the two requests.
         parts, status, headers = contextvars.Context().run(
-            run_wsgi_app, Flask.wsgi_app.__get__(caller.app), environ, True
+            run_wsgi_app, Flask.wsgi_app.__get__(find_app()), environ, True
         )
         answer = orjson.loads(b"".join(parts))
         return Answer(int(status.split()[0]), answer, headers.get("Retry-After"))

@@ -17,7 +17,7 @@ from config import VERSION
 from web.api import bots, legacy, market, paging, search, seasons, stream, v1  # noqa: F401
 from web.api.health import Health
 from web.api.leaderboard import OWNERSHIPS, RECORDS, SORTS
-from web.api.queries import POST_STATUSES
+from web.api.posts import POST_STATUSES
 from web.api.shapes import NotRequired, TypedDict, described
 from web.api.trades import EVERY_TRADE, MAX_LOOK_BACK
 from web.api.v1 import Operation

@@ -1,5 +1,5 @@
-"""Read query parameters, and split lists into pages: the number of rows, and the opaque cursor to
-continue from.
+"""Read query parameters, and split lists into pages: the number of rows, the opaque cursor to
+continue from, and the SQL of the rows.
 
 A bad value raises Problem 400, which names the parameter. A cursor is base64url of a short MAC, a
 hash of its list and filters, and the key of the last row (`slot.place.id`). The MAC covers the
@@ -10,14 +10,17 @@ that arrive later don't shift it.
 import base64
 import binascii
 import hashlib
+import heapq
 import hmac
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from accounts.fields import parse_whole
 from accounts.problem import Problem
 from chain.addresses import is_base58
 from chain.reading.currencies import map_currencies
+from chain.stored.tables import CHANGES, LOTS, NAMES, WALLET_PARTS
+from storage.rows import read, read_one, select_value, write_marks
 from web.server.application import find_app
 
 # ---- query parameters as values ------------------------------------------------------------------
@@ -189,3 +192,69 @@ def _mac(secret: str, rest: bytes) -> bytes:
 
 def _damaged() -> Problem:
     return Problem("invalid_cursor", "this cursor is damaged; start again without it")
+
+
+# ---- the SQL of lists ----------------------------------------------------------------------------
+# Rows are named tuples of a statement's columns, which have the same names as the members of the
+# shape. The SQL is portable to PostgreSQL except for the `?`. Times are UTC milliseconds, but
+# `block_time` is Unix seconds. Amounts are in lamports, or JSON and text as stored. Lists are
+# sorted by keys that never change: posts by ID, and trades by (slot, place, ID).
+STORED = {
+    **WALLET_PARTS,
+    "token_changes": CHANGES,
+    "beside_tokens": CHANGES,
+    "lots": LOTS,
+    "counterparties": NAMES,
+    "flags": NAMES,
+    "trade_flags": NAMES,
+}
+# SQL and its values, or None if there is no condition.
+Condition = tuple[Any, ...] | None
+
+
+def write_select(head: str, conditions: Iterable[Condition], tail: str) -> tuple[str, list[Any]]:
+    given = [condition for condition in conditions if condition]
+    where = " WHERE " + " AND ".join(sql for sql, *_ in given) if given else ""
+    return f"{head}{where} {tail}", [value for _, *values in given for value in values]
+
+
+def find_rows(sql: str, ids: Sequence[int]) -> dict[int, Any]:
+    """Return {number: row}. `sql` is the statement up to the number's column."""
+    rows = read(f"{sql} IN ({write_marks(ids)})", ids, **STORED) if ids else []
+    return {row.id: row for row in rows}
+
+
+# ---- the order of arrival ------------------------------------------------------------------------
+# The highest numbers at one point in time. Everything that has arrived is at or below them.
+HEAD = """
+SELECT (SELECT COALESCE(MAX(id), 0) FROM arrival) AS arrival,
+       (SELECT COALESCE(MAX(id), 0) FROM post) AS post,
+       (SELECT COALESCE(MAX(id), 0) FROM trade) AS trade
+"""
+
+
+class Arrived(NamedTuple):
+    """A post or a trade, and its arrival number."""
+
+    arrival: int
+    row: Any
+
+
+def find_head() -> Any:
+    return read_one(HEAD)
+
+
+def find_last_id(table: str) -> int:
+    """Return the highest ID of `post`, `paper_post` or `arrival`, or 0 if the table is empty."""
+    return int(select_value(f"SELECT COALESCE(MAX(id), 0) FROM {table}"))
+
+
+def merge_arrivals(
+    lists: Iterable[Sequence[Any]], limit: int, find: Callable[[Sequence[int]], dict[int, Any]]
+) -> list[Arrived]:
+    """Join lists of (arrival, row_id), each in order. `find` reads the rows; missing ones are left
+    out.
+    """
+    arrived = list(heapq.merge(*lists))[:limit]
+    rows = find([one.row_id for one in arrived])
+    return [Arrived(one.arrival, rows[one.row_id]) for one in arrived if one.row_id in rows]

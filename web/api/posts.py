@@ -2,8 +2,11 @@
 the bot's words), and their routes.
 """
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
+import heapq
+import itertools
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import orjson
 from flask import Blueprint, Response, request, url_for
@@ -16,16 +19,22 @@ from chain.reading.flows import Change, list_venue_changes
 from chain.stored.trades import VERIFIED_KINDS
 from chain.symbols import show_symbol
 from evidence import log
-from storage.rows import is_damaged, select_value
-from web.api import paging, queries, v1
+from storage.rows import is_damaged, read, read_one, select, select_value
+from web.api import paging, v1
 from web.api.paging import (
+    STORED,
     Args,
+    Arrived,
+    Condition,
     IdPosition,
+    find_rows,
+    merge_arrivals,
     read_address,
     read_bot,
     read_choice,
     read_since,
     write_newest,
+    write_select,
 )
 from web.api.serialize import Json, fill, show_percentage, show_seconds, show_share, show_sol
 from web.api.shapes import (
@@ -175,6 +184,124 @@ class Post(TypedDict):
     ]
 
 
+# ---- rows ----------------------------------------------------------------------------------------
+# Whether the wallet of post `p` was proven while it was attached.
+POST_OWNERSHIP = """CASE WHEN p.wallet_id IS NULL THEN NULL WHEN EXISTS (
+    SELECT 1 FROM attachment a
+    WHERE a.bot_id = p.bot_id AND a.wallet_id = p.wallet_id AND a.ownership = 'proven'
+    AND a.attached_at <= p.created_at AND (a.detached_at IS NULL OR a.detached_at >= p.created_at)
+) THEN 'proven' ELSE 'claimed' END AS ownership"""
+
+
+# Posts with the data that decides their label. The columns from trade_kind on are those of the
+# cited trade, or null without one. `currency` is the mint of the stablecoin that the trade was
+# priced in, or empty for SOL. `connected_at` is when the bot first connected the trade's wallet.
+# `log_index` is the index of the post's leaf in the log. `backfilled` and `trouble` are those of
+# the wallet that the post is judged against.
+POST = f"""
+SELECT p.id, p.uid, b.uid AS bot, b.name AS bot_name, p.event_id, p.body, p.mint,
+       COALESCE(p.symbol, s.symbol) AS symbol, p.signature, p.reason, p.source, p.status,
+       t.uid AS trade, p.checked_at, p.status_reason, p.event_at, p.created_at, p.channel,
+       k.uid AS "key", w.address AS wallet, p.sanitized, p.hidden_at, {POST_OWNERSHIP},
+       t.kind AS trade_kind, v.address AS trade_wallet, t.mint AS trade_mint,
+       n.symbol AS trade_symbol, t.token_changes, t.beside_tokens, t.sol_change, t.beside_sol,
+       t.currency, t.realized, t.result, t.cost, t.explained, t.slot, t.block_time,
+       t.flags AS trade_flags,
+       (SELECT MIN(a.attached_at) FROM attachment a
+        WHERE a.bot_id = p.bot_id AND a.wallet_id = t.wallet_id) AS connected_at,
+       g.uid AS log, p.leaf_id - g.first_leaf AS log_index, w.backfilled, w.trouble
+FROM post p JOIN bot b ON b.id = p.bot_id LEFT JOIN "key" k ON k.id = p.key_id
+LEFT JOIN log g ON g.id = (SELECT MAX(id) FROM log WHERE first_leaf <= p.leaf_id)
+LEFT JOIN wallet w ON w.id = p.wallet_id LEFT JOIN trade t ON t.id = p.trade_id
+LEFT JOIN wallet v ON v.id = t.wallet_id
+LEFT JOIN token s ON s.mint = p.mint LEFT JOIN token n ON n.mint = t.mint
+"""
+
+
+# The authors of bots' posts, and the states that these posts can have.
+WRITERS = ("bot", "observer")
+POST_STATUSES: tuple[str, ...] = get_args(PostStatus)
+
+
+class PostFilter(NamedTuple):
+    """Which posts: a bot's (its uid), about any of these mints, with any of these statuses, by a
+    source; None for all.
+    """
+
+    bot: str | None = None
+    mints: tuple[str, ...] | None = None
+    statuses: tuple[str, ...] | None = None
+    source: str | None = None
+
+
+ALL_POSTS = PostFilter()
+
+
+def read_posts(limit: int, before: int | None = None, wanted: PostFilter = ALL_POSTS) -> list[Any]:
+    lists = [_read_ids(limit, before, part) for part in _split(wanted)]
+    found = read_posts_by_id(list(heapq.merge(*lists, reverse=True))[:limit])
+    return sorted(found.values(), key=attrgetter("id"), reverse=True)
+
+
+def _split(wanted: PostFilter) -> list[PostFilter]:
+    """Split a filter into filters that an index lists in order."""
+    if wanted.mints is None and wanted.statuses is None and wanted.source is None:
+        return [wanted]
+    mints = [(one,) for one in wanted.mints] if wanted.mints is not None else [None]
+    if wanted.bot is None and wanted.statuses is None and wanted.source is None:
+        return [wanted._replace(mints=mint) for mint in mints]
+    sources = (wanted.source,) if wanted.source else WRITERS
+    return [
+        PostFilter(wanted.bot, mint, (status,), source)
+        for mint, status, source in itertools.product(
+            mints, wanted.statuses or POST_STATUSES, sources
+        )
+    ]
+
+
+def _read_ids(limit: int, before: int | None, wanted: PostFilter) -> list[int]:
+    filters = [("p.id < ?", before) if before else None, *_post_filters(wanted)]
+    sql, values = write_select("SELECT p.id FROM post p", filters, "ORDER BY p.id DESC LIMIT ?")
+    return select(int, sql, [*values, limit])
+
+
+def _post_filters(wanted: PostFilter) -> Sequence[Condition]:
+    return (
+        ("p.bot_id = (SELECT id FROM bot WHERE uid = ?)", wanted.bot) if wanted.bot else None,
+        ("p.mint = ?", *wanted.mints) if wanted.mints else None,
+        ("p.source = ?", wanted.source) if wanted.source else None,
+        ("p.status = ?", *wanted.statuses) if wanted.statuses else None,
+    )
+
+
+def read_post(uid: str) -> Any:
+    return read_one(POST + "WHERE p.uid = ?", (uid,), **STORED)
+
+
+def read_posts_by_id(ids: Sequence[int]) -> dict[int, Any]:
+    return find_rows(f"{POST} WHERE p.id", ids)
+
+
+# The number of an arrival, and that of its row.
+ARRIVED_POSTS = "SELECT r.id AS arrival, p.id AS row_id FROM post p CROSS JOIN arrival r"
+LAST_POST = """
+SELECT post_id FROM arrival WHERE kind = 'post' AND id <= ? ORDER BY id DESC LIMIT 1"""
+
+
+def read_posts_since(limit: int, after: int, wanted: PostFilter = ALL_POSTS) -> list[Arrived]:
+    """Return the posts after this arrival, in order of arrival, like read_trades_since."""
+    last = select_value(LAST_POST, (after,)) or 0
+    lists = [_list_arrived_posts(limit, last, part) for part in _split(wanted)]
+    return merge_arrivals(lists, limit, read_posts_by_id)
+
+
+def _list_arrived_posts(limit: int, last: int, wanted: PostFilter) -> list[Any]:
+    arrived = ("r.post_id = p.id AND r.kind = 'post' AND p.id > ?", last)
+    conditions = [arrived, *_post_filters(wanted)]
+    sql, values = write_select(ARRIVED_POSTS, conditions, "ORDER BY p.id LIMIT ?")
+    return read(sql, [*values, limit])
+
+
 # ---- posts ---------------------------------------------------------------------------------------
 def show_posts(rows: Iterable[Any]) -> list[Post]:
     base_url, shown = find_app().settings.base_url, list(rows)
@@ -299,9 +426,9 @@ def list_moved(row: Any) -> list[Change]:
 def list_posts(args: Args) -> Json:
     """Latest posts, newest first"""
     limit, wanted = paging.read_limit(args), read_post_filter(args)
-    after, head = read_since(args), queries.find_head()
+    after, head = read_since(args), paging.find_head()
     if after is not None:
-        arrived = queries.list_posts_since(limit, after, wanted)
+        arrived = read_posts_since(limit, after, wanted)
         last = arrived[-1].arrival if arrived else after
         newest = last if len(arrived) == limit else max(last, head.arrival)
         return v1.show_list(
@@ -309,16 +436,16 @@ def list_posts(args: Args) -> Json:
         )
     scope = ("feed", *(args.get(name) for name in ("botId", "mint", "label")))
     before = paging.read_cursor(args, scope, IdPosition) or IdPosition(head.post + 1)
-    rows = queries.list_posts(limit + 1, before.id, wanted)
+    rows = read_posts(limit + 1, before.id, wanted)
     page = paging.cut_page(rows, limit, scope, lambda row: (row.id,))
     newest = write_newest(head.arrival)
     return v1.show_list(show_posts(page.rows), limit, page.cursor, newestCursor=newest)
 
 
-def read_post_filter(args: Args) -> queries.PostFilter:
-    label = read_choice(args, "label", queries.POST_STATUSES, "") if "label" in args else None
+def read_post_filter(args: Args) -> PostFilter:
+    label = read_choice(args, "label", POST_STATUSES, "") if "label" in args else None
     bot, mint = read_bot(args), read_address(args, "mint")
-    return queries.PostFilter(bot, (mint,) if mint else None, (label,) if label else None)
+    return PostFilter(bot, (mint,) if mint else None, (label,) if label else None)
 
 
 @v1.cached_object("/posts/<uid>", Post)
@@ -328,7 +455,7 @@ def get_post(args: Args, uid: str) -> Post:
 
 
 def find_post(uid: str) -> Post:
-    row = queries.find_post(uid)
+    row = read_post(uid)
     if row is None:
         raise Problem("not_found", "there is no such post")
     return show_posts([row])[0]
@@ -455,7 +582,7 @@ def take_message(key: str) -> Response:
 
 
 def make_message(value: dict[str, Any], uid: str, key_uid: str) -> Json:
-    row = queries.find_post(uid)
+    row = read_post(uid)
     if row is None:
         raise Problem("not_found", "the post was stored, but its account has since been deleted")
     message = discord.show_message(value, row.uid, row.bot, row.bot_name, key_uid, row.created_at)

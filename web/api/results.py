@@ -29,7 +29,7 @@ from chain.stored.attachments import (
     read_totals,
     write_last,
 )
-from chain.stored.derived import StoredRisk, load_risk, show_rates
+from chain.stored.derived import load_risk, show_rates
 from chain.stored.standings import WINDOWS
 from storage import database, read_rows
 from storage.rows import read, read_one, select, select_value, write_marks
@@ -272,72 +272,43 @@ class Risk(TypedDict):
     daysActive: Annotated[int, described("UTC days with a trade")]
 
 
-# Wallets' RiskTotal rows. Columns are null without sales; `realized_in_all`, without derived data.
+# The RiskTotal rows of a bot's wallets with derived data. Columns are null without sales.
 DERIVED = {OF_RECORD: "a.forward_realized", OF_RESULTS: "w.forward_realized"}
 RISKS = f"""
-SELECT a.bot_id, {{derived}} AS realized_in_all, r.best, r.worst, r.median_holding, r.holdings
+SELECT r.best, r.worst, r.median_holding, r.holdings
 FROM attachment a JOIN wallet w ON w.id = a.wallet_id
-LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.money = '{SOL}' AND r.view = {{view}}
-WHERE {{which}} AND a.bot_id IN ({{bots}}) ORDER BY a.attached_at, a.id
+LEFT JOIN risk_total r ON r.wallet_id = a.wallet_id AND r.money = '{SOL}'
+    AND r.view = {{view}}
+WHERE {{which}} AND a.bot_id = ? AND {{derived}} IS NOT NULL
 """
-
-
-class BotRisk(NamedTuple):
-    """A bot's risk, its max drawdown in lamports, and the number of UTC days with a trade."""
-
-    stored: StoredRisk
-    drawdown: int
-    days: int
-
-
-def find_risks(source: Source, bot_ids: Sequence[int]) -> dict[int, BotRisk | None]:
-    """Return {bot ID: its risk}. It is None if damaged. Bots without derived data are left out."""
-    sql = RISKS.format(**source._asdict(), derived=DERIVED[source], bots=write_marks(bot_ids))
-    rows: dict[int, list[Any]] = {}
-    for row in read(sql, bot_ids):
-        if row.realized_in_all is not None:
-            rows.setdefault(row.bot_id, []).append(row)
-    falls = find_drawdowns(source, bot_ids)
-    totals = read_totals(read_rows, source, bot_ids, [SOL])
-    several = [bot for bot, found in rows.items() if len(found) > 1]
-    days = {bot: sums.days for (bot, _), sums in totals.items()} | _count_days(source, several)
-    risks: dict[int, BotRisk | None] = {}
-    for bot, found in rows.items():
-        stored = load_risk([one._asdict() for one in found if one.holdings is not None])
-        risks[bot] = stored and BotRisk(stored, falls.get(bot, 0), days.get(bot, 0))
-    return risks
-
-
 # Several wallets may trade on the same day, so each day is counted once.
 DAYS = f"""
-SELECT bot_id, COUNT(DISTINCT day) FROM (
-    SELECT a.bot_id, t.hour / {HOURS_A_DAY} AS day,
+SELECT COUNT(DISTINCT day) FROM (
+    SELECT t.hour / {HOURS_A_DAY} AS day,
            t.days - LAG(t.days, 1, 0) OVER (PARTITION BY a.id ORDER BY t.hour) AS more
     FROM attachment a JOIN running_total t ON t.wallet_id = a.wallet_id AND t.money = '{SOL}'
         AND t.view = {{view}}
-    WHERE {{which}} AND a.bot_id IN ({{bots}})) by_hour
-WHERE more > 0 GROUP BY bot_id"""
+    WHERE {{which}} AND a.bot_id = ?) by_hour
+WHERE more > 0"""
 
 
-def _count_days(source: Source, bot_ids: Sequence[int]) -> dict[int, int]:
-    """Return {bot ID: number of UTC days with a trade} for bots with several attachments."""
-    if not bot_ids:
-        return {}
-    asked = DAYS.format(**source._asdict(), bots=write_marks(bot_ids))
-    return dict(database.execute_sql(asked, bot_ids).fetchall())
-
-
-# ---- JSON ----------------------------------------------------------------------------------------
 def find_risk(source: Source, bot_id: int) -> Risk | None:
-    told = find_risks(source, [bot_id]).get(bot_id)
-    if told is None:
+    """Return None if there is no derived data, or if it is damaged."""
+    parts = read(RISKS.format(**source._asdict(), derived=DERIVED[source]), [bot_id])
+    stored = load_risk([one._asdict() for one in parts if one.holdings is not None])
+    if not parts or stored is None:
         return None
+    fall = find_drawdowns(source, [bot_id]).get(bot_id, 0)
+    sums = read_totals(read_rows, source, [bot_id], [SOL]).get((bot_id, SOL), NOTHING)
+    days = sums.days
+    if len(parts) > 1:
+        days = select_value(DAYS.format(**source._asdict()), [bot_id])
     return {
-        "maxDrawdownLamports": str(told.drawdown),
-        "medianHoldingSeconds": told.stored.median_holding,
-        "bestLamports": show_raw(told.stored.best),
-        "worstLamports": show_raw(told.stored.worst),
-        "daysActive": told.days,
+        "maxDrawdownLamports": str(fall),
+        "medianHoldingSeconds": stored.median_holding,
+        "bestLamports": show_raw(stored.best),
+        "worstLamports": show_raw(stored.worst),
+        "daysActive": days,
     }
 
 

@@ -14,10 +14,12 @@ from chain.stored.trades import LISTED_TRADE
 from chain.symbols import mark_name, show_symbol
 from storage import search as words
 from storage.rows import read, select
-from web.api import paging, queries, v1
+from web.api import paging, v1
 from web.api.paging import Args
+from web.api.posts import read_posts_by_id
 from web.api.serialize import Json, show_time
 from web.api.shapes import Time, TypedDict, described
+from web.api.trades import read_trades_by_id
 from web.server.application import find_app
 
 MAX_QUERY, MAX_OTHERS = 200, 10
@@ -96,7 +98,7 @@ def read_query(text: str) -> str:
 def find_others(query: str) -> Found:
     if is_base58(query, 64):
         ids = sorted(select(int, TRADES, (query, MAX_OTHERS)))
-        return Found(trades=list(queries.find_trades(ids).values()))
+        return Found(trades=list(read_trades_by_id(ids).values()))
     if is_base58(query, 32):
         bots = read(BOTS_OF_ADDRESS, (query, query, MAX_OTHERS))
         return Found(bots=bots, tokens=_find_token(query))
@@ -145,7 +147,7 @@ def find_posts(query: str, limit: int, below: int = END) -> list[Any]:
         ids = select(int, POSTS_NAMING, (query, below, limit))
     else:
         ids = words.find_post_ids(WORD.findall(query), below, limit)
-    rows = queries.find_posts(ids)
+    rows = read_posts_by_id(ids)
     return [rows[number] for number in ids if number in rows]
 
 

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,11 @@ from peewee import PeeweeException
 from accounts.problem import Problem
 from notify import messages
 from storage import database
-from web.api import paging, queries, v1
-from web.api.posts import show_post
+from storage.rows import read, select, write_marks
+from web.api import paging, v1
+from web.api.posts import read_posts_by_id, show_post
 from web.api.serialize import Json
-from web.api.trades import read_scales, show_trades
+from web.api.trades import read_scales, read_trades_by_id, show_trades
 from web.api.wallets import show_coverage
 from web.server import gate
 from web.server.application import find_app
@@ -46,6 +47,16 @@ COMMENT_SECONDS, RETRY_SECONDS, PAGE_RETRY_SECONDS = 15, 5, 60
 # without data.
 COMMENT = b": nothing new\n"
 log = logging.getLogger("candor")
+# New posts and trades, and changes of a verification or of a wallet's coverage.
+ARRIVALS = (
+    "SELECT id, kind, post_id, trade_id, wallet_id FROM arrival WHERE id > ? ORDER BY id LIMIT ?"
+)
+
+
+# As JSON, with the wallets' bots.
+COVERAGES = """
+SELECT w.id, w.address, w.coverage, b.uid AS bot, b.name AS bot_name
+FROM wallet w JOIN bot b ON b.id = w.bot_id"""
 
 
 @v1.route(v1.blueprint, "get", "/stream", None, "since", "Last-Event-ID")
@@ -69,7 +80,7 @@ def stream_events() -> Response:
 
 def open_stream(after: int | None, room: int, caller: ApiCaller | None = None) -> Response | None:
     hub: StreamHub = find_app().stream_hub
-    newest = queries.find_last_id("arrival")
+    newest = paging.find_last_id("arrival")
     subscriber = hub.subscribe(gate.find_network(), newest, room, caller)
     if subscriber is None:
         return None
@@ -84,6 +95,22 @@ def open_stream(after: int | None, room: int, caller: ApiCaller | None = None) -
     )
     response.call_on_close(lambda: hub.unsubscribe(subscriber))
     return response
+
+
+def find_coverages(ids: Sequence[int]) -> dict[int, Any]:
+    return paging.find_rows(f"{COVERAGES} WHERE w.id", ids)
+
+
+def find_working_keys(ids: Sequence[int], now: int) -> set[int]:
+    return set(
+        select(
+            int,
+            f'SELECT id FROM "key" WHERE id IN ({write_marks(ids)}) AND revoked_at IS NULL AND'
+            " (expires_at IS NULL OR expires_at > ?) AND owner_id NOT IN (SELECT o.id FROM owner o"
+            " JOIN ban ON ban.kind = 'owner' AND ban.target = o.uid)",
+            [*ids, now],
+        )
+    )
 
 
 @dataclass(frozen=True)
@@ -117,14 +144,14 @@ def read_events(secret: str, base_url: str, after: int, limit: int) -> list[Even
 
 
 def list_events(base_url: str, after: int, limit: int) -> list[messages.Event]:
-    arrivals = queries.list_arrivals(limit, after)
+    arrivals = read(ARRIVALS, (after, limit))
     scales = read_scales()
-    posts = queries.find_posts(sorted({one.post_id for one in arrivals if one.post_id}))
-    rows = queries.find_trades([one.trade_id for one in arrivals if one.trade_id])
+    posts = read_posts_by_id(sorted({one.post_id for one in arrivals if one.post_id}))
+    rows = read_trades_by_id([one.trade_id for one in arrivals if one.trade_id])
     # Unreadable trades are left out.
     shown = {one["id"]: one for one in show_trades(list(rows.values()))}
     trades = {number: shown.get(row.uid) for number, row in rows.items()}
-    wallets = queries.find_coverages([one.wallet_id for one in arrivals if one.wallet_id])
+    wallets = find_coverages([one.wallet_id for one in arrivals if one.wallet_id])
     return [
         messages.Event(
             one.id,
@@ -323,7 +350,7 @@ class StreamHub:
             self._version = _read_version()
             with database.connection_context():
                 events = read_events(self.secret, self.base_url, self._reach, BATCH)
-                working = queries.find_working_keys(sorted(keys), time.time_ns() // 1_000_000)
+                working = find_working_keys(sorted(keys), time.time_ns() // 1_000_000)
         except PeeweeException as error:
             log.warning("the stream couldn't read new events", exc_info=error)
             return 0

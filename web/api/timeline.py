@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from web.api import paper, queries
-from web.api.posts import show_posts
+from web.api import paper
+from web.api.paging import find_last_id
+from web.api.posts import PostFilter, read_post, read_posts, show_posts
 
 SOURCES = {
     "": "anyone",
@@ -89,14 +90,14 @@ def list_page(size: int, position: Start | None = None, filters: Filters = ALL) 
 
 
 def find_newest() -> Start:
-    return Start(queries.find_last_id("post") + 1, queries.find_last_id("paper_post") + 1)
+    return Start(find_last_id("post") + 1, find_last_id("paper_post") + 1)
 
 
 def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.Placed]:
-    wanted = queries.PostFilter(
+    wanted = PostFilter(
         filters.bot, filters.mints, STATUSES.get(filters.label), filters.source or None
     )
-    rows = queries.list_posts(limit, start.post, wanted)
+    rows = read_posts(limit, start.post, wanted)
     return [
         paper.Placed(paper.Place(row.created_at, row.id), shown)
         for row, shown in zip(rows, show_posts(rows), strict=True)
@@ -114,5 +115,5 @@ def find_time(post: paper.Placed) -> datetime:
 
 
 def find_post(uid: str) -> Json | None:
-    row = queries.find_post(uid)
+    row = read_post(uid)
     return show_posts([row])[0] if row else paper.find_post(uid)

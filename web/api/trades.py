@@ -4,8 +4,9 @@ the search by kind or currency.
 The search examines only the latest trades of each wallet, or the next arrivals.
 """
 
+import heapq
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple, get_args
@@ -15,11 +16,17 @@ from chain.reading.currencies import CURRENCIES, Currency, map_currencies
 from chain.reading.flows import Change, list_venue_changes
 from chain.reading.kinds import TRADES
 from chain.stored.derived import read_coverage
-from storage.rows import is_damaged, read, write_marks
-from web.api import market, paging, queries, v1
+from chain.stored.tables import NUMBER_OF_MINT
+from models import BOT_OF_TRADE
+from storage.rows import is_damaged, read, select_one, select_value, write_marks
+from web.api import market, paging, v1
 from web.api.copying import Excluded
 from web.api.paging import (
+    STORED,
     Args,
+    Condition,
+    find_rows,
+    merge_arrivals,
     read_address,
     read_bot,
     read_choice,
@@ -27,8 +34,8 @@ from web.api.paging import (
     read_since,
     refuse,
     write_newest,
+    write_select,
 )
-from web.api.queries import TradePosition, find_place
 from web.api.serialize import Json, fill, show_percentage, show_seconds, show_sol
 from web.api.shapes import (
     Address,
@@ -45,7 +52,7 @@ from web.api.shapes import (
     Whole,
     described,
 )
-from web.api.wallets import Coverage, CoverageState, show_coverage
+from web.api.wallets import Coverage, CoverageState, count_tracked, show_coverage
 
 # ---- displayed amounts: for some tokens a multiple of the raw units ------------------------------
 # Scales by mint, for tokens whose displayed amounts aren't raw units.
@@ -250,6 +257,237 @@ class Activity(Page):
     walletsTracked: Annotated[int, described("wallets this instance observes")]
 
 
+# ---- trade rows ----------------------------------------------------------------------------------
+class TradePosition(NamedTuple):
+    """A trade's position in every list of trades. `place` is its place in the slot."""
+
+    slot: int
+    place: int
+    id: int
+
+
+# As in models.Trade. `explained` is 0 to 100.
+TRADE_COLUMNS = """
+SELECT t.slot, t.place, t.id, t.uid, b.uid AS bot, w.address AS wallet, t.signature,
+       t.tx_index AS transaction_index,
+       t.block_time, t.kind, t.venue, t.mint, t.token_changes, t.sol_change, t.fee, t.tip, t.rent,
+       t.currency, t.realized, t.result, t.proceeds, t.cost, t.matched_raw, t.unmatched_raw, t.lots,
+       t.paid_elsewhere, t.flags, t.beside_sol, t.beside_tokens, t.explained, t.counterparties,
+       c.lamports AS copied, c.reason AS copied_reason
+"""
+ITS_BOT = f"JOIN wallet w ON w.id = t.wallet_id JOIN bot b ON b.id = {BOT_OF_TRADE}"
+COPIED = "LEFT JOIN copied_trade c ON c.trade_id = t.id"
+TRADE = f"{TRADE_COLUMNS}FROM trade t {ITS_BOT} {COPIED}"
+# Matches the rows of a table of token changes that moved a mint.
+OF_MINT = f"{{}}.mint_id = {NUMBER_OF_MINT.format('?')}"
+TRADE_OF_MINT = (
+    f"{TRADE_COLUMNS}FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT} {COPIED}"
+)
+
+
+# The part of a wallet's trades that a list includes: all, or those that belong to a bot. `begins`
+# and `ends` are in ms, or null. The first block time is included, the last isn't.
+SPAN_OF_WALLET = """
+SELECT w.id AS wallet_id, w.address, w.coverage, NULL AS begins, NULL AS ends FROM wallet w
+"""
+SPAN_OF_BOT = """
+SELECT w.id AS wallet_id, w.address, w.coverage,
+       CASE WHEN w.bot_id = b.id THEN w.bot_since END AS begins,
+       CASE WHEN w.earlier_bot_id = b.id THEN w.bot_since END AS ends
+FROM bot b JOIN wallet w ON w.bot_id = b.id OR w.earlier_bot_id = b.id
+"""
+
+
+# Purchases and sales of a token, including sides of swaps.
+ACTIVITY = f"""
+SELECT m.slot, m.place, m.trade_id AS id, m.side, b.uid AS bot, b.name AS bot_name,
+       w.address AS wallet, t.token_changes, t.sol_change, t.block_time, t.signature,
+       t.uid AS trade, t.kind, t.flags, t.currency, t.beside_sol, t.beside_tokens, t.explained
+FROM trade_mint m JOIN trade t ON t.id = m.trade_id {ITS_BOT}
+"""
+# Steps through the index from wallet to wallet, however many trades each has.
+TRADERS_OF_MINT = f"""
+WITH RECURSIVE trader (id) AS (
+    SELECT MIN(m.wallet_id) FROM trade_mint m WHERE {OF_MINT.format("m")} AND m.side = ?
+    UNION ALL
+    SELECT (SELECT MIN(m.wallet_id) FROM trade_mint m
+            WHERE {OF_MINT.format("m")} AND m.side = ? AND m.wallet_id > trader.id)
+    FROM trader WHERE trader.id IS NOT NULL)
+SELECT COUNT(id) FROM trader"""
+
+
+# Above every trade. With it, the first page uses the same search as the others.
+ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
+
+
+def find_place(row: Any) -> TradePosition:
+    return TradePosition(row.slot, row.place, row.id)
+
+
+# An order's fill has a currency if a market filled it.
+PAID_IN = "t.currency = ? AND (t.kind <> 'order_fill' OR t.realized <> 'not_applicable')"
+
+
+def read_trades(
+    limit: int,
+    before: TradePosition | None = None,
+    up_to: int | None = None,
+    spans: Sequence[Any] | None = None,
+    mint: str | None = None,
+    kinds: Collection[str] = (),
+    money: str | None = None,
+    floor: TradePosition | None = None,
+) -> list[Any]:
+    """Return trades, newest first: positions below `before`, IDs up to `up_to`.
+
+    `spans`: spans of wallets, or None for all. With `kinds` or `money`, trades are examined one by
+    one, down to the position `floor`.
+    """
+    of_kind = (
+        # Don't use the index of kinds, because it has another order.
+        (f"t.kind || '' IN ({write_marks([*kinds])})", *sorted(kinds)) if kinds else None,
+        (PAID_IN, money) if money is not None else None,
+        _compare_position(">=", mint, floor) if floor else None,
+    )
+    if spans is None:
+        return _read_trades(limit, before, up_to, None, mint, of_kind)
+    # Each list uses its index. A bot has only a few wallets.
+    lists = [_read_trades(limit, before, up_to, span, mint, of_kind) for span in spans]
+    return list(heapq.merge(*lists, key=find_place, reverse=True))[:limit]
+
+
+def _read_trades(
+    limit: int,
+    before: TradePosition | None,
+    up_to: int | None,
+    span: Any,
+    mint: str | None,
+    more: Sequence[Condition] = (),
+) -> list[Any]:
+    sql, values = write_select(
+        TRADE_OF_MINT if mint else TRADE,
+        [
+            *_below(before, span, mint, "t.id"),
+            # The plus keeps SQLite from scanning by ID and sorting.
+            ("+t.id <= ?", up_to) if up_to is not None else None,
+            *more,
+        ],
+        _order_newest(mint) + " LIMIT ?",
+    )
+    return read(sql, [*values, limit], **STORED)
+
+
+def find_trade_position(
+    count: int, before: TradePosition | None, span: Any, mint: str | None
+) -> TradePosition | None:
+    table = "trade_mint m" if mint else "trade t"
+    sql, values = write_select(
+        f"SELECT {', '.join(_position_columns(mint))} FROM {table}",
+        _below(before, span, mint, "m.trade_id" if mint else "t.id"),
+        _order_newest(mint) + " LIMIT 1 OFFSET ?",
+    )
+    return select_one(TradePosition, sql, [*values, count - 1])
+
+
+def _position_columns(mint: str | None) -> tuple[str, str, str]:
+    return ("m.slot", "m.place", "m.trade_id") if mint else ("t.slot", "t.place", "t.id")
+
+
+def _compare_position(sign: str, mint: str | None, position: TradePosition) -> Condition:
+    return f"({', '.join(_position_columns(mint))}) {sign} (?, ?, ?)", *position
+
+
+def _order_newest(mint: str | None) -> str:
+    return "ORDER BY " + ", ".join(f"{column} DESC" for column in _position_columns(mint))
+
+
+def _below(
+    before: TradePosition | None, span: Any, mint: str | None, trade: str
+) -> Sequence[Condition]:
+    """Return conditions for a wallet and token below a position. `trade`: SQL of a trade's ID."""
+    return (
+        (OF_MINT.format("m"), mint) if mint else None,
+        (f"{'m' if mint else 't'}.wallet_id = ?", span.wallet_id) if span else None,
+        *_of_span(span, trade),
+        _compare_position("<", mint, before or ABOVE_ALL),
+    )
+
+
+def read_trades_by_id(ids: Sequence[int]) -> dict[int, Any]:
+    return find_rows(f"{TRADE} WHERE t.id", ids)
+
+
+def find_wallets(address: str | None = None, bot: str | None = None) -> list[Any]:
+    """Return the spans of the wallet with this address, or of this bot's wallets (uid)."""
+    sql, values = write_select(
+        SPAN_OF_BOT if bot else SPAN_OF_WALLET,
+        [("b.uid = ?", bot) if bot else None, ("w.address = ?", address) if address else None],
+        "ORDER BY w.id",
+    )
+    return read(sql, values)
+
+
+def _of_span(span: Any, trade: str) -> Sequence[Condition]:
+    """Return the conditions for write_select (BOT_OF_TRADE). `trade` is the SQL of a trade's ID."""
+    time = f"(SELECT s.block_time * 1000 FROM trade s WHERE s.id = {trade})"
+    return (
+        (f"{time} >= ?", span.begins) if span and span.begins is not None else None,
+        (f"COALESCE({time}, 0) < ?", span.ends) if span and span.ends is not None else None,
+    )
+
+
+def read_activity(mint: str, limit: int, before: TradePosition | None = None) -> list[Any]:
+    sql, values = write_select(
+        ACTIVITY,
+        [
+            (f"{OF_MINT.format('m')} AND m.side IS NOT NULL", mint),
+            _compare_position("<", mint, before) if before else None,
+        ],
+        _order_newest(mint) + " LIMIT ?",
+    )
+    return read(sql, [*values, limit], **STORED)
+
+
+def count_sides(mint: str) -> dict[str, int]:
+    return {side: select_value(TRADERS_OF_MINT, (mint, side) * 2) for side in ("buy", "sell")}
+
+
+# The newest trade up to an arrival, skipping trades that a rebuild removed.
+LAST_TRADE = """
+SELECT trade_id FROM arrival WHERE trade_id IS NOT NULL AND id <= ? ORDER BY id DESC LIMIT 1
+"""
+
+
+def read_trades_since(
+    limit: int, after: int, spans: Sequence[Any] | None = None, mint: str | None = None
+) -> list[paging.Arrived]:
+    """Return the trades after this arrival, in order, equally fast for any filter or distance.
+
+    Trades are numbered in order of arrival, so one look-up turns the arrival into a trade's ID, and
+    each filter has an index that starts there. Clients see only the arrival's number.
+    """
+    last = select_value(LAST_TRADE, (after,)) or 0
+    lists = [
+        _list_arrived(limit, last, span, mint) for span in (spans if spans is not None else (None,))
+    ]
+    return merge_arrivals(lists, limit, read_trades_by_id)
+
+
+def _list_arrived(limit: int, last: int, span: Any, mint: str | None) -> list[Any]:
+    table, column = ("trade_mint", "trade_id") if mint else ("trade", "id")
+    sql, values = write_select(
+        f"SELECT r.id AS arrival, t.{column} AS row_id FROM {table} t CROSS JOIN arrival r",
+        [
+            (f"r.trade_id = t.{column} AND t.{column} > ?", last),
+            (OF_MINT.format("t"), mint) if mint else None,
+            ("t.wallet_id = ?", span.wallet_id) if span else None,
+            *_of_span(span, f"t.{column}"),
+        ],
+        f"ORDER BY t.{column} LIMIT ?",
+    )
+    return read(sql, [*values, limit])
+
+
 # ---- trades --------------------------------------------------------------------------------------
 def show_trades(rows: Sequence[Any]) -> list[Trade]:
     """Return Trades, with symbols from the market, which are untrusted text like all names.
@@ -450,13 +688,13 @@ def find_trades(
     rows = {
         row.id: row
         for mint in _list_mints(wanted)
-        for row in queries.list_trades(
+        for row in read_trades(
             limit + 1, before, up_to, wanted.spans, mint, wanted.kinds, wanted.money, floor
         )
     }
-    newest = sorted(rows.values(), key=queries.find_place, reverse=True)
+    newest = sorted(rows.values(), key=find_place, reverse=True)
     if len(newest) > limit:
-        return Found(newest[:limit], queries.find_place(newest[limit - 1]))
+        return Found(newest[:limit], find_place(newest[limit - 1]))
     return Found(newest, floor, floor is not None)
 
 
@@ -473,7 +711,7 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
     rows: list[Any] = []
     size, looked = BATCH if wanted.kinds else limit, 0
     while looked < MAX_LOOK_BACK:
-        arrived = queries.list_trades_since(size, after, wanted.spans, mint)
+        arrived = read_trades_since(size, after, wanted.spans, mint)
         looked += size
         for one in arrived:
             after = one.arrival
@@ -502,7 +740,7 @@ def expand_kinds(words: Sequence[str]) -> frozenset[str]:
 def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:
     """Return the oldest position to examine, or None if there is no limit."""
     ends = [
-        queries.find_trade_position(MAX_LOOK_BACK, before, span, mint)
+        find_trade_position(MAX_LOOK_BACK, before, span, mint)
         for span in (wanted.spans if wanted.spans is not None else (None,))
         for mint in _list_mints(wanted)
     ]
@@ -517,7 +755,7 @@ def _list_mints(wanted: Wanted) -> Sequence[str | None]:
 def read_wanted(args: Args) -> tuple[Wanted, paging.Scope]:
     bot, wallet, mint = read_bot(args), read_address(args, "wallet"), read_address(args, "mint")
     kinds, currency = read_kinds(args), read_currency(args)
-    spans = queries.find_wallets(wallet, bot) if wallet or bot else None
+    spans = find_wallets(wallet, bot) if wallet or bot else None
     scope = ("trades", wallet, mint, bot, args.get("kind"), currency)
     money = None if currency is None else map_currencies()[currency]
     if money is not None:
@@ -558,7 +796,7 @@ def list_trades(args: Args) -> Json:
     spans = wanted.spans
     one = spans[0] if spans and len(spans) == 1 else None
     coverage = one and show_coverage(one.address, one.coverage)
-    after, head = read_since(args), queries.find_head()
+    after, head = read_since(args), paging.find_head()
     if after is not None:
         arrived = find_arrived(wanted, limit, after)
         return v1.show_list(
@@ -586,8 +824,8 @@ def list_activity(args: Args) -> Json:
         raise refuse("mint", "is required: a base58 address of 32 bytes")
     scope = ("activity", mint)
     before = paging.read_cursor(args, scope, TradePosition)
-    rows = queries.list_activity(mint, limit + 1, before)
-    page, sides = paging.cut_page(rows, limit, scope, find_place), queries.count_sides(mint)
+    rows = read_activity(mint, limit + 1, before)
+    page, sides = paging.cut_page(rows, limit, scope, find_place), count_sides(mint)
     return v1.show_list(
         show_activities(page.rows, mint),
         limit,
@@ -596,5 +834,5 @@ def list_activity(args: Args) -> Json:
         symbol=market.find_symbols([mint]).get(mint),
         buyers=sides.get("buy", 0),
         sellers=sides.get("sell", 0),
-        walletsTracked=queries.count_tracked(),
+        walletsTracked=count_tracked(),
     )

@@ -101,7 +101,7 @@ def cached_list(
     """Register a GET route for a list of `rows`. `page`: a Page with more members.
 
     The decorated function builds the list from the query's arguments (only `names`) and the path.
-    The list is cached until the next write (web.server.cache), but at most for a minute, because
+    The list is cached until the next write (ListCache), but at most for a minute, because
     time windows move. Its `asOf` is always current.
     """
     told = None if "data" in page.__annotations__ else rows

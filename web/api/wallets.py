@@ -1,13 +1,16 @@
 """API types and queries for bots' wallets, history coverage and combined holdings."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, cast
 
+from chain.amounts import show_raw, sol
 from chain.ledger.coverage import STATES
 from chain.reading.currencies import CURRENCIES
+from chain.stored.attachments import COUNT_HELD, LEAD
 from chain.stored.derived import NOT_POLLED, read_coverage
-from storage.rows import read, write_marks
+from storage.rows import Damaged, read, select_value, write_marks
+from web.api.paging import STORED
 from web.api.serialize import DAMAGED, Json, fill, show_part
 from web.api.shapes import (
     Address,
@@ -257,4 +260,100 @@ def show_books(row: Any) -> Any:
             for money, book in books.items()
             if money in CURRENCIES and book["reconciliation"]
         ],
+    }
+
+
+def count_tracked() -> int:
+    return int(select_value(f"SELECT {COUNT_HELD}"))
+
+
+# ---- totals of several wallets -------------------------------------------------------------------
+# The derived data, as in BOT, of wallets that aren't the primary one.
+PARTS = f"""
+SELECT a.bot_id, w.last_trade_at, w.results, w.positions, w.reconciliation, w.average_cost,
+       w.by_stablecoin
+FROM bot b JOIN attachment a ON a.bot_id = b.id AND a.detached_at IS NULL AND a.id <> {LEAD}
+JOIN wallet w ON w.id = a.wallet_id WHERE b.id IN ({{}}) ORDER BY a.attached_at, a.id
+"""
+
+
+def add_wallets(rows: Sequence[Any]) -> list[Any]:
+    """Add the totals of the other wallets to those of the primary wallet."""
+    if not rows:
+        return []
+    others = defaultdict(list)
+    for part in read(PARTS.format(write_marks(rows)), [row.id for row in rows], **STORED):
+        others[part.bot_id].append(part)
+    return [_add_parts(row, others[row.id]) if row.id in others else row for row in rows]
+
+
+def _add_parts(row: Any, others: Sequence[Any]) -> Any:
+    parts = [row, *others]
+    return row._replace(
+        results=_join(lambda found: found[0], [one.results for one in parts]),
+        positions=_join(add_positions, [one.positions for one in parts]),
+        reconciliation=_join_whole([one.reconciliation for one in parts]),
+        average_cost=_join(add_amounts, [one.average_cost for one in parts]),
+        by_stablecoin=_join(_add_books, [one.by_stablecoin for one in parts]),
+        last_trade_at=max(one.last_trade_at or 0 for one in parts) or None,
+    )
+
+
+def _join(add: Callable[[Sequence[Any]], Any], parts: Sequence[Any]) -> Any:
+    """Add up the derived parts. If one part is damaged, the total is damaged."""
+    known = [one for one in parts if one is not None]
+    damaged = [one for one in known if isinstance(one, Damaged)]
+    if damaged or not known:
+        return next(iter(damaged), None)
+    return add(known)
+
+
+def _join_whole(parts: Sequence[Any]) -> Any:
+    return None if None in parts else _join(add_amounts, parts)
+
+
+def add_amounts(parts: Sequence[Mapping[str, Any]]) -> Json:
+    """Add up members with the same names: counts, and amounts as text. `...Sol` is recomputed."""
+    told: Json = {
+        name: _add([one[name] for one in parts]) for name in parts[0] if not name.endswith("Sol")
+    }
+    return {
+        name: sol(int(told[name.replace("Sol", "Lamports")]))
+        if name.endswith("Sol")
+        else told[name]
+        for name in parts[0]
+    }
+
+
+def _add(values: Sequence[Any]) -> Any:
+    return sum(values) if isinstance(values[0], int) else str(sum(map(int, values)))
+
+
+def add_positions(parts: Iterable[Iterable[Json]]) -> list[Json]:
+    by_mint: dict[str, list[Json]] = defaultdict(list)
+    for one in (one for part in parts for one in part):
+        by_mint[one["mint"]].append(one)
+    return [_add_position(found) for _, found in sorted(by_mint.items())]
+
+
+def _add_position(parts: Sequence[Json]) -> Json:
+    costs = [int(one["costLamports"]) for one in parts if one["costLamports"] is not None]
+    return {
+        **parts[0],
+        "amountRaw": _add([one["amountRaw"] for one in parts]),
+        "costLamports": show_raw(sum(costs)) if costs else None,
+        "unknownBasisRaw": _add([one["unknownBasisRaw"] for one in parts]),
+    }
+
+
+def _add_books(parts: Sequence[Mapping[str, Json]]) -> Json:
+    books = defaultdict(list)
+    for mint, book in (item for part in parts for item in part.items()):
+        books[mint].append(book)
+    return {
+        mint: {
+            "reconciliation": _join_whole([one["reconciliation"] for one in found]),
+            "positions": [one for book in found for one in book["positions"]],
+        }
+        for mint, found in sorted(books.items())
     }

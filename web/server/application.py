@@ -1,25 +1,27 @@
-"""The Flask application class, fast JSON responses, the path prefix, and headers of every response,
-including the server's own errors.
+"""The Flask application class with what its requests share, fast JSON responses, the path prefix,
+and headers of every response, including the server's own errors.
 """
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+from cachetools import LRUCache
 from flask import Flask, Response, request
 from flask.globals import app_ctx
 
-if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
+from accounts.problem import Problem
 
+if TYPE_CHECKING:
     from config import Config
     from evidence.notes import Signer
     from ratelimit import Allowance
-    from web.server.cache import ListCache
-    from web.server.places import Places
 
 NO_STORE = {"Cache-Control": "no-store"}
 CONTENT_POLICY = (
@@ -38,12 +40,89 @@ SECURITY_HEADERS = {
 # Their responses are public and the same for everyone, so other sites' pages may read them. Never
 # add anything that depends on a key or cookie.
 SHARED_BLUEPRINTS = frozenset(("legacy", "health", "feeds", "evidence", "log", "share_cards"))
-SHARED_ENDPOINTS = ("embeds.show_badge", "documentation.show_document")
+SHARED_ENDPOINTS = ("embeds.show_badge", "guides.show_document")
 SHARED_HEADERS = {
     "Access-Control-Allow-Origin": "*",
     "Cross-Origin-Resource-Policy": "cross-origin",
 }
 HTTPS_ONLY = {"Strict-Transport-Security": "max-age=31536000"}
+
+
+# ---- what requests share -------------------------------------------------------------------------
+# Several names share a lock, so a thread may wait for the read of another name.
+LOCKS = 64
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class CacheEntry(Generic[Value]):
+    """A value, and its database version. `turn` orders reads and requests of the whole cache."""
+
+    version: object
+    turn: int
+    value: Value
+
+
+class ListCache(Generic[Value]):
+    """An LRU cache without invalidation: a commit by any process changes the version.
+
+    One thread reads a value for all threads that wait for it.
+    """
+
+    def __init__(self, max_entries: int) -> None:
+        self._entries: LRUCache[Hashable, CacheEntry[Value]] = LRUCache(max_entries)
+        self._lock, self._turns = threading.Lock(), itertools.count()
+        self._reading = [threading.Lock() for _ in range(LOCKS)]
+
+    def find(self, name: Hashable, version: object, read: Callable[[], Value]) -> Value:
+        """Return the value cached under `name`. Call `read()` if there is none or it is stale.
+
+        Get `version` from the database before reading anything. A thread that waited accepts any
+        read that started after its own request, so a burst of requests, each after another commit,
+        causes only two reads. If `read` raises, nothing is cached; otherwise callers could fill the
+        cache with invalid names. `read` must not use this cache.
+        """
+        arrived = next(self._turns)
+        with self._reading[hash(name) % LOCKS]:
+            with self._lock:
+                entry = self._entries.get(name)
+            if entry is None or (entry.version != version and entry.turn < arrived):
+                turn = next(self._turns)
+                entry = CacheEntry(version, turn, read())
+                with self._lock:
+                    self._entries[name] = entry
+        return entry.value
+
+
+# Slots for slow responses, per process.
+MAX_PLACES, MAX_PLACES_OF_ADDRESS = 6, 2
+PLACE_RETRY_SECONDS = 5
+
+
+class Places:
+    """Slots for slow responses (CSV files and evidence), which could starve other requests."""
+
+    def __init__(self) -> None:
+        self._lock, self._held = threading.Lock(), dict[object, str]()
+
+    def take(self, network: str) -> Callable[[], None]:
+        """Take a slot, and return a function that releases it. Raises Problem `busy`."""
+        place = object()
+        with self._lock:
+            taken = Counter(self._held.values())
+            if taken[network] >= MAX_PLACES_OF_ADDRESS or len(self._held) >= MAX_PLACES:
+                raise Problem(
+                    "busy",
+                    f"at most {MAX_PLACES_OF_ADDRESS} large downloads can run at once per address,"
+                    f" and {MAX_PLACES} in all; try again when one finishes",
+                    headers={"Retry-After": str(PLACE_RETRY_SECONDS)},
+                )
+            self._held[place] = network
+
+        def leave() -> None:
+            self._held.pop(place, None)
+
+        return leave
 
 
 class Application(Flask):

@@ -116,16 +116,6 @@ def meter_table() -> Callable[[], None]:
     return lambda: allowance.add(limit._replace(most=ratelimit.UNLIMITED), 1, time.time())
 
 
-def count_report() -> None:
-    """Raises Problem 429 over the limit."""
-    count_in("reports", REPORTS_PER_MINUTE, "reports")
-
-
-def count_export() -> None:
-    """Raises Problem 429 over the limit."""
-    count_in("exports", EXPORTS_PER_MINUTE, "archives")
-
-
 def count_in(name: str, most: int, what: str) -> None:
     """Count a request by this address under `name`. Raises Problem 429 after `most` per minute.
 

@@ -17,8 +17,9 @@ from accounts.problem import Problem
 from config import VERSION
 from models import Bot, Owner
 from storage import writing
-from web.api import health, queries
+from web.api import health
 from web.api.bots import find_row, show_bots
+from web.api.posts import PostFilter, read_posts
 from web.api.serialize import Json
 from web.server import gate, sessions
 from web.server.gate import settings
@@ -109,7 +110,7 @@ def find_state(bot: Json, is_down: bool) -> str:
         return "loading"
     if coverage["gaps"]:
         return "gap"
-    latest = queries.list_posts(1, wanted=queries.PostFilter(bot["id"]))
+    latest = read_posts(1, wanted=PostFilter(bot["id"]))
     is_silent = not latest or latest[0].created_at < g.now - SILENT_MS
     return "silent" if is_silent else "healthy"
 
@@ -229,7 +230,7 @@ def log_out() -> ResponseReturnValue:
 @blueprint.post("/account/export")
 def export_account() -> ResponseReturnValue:
     owner = require_owner()
-    gate.count_export()
+    gate.count_in("exports", gate.EXPORTS_PER_MINUTE, "archives")
     # Send the file only when it is complete, so that a truncated file can't pass for an archive.
     file = tempfile.SpooledTemporaryFile(MAX_IN_MEMORY)  # noqa: SIM115
     departures.write_archive(owner, settings().base_url, VERSION, g.now, file)

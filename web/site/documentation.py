@@ -1,4 +1,4 @@
-"""The OpenAPI document; /docs and the pages below it: every request, error and field of the API,
+"""/docs and the pages below it: every request, error and field of the API,
 from the operations behind the document.
 
 Each example works unchanged if CANDOR_KEY has a key.
@@ -11,15 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import orjson
-from flask import Blueprint, Response, render_template
+from flask import Blueprint, render_template
 from flask.blueprints import BlueprintSetupState
 from flask.typing import ResponseReturnValue
 from markupsafe import Markup, escape
 
 from accounts.problem import CODES, OF_ALL, OF_KEYS, OF_LISTS, Problem
 from chain.addresses import WRAPPED_SOL
-from web.api import queries
+from storage.rows import read_one
 from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import words
@@ -74,6 +73,16 @@ EXAMPLE_BODIES = {
     },
 }
 
+# The public IDs of the newest rows, or null if there aren't any.
+NEWEST = """
+SELECT (SELECT uid FROM bot WHERE id = (SELECT MAX(id) FROM bot)) AS bot,
+       (SELECT uid FROM post WHERE id = (SELECT MAX(id) FROM post)) AS post,
+       (SELECT uid FROM trader WHERE id = (SELECT MAX(id) FROM trader)) AS trader,
+       (SELECT uid FROM season WHERE id = (SELECT MAX(id) FROM season)) AS season,
+       (SELECT n.address FROM trade_mint m JOIN mint n ON n.id = m.mint_id
+        WHERE m.id = (SELECT MAX(id) FROM trade_mint)) AS mint
+"""
+
 
 class Shape(NamedTuple):
     """An API object: its description, its members' schemas, and the names of required members."""
@@ -89,16 +98,6 @@ def init_templates(state: BlueprintSetupState) -> None:
     state.app.jinja_env.filters |= {
         one.__name__: one for one in (mark_code, describe_type, describe_field, find_shape)
     }
-
-
-@blueprint.get("/openapi.json")
-def show_document() -> Response:
-    # This takes a tenth of the startup time, so it waits until a request needs it.
-    from web.api import openapi
-
-    made = openapi.build_document(settings().base_url, settings().demonstration)
-    headers = {"Cache-Control": "public, max-age=300"}
-    return Response(orjson.dumps(made), content_type="application/json", headers=headers)
 
 
 @blueprint.get("/docs")
@@ -167,7 +166,7 @@ def list_parameters(operation: "Operation") -> list[dict[str, Any]]:
 def write_url(operation: "Operation") -> str:
     """Return a request's address with the newest IDs and the required parameters."""
     parameters = list_parameters(operation)
-    newest = queries.find_newest_ids()._asdict()
+    newest = read_one(NEWEST)._asdict()
     known = {noun: newest.get(noun) or instead for noun, instead in PLACEHOLDERS.items()}
     query = "&".join(
         f"{one['name']}={known[one['name']]}"

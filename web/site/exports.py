@@ -20,11 +20,10 @@ from chain.reading.flows import Change, list_venue_changes
 from chain.reading.kinds import TRADES
 from chain.symbols import find_own
 from storage import database
-from web.api import market, queries, trades
+from web.api import bots, market, trades
 from web.api.paging import read_choice
-from web.api.queries import TradePosition
 from web.api.serialize import Json
-from web.api.trades import Wanted, find_trades, is_paid, read_outside
+from web.api.trades import TradePosition, Wanted, find_trades, is_paid, read_outside
 from web.server import gate
 from web.server.application import find_app
 from web.site.profiles import find_wanted, read_filter
@@ -207,7 +206,7 @@ def show_lots(uid: str) -> ResponseReturnValue:
 def respond(
     uid: str, name: str, columns: Sequence[str], make_rows: Callable[[Json], Iterable[Cells]]
 ) -> Response:
-    if queries.find_bot(uid) is None:
+    if bots.find_bot(uid) is None:
         raise Problem("not_found", "there is no such bot")
     pages = list_trade_pages(find_wanted(uid, read_filter()))
     return respond_table(f"{uid}-{name}", pages, columns, make_rows)

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from chain.reading.currencies import find_stablecoin
 from notify.messages import Event
-from web.api import queries, stream
+from web.api import bots, stream
 from web.api.serialize import Json
 from web.site import facts, figures, words
 from web.site.money import venue_changes, venue_sol
@@ -239,7 +239,7 @@ def write_line(kind: str, shown: Json | None) -> str:
     if shown is None:
         return ""
     if kind == "trade":
-        bot = queries.find_bot(shown["botId"])
+        bot = bots.find_bot(shown["botId"])
         return f"{words.plain(bot.name) if bot else ''}: {facts.write_trade(shown)}"
     if kind == "coverage":
         state = shown["coverage"]["state"] if shown["coverage"] else "none"

@@ -18,9 +18,9 @@ from accounts.problem import Problem
 from chain.addresses import is_address
 from config import VERSION
 from storage import database
-from web.api import paging, queries, timeline
+from web.api import bots, paging, timeline
 from web.api.paging import IdPosition, Kind, Scope
-from web.api.posts import show_posts
+from web.api.posts import PostFilter, read_posts, show_posts
 from web.api.serialize import Json
 from web.api.trades import explorer_url
 from web.server.application import find_app
@@ -92,7 +92,7 @@ def find_feed() -> Json:
 
 
 def find_feed_of_bot(uid: str) -> Json:
-    row = queries.find_bot(uid)
+    row = bots.find_bot(uid)
     if row is None:
         raise Problem("not_found", "there is no such bot")
     scope = ("feeds of bots", uid)
@@ -102,7 +102,7 @@ def find_feed_of_bot(uid: str) -> Json:
 
 
 def list_page_of_bot(uid: str, size: int, before: IdPosition | None) -> timeline.Page:
-    found = queries.list_posts(size + 1, before and before.id, queries.PostFilter(uid))
+    found = read_posts(size + 1, before and before.id, PostFilter(uid))
     rows = found[:size]
     return timeline.Page(show_posts(rows), (rows[-1].id,) if len(found) > size else None)
 

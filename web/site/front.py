@@ -8,8 +8,10 @@ from flask.typing import ResponseReturnValue
 
 from accounts.fields import holds_secret
 from chain.addresses import is_address
-from web.api import health, leaderboard, paging, queries, timeline
+from storage.rows import read, select, select_value
+from web.api import health, leaderboard, paging, timeline
 from web.api.serialize import Json
+from web.api.wallets import count_tracked
 from web.site import pictures
 from web.site.lists import add_etag, read_cursor
 from web.site.pieces import draw_posts, link_to
@@ -20,6 +22,13 @@ blueprint.after_request(add_etag)
 PAGE_SIZE, MAX_RANKED, MAX_CONTRADICTED, MAX_FILTER = 20, 5, 3, 88
 # The window of the ranking in the side column.
 WINDOW = "7d"
+CALLED = "SELECT uid FROM bot WHERE uid = ? OR handle = ? OR LOWER(name) = ? ORDER BY id LIMIT 1"
+MINTS_CALLED = "SELECT mint FROM token WHERE LOWER(symbol) = ? ORDER BY id LIMIT 10"
+# The bots of posts that don't match their transaction, newest first.
+CONTRADICTED = """
+SELECT b.uid, b.name FROM post p JOIN bot b ON b.id = p.bot_id WHERE p.status = 'mismatch'
+ORDER BY p.id DESC LIMIT ?"""
+MAX_RECENT = 500
 
 
 class Filter(NamedTuple):
@@ -46,7 +55,7 @@ def show_feed() -> ResponseReturnValue:
     position = read_cursor("before", scope, timeline.Start)
     page = timeline.Page([], None)
     # Read this before the posts, so that the stream sends posts that arrive while the page loads.
-    newest = paging.write_newest(queries.find_last_id("arrival"))
+    newest = paging.write_newest(paging.find_last_id("arrival"))
     if not wrong:
         page = timeline.list_page(PAGE_SIZE, position, find_filters(asked))
     shown = render_template(
@@ -80,19 +89,25 @@ def read_filter() -> tuple[Filter, str | None]:
 
 def find_filters(asked: Filter) -> timeline.Filters:
     """Return the timeline's filters. Simulated posts aren't listed together with real ones."""
-    bots = queries.find_bot_ids(asked.bot) if asked.bot else [None]
     return timeline.Filters(
         asked.label,
         asked.source,
-        bots[0] if bots else "nobody",
+        find_bot(asked.bot) if asked.bot else None,
         find_mints(asked.token) if asked.token else None,
-        asked.label == "simulated" or asked.source == "paper" or not queries.find_last_id("post"),
+        asked.label == "simulated" or asked.source == "paper" or not paging.find_last_id("post"),
     )
+
+
+def find_bot(name: str) -> str:
+    """Return the bot ID for an ID, handle or name."""
+    handle = name.lower().removeprefix("@")
+    return select_value(CALLED, (name, handle, handle)) or "nobody"
 
 
 def find_mints(token: str) -> tuple[str, ...]:
     """Return the mints for an address or a ticker, which several tokens may have."""
-    return (token,) if is_address(token) else tuple(queries.find_mints(token.lstrip("$")))
+    ticker = token.lstrip("$").lower()
+    return (token,) if is_address(token) else tuple(select(str, MINTS_CALLED, (ticker,)))
 
 
 def make_side() -> Json:
@@ -101,13 +116,13 @@ def make_side() -> Json:
     entries = leaderboard.list_entries(board, g.now, MAX_RANKED)
     shown = [row for row in leaderboard.show_entries(entries, board, g.now) if row["ranked"]]
     ranked = shown[:MAX_RANKED]
-    found = Counter(queries.list_contradicted())
+    found = Counter(read(CONTRADICTED, (MAX_RECENT,)))
     return {
         "board": link_to("/leaderboard", window=WINDOW),
         "time": WINDOW_NAMES[WINDOW],
         "ranked": ranked,
         "sparks": pictures.draw_sparks(board, ranked),
         "contradicted": found.most_common(MAX_CONTRADICTED),
-        "wallets": queries.count_tracked(),
+        "wallets": count_tracked(),
         "health": health.check_instance(g.now),
     }

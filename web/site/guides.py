@@ -1,4 +1,4 @@
-"""/skill.md and /llms.txt describe this instance for programs, with its URL and limits.
+"""/skill.md, /llms.txt and /openapi.json describe this instance for programs.
 
 The parameter `bot` tailors skill.md to one bot. They don't contain untrusted text: a bot is shown
 with its ID and wallet, never its name.
@@ -12,41 +12,46 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from config import Config
-from web.api import queries
+from web.api import bots
 from web.api.stream import MAX_STREAMS, MAX_STREAMS_EACH
 from web.server.gate import settings
 from web.site.pieces import STATIC, asset
 
 blueprint = Blueprint("guides", __name__)
+# How long caches may keep a file: five minutes, or a day.
+MINUTES, DAY_SECONDS = 300, 86_400
 
 
 @blueprint.get("/skill.md")
 def show_skill() -> ResponseReturnValue:
     bot = find_bot(request.args.get("bot"))
-    return respond("skill.md", "text/markdown; charset=utf-8", bot)
+    text = render_guide(settings(), "skill.md", bot)
+    return _respond(text, "text/markdown; charset=utf-8", MINUTES)
 
 
 @blueprint.get("/llms.txt")
 def show_llms() -> ResponseReturnValue:
-    return respond("llms.txt", "text/plain; charset=utf-8")
+    text = render_guide(settings(), "llms.txt")
+    return _respond(text, "text/plain; charset=utf-8", MINUTES)
+
+
+@blueprint.get("/openapi.json")
+def show_document() -> ResponseReturnValue:
+    # This takes a tenth of the startup time, so it waits until a request needs it.
+    from web.api import openapi
+
+    made = openapi.build_document(settings().base_url, settings().demonstration)
+    return _respond(orjson.dumps(made), "application/json", MINUTES)
 
 
 def find_bot(uid: str | None) -> Any:
-    row = queries.find_bot(uid) if uid else None
+    row = bots.find_bot(uid) if uid else None
     if uid and row is None:
         raise Problem("not_found", "there is no such bot")
     return row
 
 
-def respond(template: str, content_type: str, bot: Any = None) -> ResponseReturnValue:
-    """Respond with a rendered guide. Caches may keep it for five minutes."""
-    response = Response(render_guide(settings(), template, bot), content_type=content_type)
-    response.headers["Cache-Control"] = "public, max-age=300"
-    response.add_etag()
-    return response.make_conditional(request)
-
-
-def render_guide(config: Config, template: str, bot: Any) -> str:
+def render_guide(config: Config, template: str, bot: Any = None) -> str:
     # Imported on first use, because it needs the operator's currencies.
     from web.api.openapi import OPERATIONS
 
@@ -63,7 +68,6 @@ def render_guide(config: Config, template: str, bot: Any) -> str:
 
 
 # ---- files that browsers and search engines request from every host ------------------------------
-DAY_SECONDS = 86_400
 # The API needs keys, and an owner's pages are private.
 NOT_FOR_CRAWLERS = (
     "/api/",
@@ -108,8 +112,10 @@ def show_manifest() -> ResponseReturnValue:
     return _respond(orjson.dumps(manifest), "application/manifest+json")
 
 
-def _respond(body: str | bytes, content_type: str) -> ResponseReturnValue:
+def _respond(
+    body: str | bytes, content_type: str, seconds: int = DAY_SECONDS
+) -> ResponseReturnValue:
     response = Response(body, content_type=content_type)
-    response.headers["Cache-Control"] = f"public, max-age={DAY_SECONDS}"
+    response.headers["Cache-Control"] = f"public, max-age={seconds}"
     response.add_etag()
     return response.make_conditional(request)

@@ -6,8 +6,7 @@ from flask.typing import ResponseReturnValue
 from accounts import api_keys
 from accounts.problem import Problem
 from models import Key, Owner
-from web.api import queries
-from web.api.trades import Wanted, expand_kinds, find_trades
+from web.api.trades import Wanted, expand_kinds, find_trades, find_wallets
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site.creator import blueprint, render_confirm, require_owner
@@ -46,7 +45,7 @@ def render_key(made: api_keys.NewKey) -> ResponseReturnValue:
 
 
 def find_last_signature(uid: str) -> str:
-    wanted = Wanted(queries.find_wallets(bot=uid), None, expand_kinds(["trade"]))
+    wanted = Wanted(find_wallets(bot=uid), None, expand_kinds(["trade"]))
     rows = find_trades(wanted, 1, None).rows
     return rows[0].signature if rows else ""
 

@@ -154,7 +154,7 @@ def report_post(uid: str) -> ResponseReturnValue:
     if request.method == "GET":
         return render_form(post, {}, {}, 200)
     texts = read_texts("about", "note")
-    gate.count_report()
+    gate.count_in("reports", gate.REPORTS_PER_MINUTE, "reports")
     try:
         conduct.report_post(uid, texts["about"], texts["note"], g.now)
     except Problem as problem:

@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 from flask import current_app
 
 from chain.amounts import ONE, show_amount
-from web.api import market, queries
+from storage.rows import read, write_marks
+from web.api import market
 from web.api.serialize import Json
 from web.api.trades import read_multiplier
 from web.server.application import find_app
@@ -81,12 +82,17 @@ def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json
     ]
 
 
+# The purchases with which sales were matched.
+ORIGIN = "SELECT uid, block_time, signature FROM trade WHERE uid IN "
+
+
 def find_lots(trades: Sequence[Json]) -> dict[str, list[Json]]:
     """Return {trade ID: the lots matched with the sale}. Each lot has its `amount` and `origin`,
     the row of its purchase, or None if that was before observation began.
     """
     ids = {lot["tradeId"] for trade in trades for lot in trade["realized"]["lots"]}
-    origins = queries.find_origins(sorted(filter(None, ids)))
+    uids = sorted(filter(None, ids))
+    origins = {row.uid: row for row in read(f"{ORIGIN}({write_marks(uids)})", uids)}
     return {trade["id"]: _match_lots(trade, origins) for trade in trades}
 
 

@@ -10,22 +10,23 @@ from flask.typing import ResponseReturnValue
 from accounts.fields import holds_secret
 from chain.stored.attachments import OF_RECORD
 from chain.symbols import find_own
-from storage.rows import read, write_marks
-from web.api import bots, paging, queries, results
+from storage.rows import read, select_value, write_marks
+from web.api import bots, paging, posts, results
 from web.api.bots import add_estimates
 from web.api.copying import find_copying
 from web.api.paging import ListPage, cut_page, read_choice
-from web.api.posts import show_posts
-from web.api.queries import TradePosition
+from web.api.posts import PostFilter, show_posts
 from web.api.results import show_ends
 from web.api.serialize import Json
 from web.api.trades import (
     MAX_LOOK_BACK,
     TRADE_KINDS,
     Found,
+    TradePosition,
     Wanted,
     expand_kinds,
     find_trades,
+    find_wallets,
     show_trades,
 )
 from web.api.wallets import find_positions
@@ -39,6 +40,7 @@ from web.site.pieces import draw_posts, draw_trades, find_symbols
 blueprint = Blueprint("profiles", __name__)
 blueprint.after_request(add_etag)
 PAGE_SIZE, LATEST_POSTS = 20, 3
+OWNED = "SELECT 1 FROM bot WHERE uid = ? AND owner_id = ?"
 
 
 def find_profile(uid: str) -> Json:
@@ -49,7 +51,7 @@ def find_profile(uid: str) -> Json:
 
 def is_own(uid: str) -> bool:
     owner = sessions.find_owner()
-    return owner is not None and queries.is_owner(owner.id, uid)
+    return owner is not None and select_value(OWNED, (uid, owner.id)) is not None
 
 
 @blueprint.get("/bots/<uid>")
@@ -60,8 +62,8 @@ def show_profile(uid: str) -> ResponseReturnValue:
 
 
 def read_overview(bot: Json) -> dict[str, Any]:
-    posts = queries.list_posts(LATEST_POSTS, wanted=queries.PostFilter(bot["id"]))
-    return {"posts": draw_posts(show_posts(posts), "h3"), "charts": pictures.draw_curves(bot)}
+    latest = posts.read_posts(LATEST_POSTS, wanted=PostFilter(bot["id"]))
+    return {"posts": draw_posts(show_posts(latest), "h3"), "charts": pictures.draw_curves(bot)}
 
 
 class TradeFilter(NamedTuple):
@@ -88,7 +90,7 @@ def find_wanted(uid: str, asked: TradeFilter) -> Wanted:
     """Return which of a bot's trades to find. `mints` is () for an unknown ticker."""
     mints = find_mints(asked.token) if asked.token else None
     kinds = expand_kinds([asked.kind] if asked.kind else [])
-    return Wanted(queries.find_wallets(bot=uid), mints, kinds)
+    return Wanted(find_wallets(bot=uid), mints, kinds)
 
 
 def read_trades(bot: Json) -> dict[str, Any]:
@@ -193,7 +195,7 @@ CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
 def list_posts_of(uid: str) -> ListPage[Json]:
     scope = ("posts of", uid)
     before = read_cursor("posts", scope, paging.IdPosition)
-    rows = queries.list_posts(PAGE_SIZE + 1, before and before.id, queries.PostFilter(uid))
+    rows = posts.read_posts(PAGE_SIZE + 1, before and before.id, PostFilter(uid))
     page = cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
     return ListPage(show_posts(page.rows), page.cursor)
 

@@ -7,8 +7,8 @@ from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
 from chain.addresses import is_address
-from web.api import paging, queries, search
-from web.api.posts import show_posts
+from web.api import paging, search
+from web.api.posts import PostFilter, read_posts, show_posts
 from web.site import lists
 from web.site.pieces import draw_posts
 
@@ -45,9 +45,5 @@ def _find(query: str) -> dict[str, Any]:
 
 
 def list_latest(found: search.Found) -> list[str]:
-    rows = (
-        queries.list_posts(LATEST_POSTS, wanted=queries.PostFilter(found.bots[0].uid))
-        if found.bots
-        else []
-    )
+    rows = read_posts(LATEST_POSTS, wanted=PostFilter(found.bots[0].uid)) if found.bots else []
     return draw_posts(show_posts(rows), "h3")

@@ -10,12 +10,21 @@ from flask.typing import ResponseReturnValue
 from accounts.problem import Problem
 from chain.addresses import is_address
 from storage.rows import read, select_value, write_marks
-from web.api import market, queries
+from web.api import market
 from web.api.paging import cut_page, read_choice, read_whole
-from web.api.posts import show_posts
-from web.api.queries import PostFilter, TradePosition, find_place
+from web.api.posts import PostFilter, read_posts, show_posts
 from web.api.serialize import Json, count_seconds
-from web.api.trades import list_moving, read_scales, show_activity, show_changes
+from web.api.trades import (
+    TradePosition,
+    count_sides,
+    find_place,
+    list_moving,
+    read_activity,
+    read_scales,
+    show_activity,
+    show_changes,
+)
+from web.api.wallets import count_tracked
 from web.server.gate import settings
 from web.site import charts
 from web.site.lists import add_etag, read_cursor
@@ -37,18 +46,18 @@ def show_token(mint: str) -> ResponseReturnValue:
         raise Problem("not_found", "isn't a token address, which has 32 to 44 letters and digits")
     scope = ("activity of", mint)
     position = read_cursor("before", scope, TradePosition)
-    latest = queries.list_activity(mint, MAX_MARKS)
-    rows = queries.list_activity(mint, PAGE_SIZE + 1, position) if position else latest
+    latest = read_activity(mint, MAX_MARKS)
+    rows = read_activity(mint, PAGE_SIZE + 1, position) if position else latest
     page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, find_place)
-    posts = show_posts(queries.list_posts(MAX_POSTS, wanted=PostFilter(mints=(mint,))))
+    posts = show_posts(read_posts(MAX_POSTS, wanted=PostFilter(mints=(mint,))))
     return render_template(
         "token.html",
         mint=mint,
         entry=find_entry(mint),
         activity=draw_activity([show_row(row, mint) for row in list_moving(page.rows, mint)], mint),
         cursor=page.cursor,
-        sides=queries.count_sides(mint),
-        tracked=queries.count_tracked(),
+        sides=count_sides(mint),
+        tracked=count_tracked(),
         timeline=draw_timeline(latest),
         posts=draw_posts(posts, "h3"),
     )
