@@ -18,17 +18,20 @@ from web.server.gate import settings
 from web.site.pieces import STATIC, asset
 
 blueprint = Blueprint("guides", __name__)
+GUIDE_SECONDS, DAY_SECONDS = 300, 86_400
 
 
 @blueprint.get("/skill.md")
 def show_skill() -> ResponseReturnValue:
     bot = find_bot(request.args.get("bot"))
-    return respond("skill.md", "text/markdown; charset=utf-8", bot)
+    guide = render_guide(settings(), "skill.md", bot)
+    return respond(guide, "text/markdown; charset=utf-8", GUIDE_SECONDS)
 
 
 @blueprint.get("/llms.txt")
 def show_llms() -> ResponseReturnValue:
-    return respond("llms.txt", "text/plain; charset=utf-8")
+    guide = render_guide(settings(), "llms.txt")
+    return respond(guide, "text/plain; charset=utf-8", GUIDE_SECONDS)
 
 
 def find_bot(uid: str | None) -> Any:
@@ -38,15 +41,17 @@ def find_bot(uid: str | None) -> Any:
     return row
 
 
-def respond(template: str, content_type: str, bot: Any = None) -> ResponseReturnValue:
-    """Respond with a rendered guide. Caches may keep it for five minutes."""
-    response = Response(render_guide(settings(), template, bot), content_type=content_type)
-    response.headers["Cache-Control"] = "public, max-age=300"
+def respond(
+    body: str | bytes, content_type: str, seconds: int = DAY_SECONDS
+) -> ResponseReturnValue:
+    """Respond with an ETag, or with 304. Caches may keep the response for so many seconds."""
+    response = Response(body, content_type=content_type)
+    response.headers["Cache-Control"] = f"public, max-age={seconds}"
     response.add_etag()
     return response.make_conditional(request)
 
 
-def render_guide(config: Config, template: str, bot: Any) -> str:
+def render_guide(config: Config, template: str, bot: Any = None) -> str:
     # Imported on first use, because it needs the operator's currencies.
     from web.api.openapi import OPERATIONS
 
@@ -63,7 +68,6 @@ def render_guide(config: Config, template: str, bot: Any) -> str:
 
 
 # ---- files that browsers and search engines request from every host ------------------------------
-DAY_SECONDS = 86_400
 # The API needs keys, and an owner's pages are private.
 NOT_FOR_CRAWLERS = (
     "/api/",
@@ -81,7 +85,7 @@ THEME_COLOR = "#0a7f5d"
 def show_robots() -> ResponseReturnValue:
     base = settings().base_path
     lines = ["User-agent: *", *(f"Disallow: {base}{path}" for path in NOT_FOR_CRAWLERS)]
-    return _respond("\n".join(lines) + "\n", "text/plain; charset=utf-8")
+    return respond("\n".join(lines) + "\n", "text/plain; charset=utf-8")
 
 
 @blueprint.get("/favicon.ico")
@@ -105,11 +109,4 @@ def show_manifest() -> ResponseReturnValue:
         "theme_color": THEME_COLOR,
         "icons": [icon],
     }
-    return _respond(orjson.dumps(manifest), "application/manifest+json")
-
-
-def _respond(body: str | bytes, content_type: str) -> ResponseReturnValue:
-    response = Response(body, content_type=content_type)
-    response.headers["Cache-Control"] = f"public, max-age={DAY_SECONDS}"
-    response.add_etag()
-    return response.make_conditional(request)
+    return respond(orjson.dumps(manifest), "application/manifest+json")
