@@ -1,7 +1,7 @@
 """Text about where a wallet's money went, and where a trade's value came from."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from chain.amounts import sol
 from chain.reading.currencies import find_stablecoin
@@ -51,6 +51,61 @@ def describe_signs(signs: Iterable[str]) -> list[str]:
 def other_fees(results: Json) -> int:
     """Return lamports of fees that no result includes: failed transactions and non-trades."""
     return int(results["failedCostLamports"]) + int(results["overheadLamports"])
+
+
+def drawdown(results: Json) -> int | None:
+    """Return the largest drawdown in raw units, as a loss."""
+    return None if results["maxDrawdownRaw"] is None else -int(results["maxDrawdownRaw"])
+
+
+# ---- where the money went ------------------------------------------------------------------------
+# Lines between the first and the last balance: a sum's name, the sign it counts with, and its text.
+BOOK_LINES = (
+    ("realized", 1, "Realized PnL"),
+    ("unmatchedProceeds", 1, "Proceeds of sales with unknown cost"),
+    ("openCost", -1, "Cost of tokens still held"),
+    ("costLeft", -1, "Cost of tokens moved out unsold"),
+    ("received", 1, "Received"),
+    ("sent", -1, "Sent"),
+    ("overhead", -1, "Fees and tips outside of trades"),
+    ("failedCost", -1, "Fees of failed transactions"),
+    ("other", 1, "Everything else: orders, staking, NFTs, tokens without a price"),
+    ("gap", 1, "Moved by missing transactions"),
+)
+
+
+class Books(NamedTuple):
+    """A currency's sums in raw units. `lines` leads from the first balance to the last. `rest` is
+    unaccounted for.
+    """
+
+    symbol: str
+    decimals: int
+    opening: int
+    lines: list[tuple[str, int]]
+    closing: int
+    gap: int
+    rest: int
+
+
+def list_books(reconciliation: Json) -> list[Books]:
+    """List the books of SOL and of each stablecoin."""
+    return [
+        _read_books(reconciliation, "SOL", figures.SOL_DECIMALS, "Lamports"),
+        *(
+            _read_books(one, one["currency"], one["decimals"], "Raw")
+            for one in reconciliation["byCurrency"] or ()
+        ),
+    ]
+
+
+def _read_books(sums: Json, symbol: str, decimals: int, unit: str) -> Books:
+    def read(name: str) -> int:
+        return int(sums[f"{name}{unit}"] or 0)
+
+    lines = [(text, sign * read(name)) for name, sign, text in BOOK_LINES if read(name)]
+    rest = read("difference") - read("gap")
+    return Books(symbol, decimals, read("opening"), lines, read("closing"), read("gap"), rest)
 
 
 # ---- trades --------------------------------------------------------------------------------------

@@ -288,8 +288,13 @@ def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
     return round(pending * elapsed / known)
 
 
+def count_sales(results: Json) -> int:
+    """Return the number of sales with a known cost."""
+    return int(results["matchedSells"] + results["partialSells"])
+
+
 def describe_results(results: Json) -> str:
-    counted = results["matchedSells"] + results["partialSells"]
+    counted = count_sales(results)
     unmatched = results["unmatchedSells"]
     text = "no sale with a known purchase price yet"
     if counted:
@@ -398,6 +403,11 @@ def describe_voice(voice: Json) -> str:
     topics = f"talks about {join_words(voice['topics'])}" if voice["topics"] else ""
     phrases = " ".join(f"“{phrase}”" for phrase in voice["catchphrases"])
     return " · ".join(part for part in (manner, topics, phrases, voice["emoji"]) if part)
+
+
+def spell(name: str) -> str:
+    """Write a name from the API as words: `mean_reversion` becomes `mean reversion`."""
+    return name.replace("_", " ")
 
 
 def join_words(words: Sequence[str]) -> str:
