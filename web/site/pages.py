@@ -17,7 +17,6 @@ from accounts import conduct
 from accounts.problem import Problem
 from chain.reading.added_currencies import use_added
 from chain.reading.currencies import list_added
-from chain.reading.flows import MIN_EXPLAINED_PERCENT
 from chain.reading.programs import Programs, table
 from chain.symbols import find_imitated, write_line
 from config import Config
@@ -60,7 +59,6 @@ def init_app(app: Flask) -> None:
         FLAGS=words.FLAGS,
         UNRANKED=words.UNRANKED,
         COVERAGE=words.COVERAGE,
-        MIN_EXPLAINED_PERCENT=MIN_EXPLAINED_PERCENT,
         WINDOW_NAMES=words.WINDOW_NAMES,
         SHOWN_SIZE=str(SHOWN_SIZE),
         INSTANCE_STATES=words.INSTANCE_STATES,

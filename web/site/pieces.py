@@ -70,15 +70,21 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
 
 def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
     symbols, macros = find_symbols(row for row in rows if money.is_exchange(row)), _macros()
-    return [macros.activity({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
-
-
-def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json]:
     return [
+        macros.activity(_show_exchange(row, mint, symbols) if money.is_exchange(row) else row)
+        for row in rows
+    ]
+
+
+def _show_exchange(row: Json, mint: str, symbols: Mapping[str, str]) -> Json:
+    """Return a row with what it exchanged the token for, and with the sign of its amount."""
+    swapped = [
         {**one, "symbol": symbols.get(one["mint"])}
-        for one in (row["tokenChanges"] if money.is_exchange(row) else ())
+        for one in row["tokenChanges"]
         if one["mint"] != mint
     ]
+    sign = "-" if row["side"] == "sell" else ""
+    return {**row, "swapped": swapped, "amount": f"{sign}{row['amount']}"}
 
 
 def find_lots(trades: Sequence[Json]) -> dict[str, list[Json]]:

@@ -30,7 +30,7 @@ from web.api.trades import (
 )
 from web.api.wallets import find_positions
 from web.server import sessions
-from web.site import pictures
+from web.site import figures, pictures
 from web.site.charts import DAY_SECONDS
 from web.site.front import MAX_FILTER, find_mints
 from web.site.lists import add_etag, read_cursor
@@ -103,10 +103,22 @@ def read_trades(bot: Json) -> dict[str, Any]:
         "ended_early": found.ended_early,
         "older_trades": cursor,
         "look_back": MAX_LOOK_BACK,
-        "tokens": show_ends(bot["row"].id)
+        "tokens": list_ends(bot["row"].id)
         if bot["risk"] and "trades" not in request.args
         else None,
     }
+
+
+def list_ends(bot_id: int) -> Json | None:
+    """Return the results per token, with the best and worst ones in `shown`, best first."""
+    ends = show_ends(bot_id)
+    if ends is None:
+        return None
+    best = {one["mint"] for one in ends["best"]}
+    worst = [one for one in reversed(ends["worst"]) if one["mint"] not in best]
+    shown = [*ends["best"], *worst]
+    places = figures.find_lamport_places(one["realizedLamports"] for one in shown)
+    return {**ends, "shown": shown, "places": places}
 
 
 # ---- holdings ------------------------------------------------------------------------------------

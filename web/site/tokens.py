@@ -47,7 +47,7 @@ def show_token(mint: str) -> ResponseReturnValue:
         entry=find_entry(mint),
         activity=draw_activity([show_row(row, mint) for row in list_moving(page.rows, mint)], mint),
         cursor=page.cursor,
-        sides=queries.count_sides(mint),
+        sides={"buy": 0, "sell": 0, **queries.count_sides(mint)},
         tracked=queries.count_tracked(),
         timeline=draw_timeline(latest),
         posts=draw_posts(posts, "h3"),
