@@ -168,15 +168,19 @@ def list_table(query: Query, now: int, start: int, limit: int) -> Json:
 
 
 def add_counts(entry: Any) -> Json:
-    """Return an entry with its checks in the order of STATUSES and their `counts` by status.
+    """Return an entry with its checks in the order of STATUSES, and by status their `counts` and
+    labels (`failures`).
 
     Passed checks that are only a number (FACTS) are in `facts` instead.
     """
     facts = [one for one in entry["checks"] if one["key"] in FACTS and one["status"] == "pass"]
     checks = [one for one in entry["checks"] if one not in facts]
     checks.sort(key=lambda one: STATUSES.index(one["status"]))
-    counts = {status: sum(one["status"] == status for one in checks) for status in STATUSES}
-    return {**entry, "checks": checks, "facts": facts, "counts": counts}
+    failures: Json = {status: [] for status in STATUSES}
+    for one in checks:
+        failures[one["status"]].append(one["label"])
+    counts = {status: len(labels) for status, labels in failures.items()}
+    return {**entry, "checks": checks, "facts": facts, "counts": counts, "failures": failures}
 
 
 def count_checks(row: Any, status: str) -> int:
