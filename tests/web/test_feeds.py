@@ -59,55 +59,20 @@ def find_atom_faults(raw):
 
 
 KNOWN = {
-    "feed": {
-        "author",
-        "category",
-        "contributor",
-        "generator",
-        "icon",
-        "id",
-        "link",
-        "logo",
-        "rights",
-        "subtitle",
-        "title",
-        "updated",
-        "entry",
-    },
-    "entry": {
-        "author",
-        "category",
-        "content",
-        "contributor",
-        "id",
-        "link",
-        "published",
-        "rights",
-        "source",
-        "summary",
-        "title",
-        "updated",
-    },
+    "feed": "author category contributor generator icon id link logo rights subtitle title updated"
+    " entry",
+    "entry": "author category content contributor id link published rights source summary title"
+    " updated",
 }
-ONCE = {
-    "generator",
-    "icon",
-    "id",
-    "logo",
-    "rights",
-    "subtitle",
-    "title",
-    "updated",
-    "content",
-    "published",
-    "source",
-    "summary",
-}
+ONCE = (
+    "generator icon id logo rights subtitle title updated content published source summary"
+).split()
 
 
 def _find_element_faults(element, authored):
     names = [child.tag.removeprefix(ATOM) for child in element]
-    yield from (f"unknown {name}" for name in set(names) - KNOWN[element.tag.removeprefix(ATOM)])
+    known = {*KNOWN[element.tag.removeprefix(ATOM)].split()}
+    yield from (f"unknown {name}" for name in {*names} - known)
     yield from (f"{name} more than once" for name in ONCE if names.count(name) > 1)
     yield from (
         f"no {name}"
@@ -158,39 +123,14 @@ def _find_element_faults(element, authored):
                 yield f"{name} of type text holds elements"
 
 
-FEED_MEMBERS = {
-    "version",
-    "title",
-    "home_page_url",
-    "feed_url",
-    "description",
-    "user_comment",
-    "next_url",
-    "icon",
-    "favicon",
-    "authors",
-    "language",
-    "expired",
-    "hubs",
-    "items",
-}
-ITEM_MEMBERS = {
-    "id",
-    "url",
-    "external_url",
-    "title",
-    "content_html",
-    "content_text",
-    "summary",
-    "image",
-    "banner_image",
-    "date_published",
-    "date_modified",
-    "authors",
-    "tags",
-    "language",
-    "attachments",
-}
+FEED_MEMBERS = (
+    "version title home_page_url feed_url description user_comment next_url icon favicon authors"
+    " language expired hubs items"
+).split()
+ITEM_MEMBERS = (
+    "id url external_url title content_html content_text summary image banner_image date_published"
+    " date_modified authors tags language attachments"
+).split()
 
 
 def find_json_faults(feed):
@@ -526,16 +466,6 @@ def test_an_empty_feed_is_valid_too(service, bot, paths):
     ) == datetime.fromtimestamp(0, UTC)
 
 
-def test_the_newest_entries_come_first_and_the_oldest_drop_out(service, bot):
-    made = [
-        service.post({"eventId": f"e{n}", "body": f"b{n}"}, bot.publish_key.text).json["id"]
-        for n in range(55)
-    ]
-    assert [item["_candor"]["post"] for item in service.get("/feed.json").json["items"]] == made[
-        :4:-1
-    ]
-
-
 def test_a_filtered_feed_links_to_itself(service, bot):
     mint = address("mint")
     service.post({"eventId": "1", "body": "about it", "mint": mint}, bot.publish_key.text)
@@ -560,11 +490,6 @@ def test_an_unknown_bot_has_no_feed(service):
         service.get("/bots/bot_nobody/feed.atom").status_code == 404
         and orjson.loads(service.get("/bots/bot_nobody/feed.json").data)["code"] == "not_found"
     )
-
-
-def test_feeds_need_no_key_and_set_no_cookie(service, bot, paths):
-    for path in (*paths["atom"], *paths["json"]):
-        assert "Set-Cookie" not in service.get(path).headers
 
 
 @pytest.mark.parametrize("character", ["&", "\U0001f332", "\n.", '"', "x"])
@@ -593,12 +518,15 @@ def find_ids(name, raw):
     return [entry.findtext(ATOM + "id") for entry in ET.fromstring(raw).findall(ATOM + "entry")]
 
 
-def test_a_feed_of_short_posts_has_its_full_length(service, bot, paths):
-    for number in range(55):
-        service.post({"eventId": str(number), "body": "short"}, bot.publish_key.text)
-    assert [
-        len(find_ids(name, service.get(path).data)) for name in paths for path in paths[name]
-    ] == [50] * 4
+def test_a_feed_of_short_posts_has_the_newest_fifty(service, bot, paths):
+    made = [
+        service.post({"eventId": f"e{n}", "body": "short"}, bot.publish_key.text).json["id"]
+        for n in range(55)
+    ]
+    newest = [f"{service.config.base_url}/posts/{uid}" for uid in made[:4:-1]]
+    for name in paths:
+        for path in paths[name]:
+            assert find_ids(name, service.get(path).data) == newest, path
 
 
 # ---- page after page -----------------------------------------------------------------------------
