@@ -10,11 +10,11 @@ import orjson
 from flask import Blueprint, Response, render_template, request, send_from_directory
 from flask.typing import ResponseReturnValue
 
-from accounts.problem import Problem
 from config import Config
-from web.api import queries
+from web.api.bots import find_row
 from web.api.stream import MAX_STREAMS, MAX_STREAMS_EACH
 from web.server.gate import settings
+from web.site.lists import answer
 from web.site.pieces import STATIC, asset
 
 blueprint = Blueprint("guides", __name__)
@@ -23,7 +23,8 @@ GUIDE_SECONDS, DAY_SECONDS = 300, 86_400
 
 @blueprint.get("/skill.md")
 def show_skill() -> ResponseReturnValue:
-    bot = find_bot(request.args.get("bot"))
+    uid = request.args.get("bot")
+    bot = find_row(uid) if uid else None
     guide = render_guide(settings(), "skill.md", bot)
     return respond(guide, "text/markdown; charset=utf-8", GUIDE_SECONDS)
 
@@ -34,21 +35,13 @@ def show_llms() -> ResponseReturnValue:
     return respond(guide, "text/plain; charset=utf-8", GUIDE_SECONDS)
 
 
-def find_bot(uid: str | None) -> Any:
-    row = queries.find_bot(uid) if uid else None
-    if uid and row is None:
-        raise Problem("not_found", "there is no such bot")
-    return row
-
-
 def respond(
     body: str | bytes, content_type: str, seconds: int = DAY_SECONDS
 ) -> ResponseReturnValue:
     """Respond with an ETag, or with 304. Caches may keep the response for so many seconds."""
     response = Response(body, content_type=content_type)
     response.headers["Cache-Control"] = f"public, max-age={seconds}"
-    response.add_etag()
-    return response.make_conditional(request)
+    return answer(response)
 
 
 def render_guide(config: Config, template: str, bot: Any = None) -> str:

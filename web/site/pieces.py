@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 
 from flask import current_app
 
+from accounts.problem import Problem
 from chain.amounts import ONE, show_amount
-from web.api import market, queries
+from web.api import market, queries, timeline
 from web.api.serialize import Json
 from web.api.trades import read_multiplier
 from web.server.application import find_app
@@ -48,6 +49,14 @@ def _digest(name: str) -> str:
 
 
 # ---- posts ---------------------------------------------------------------------------------------
+def find_post(uid: str) -> Json:
+    """Return a post of either kind. Raises Problem `not_found`."""
+    post = timeline.find_post(uid)
+    if post is None:
+        raise Problem("not_found", "there is no such post")
+    return post
+
+
 def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
     symbols, macros = find_symbols(posts), _macros()
     return [macros.post(post, symbols, heading) for post in posts]

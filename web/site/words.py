@@ -11,10 +11,9 @@ from chain.ledger.coverage import OF_LIMITS
 from chain.stored.derived import UNREADABLE
 from chain.symbols import show_symbol, write_line
 from web.api.serialize import Json
-from web.site.charts import Lane, Race, Timeline
+from web.site.charts import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, Lane, Race, Timeline
 from web.site.figures import write_units
 
-MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3600, 86_400
 MAX_NAME, HUES = 40, 24
 
 
