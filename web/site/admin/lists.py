@@ -279,8 +279,8 @@ def find_one() -> ResponseReturnValue:
     if kind == "post":
         return redirect(find_list_of(conduct.find_post(uid)))
     endpoint, name = PAGES[kind]
-    asked: dict[str, Any] = {name: uid}
-    return redirect(url_for(f"admin.{endpoint}", **asked))
+    values: dict[str, Any] = {name: uid}
+    return redirect(url_for(f"admin.{endpoint}", **values))
 
 
 def find_list_of(post: Post | PaperPost) -> str:
