@@ -131,7 +131,7 @@ def open_page(chromium, site):
 
 
 def press(page, role, name):
-    """Click something that leads to another page, and wait for it."""
+    """Click a link or button and wait for the next page."""
     with page.expect_navigation():
         page.get_by_role(role, name=name).click()
 
