@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,6 @@ import config as settings
 from cli.parser import main
 
 if TYPE_CHECKING:
-    from types import ModuleType
     from wsgiref.types import WSGIApplication
 
     from web.server.application import Application
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 64 * 1024
 # A cached list is up to 150 KB, a cached caller about 1 KB.
 MAX_CACHED_LISTS, MAX_CACHED_CALLERS = 32, 4096
+# Modules with routes, in web.api and web.site. Those without a `blueprint` add routes to v1's.
+API = "v1 bots posts mcp legacy health log leaderboard search seasons stream".split()
+PAGES = (
+    "backtest_pages board cards connect documentation embeds evidence exports feeds following front"
+    " guides keys live log_pages manage new_trader pages paper_pages profiles search seasons tokens"
+    " admin.changes admin.lists admin.overview"
+).split()
+ROUTES = (*(f"web.api.{name}" for name in API), *(f"web.site.{name}" for name in PAGES))
 
 
 def create_app(config: settings.Config | None = None) -> Application:
@@ -81,87 +89,13 @@ def _add_hooks(app: Application, config: settings.Config) -> None:
 
 
 def _add_routes(app: Application, config: settings.Config) -> None:
-    # The last four add routes to v1's blueprint.
-    from web.api import (  # noqa: F401
-        bots,
-        health,
-        leaderboard,
-        legacy,
-        log,
-        mcp,
-        posts,
-        search,
-        seasons,
-        stream,
-        v1,
-    )
-
-    modules = [v1, bots, posts, mcp, legacy, health, log]
-    if config.metrics == "on":
-        from web.api import metrics
-
-        modules.append(metrics)
+    names = [*ROUTES, *(["web.api.metrics"] if config.metrics == "on" else [])]
+    # Import all of them first, because some add routes to another module's blueprint.
+    modules = [importlib.import_module(name) for name in names]
     # Several pages share a blueprint.
-    for blueprint in dict.fromkeys(one.blueprint for one in (*modules, *_list_pages())):
+    own = (one.blueprint for one in modules if hasattr(one, "blueprint"))
+    for blueprint in dict.fromkeys(own):
         app.register_blueprint(blueprint)
-
-
-def _list_pages() -> list[ModuleType]:
-    from web.site import (
-        backtest_pages,
-        board,
-        cards,
-        connect,
-        documentation,
-        embeds,
-        evidence,
-        exports,
-        feeds,
-        following,
-        front,
-        guides,
-        keys,
-        live,
-        log_pages,
-        manage,
-        new_trader,
-        pages,
-        paper_pages,
-        profiles,
-        search,
-        seasons,
-        tokens,
-    )
-    from web.site.admin import changes, lists, overview
-
-    return [
-        backtest_pages,
-        board,
-        cards,
-        connect,
-        documentation,
-        embeds,
-        evidence,
-        exports,
-        feeds,
-        following,
-        front,
-        guides,
-        keys,
-        live,
-        log_pages,
-        manage,
-        new_trader,
-        pages,
-        paper_pages,
-        profiles,
-        search,
-        seasons,
-        tokens,
-        changes,
-        lists,
-        overview,
-    ]
 
 
 def _add_layers(app: Application, config: settings.Config) -> None:

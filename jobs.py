@@ -103,7 +103,8 @@ class DaemonThreads(BaseExecutor):
         try:
             outcome = run_job(job, job._jobstore_alias, run_times, self._logger.name)
         except BaseException as error:
-            # APScheduler's listener logs the error with its stack trace, and health shows it.
+            # Without this, APScheduler would count the pass as running forever. Its listener logs
+            # the error with its stack trace, and health shows it.
             self._run_job_error(job.id, error, error.__traceback__)
         else:
             self._run_job_success(job.id, outcome)

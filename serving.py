@@ -25,6 +25,7 @@ def raise_descriptors(wanted: int) -> int:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
     except (OSError, ValueError):
+        # The system's own limit is lower: serve with what there is.
         return soft
     return most
 
@@ -57,7 +58,7 @@ def start_jobs() -> None:
 
         jobs.start(_config, functools.partial(facts.list_notices, _config.base_url))
     except Exception:
-        # A server without jobs would look healthy.
+        # Exit on any error: a server without jobs would look healthy.
         logging.getLogger("candor").exception("the jobs couldn't be started")
         os._exit(Arbiter.WORKER_BOOT_ERROR)
 

@@ -109,6 +109,7 @@ class Node:
         try:
             return found(self, bisect.bisect_right(self.times, at), at, *params)
         except (TypeError, KeyError, IndexError, ValueError) as error:
+            # A call may have any parameters. A real node refuses wrong ones like this.
             raise BadCall(-32602, f"Invalid params: {type(error).__name__}") from error
 
     def find_pause(self, method: object, params: Sequence[Any]) -> float:

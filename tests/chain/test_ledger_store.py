@@ -52,7 +52,7 @@ from chain.stored.trades import (
 from models import Attachment, Post, Trade, Wallet, WalletSignature
 from observing import rebuilding
 from operate import doctor, inspection, schema
-from web.api.queries import count_sides
+from web.api.trades import count_sides
 
 ADA, PROGRAMS = address("ada"), table()
 ORDER = RunningTotal.money, RunningTotal.view, RunningTotal.hour

@@ -516,7 +516,7 @@ def test_one_command_serves_the_demonstration(tmp_path, full):
     program = tmp_path / "short.py"
     program.write_text(SHORT)
     port, folder = find_port(), tmp_path / "data"
-    # Neither is asked.
+    # The demo contacts neither of them.
     environ = {
         **os.environ,
         "DATA_DIR": str(folder),

@@ -94,26 +94,9 @@ class Front:
             time.sleep(0.05)
 
     def _write(self, folder, plain, changes):
-        subprocess.run(
-            [
-                "openssl",
-                "req",
-                "-x509",
-                "-newkey",
-                "rsa:2048",
-                "-nodes",
-                "-days",
-                "2",
-                "-subj",
-                "/CN=127.0.0.1",
-                "-keyout",
-                folder / "key.pem",
-                "-out",
-                folder / "cert.pem",
-            ],
-            check=True,
-            capture_output=True,
-        )
+        request = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1".split()
+        files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+        subprocess.run([*request, *files], check=True, capture_output=True)
         text = (ROOT / "deploy" / "nginx.conf").read_text()
         text = re.sub(r"\n    listen \[::\].*", "", text)
         # pages are served at port 443, which a browser leaves out of the host name

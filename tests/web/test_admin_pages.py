@@ -343,7 +343,7 @@ def test_nobody_can_edit_the_list(service, operator):
 def wait_for(test):
     end = time.monotonic() + 60
     while not test():
-        assert time.monotonic() < end, "it did not happen"
+        assert time.monotonic() < end, "the condition was not met within a minute"
         time.sleep(0.05)
 
 

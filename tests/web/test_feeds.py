@@ -1,5 +1,5 @@
-"""Atom and JSON Feed, checked against RFC 4287 and JSON Feed 1.1 by validators written here from
-those documents; labels, hostile text, conditional requests.
+"""Atom and JSON Feed, checked against RFC 4287 and JSON Feed 1.1; labels, hostile text, conditional
+requests.
 """
 
 import re
@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import orjson
 import pytest
+from jsonschema import Draft202012Validator
 from service import NOW, address, hide_post, signature
 
 from accounts import influencers, verification
@@ -59,55 +60,20 @@ def find_atom_faults(raw):
 
 
 KNOWN = {
-    "feed": {
-        "author",
-        "category",
-        "contributor",
-        "generator",
-        "icon",
-        "id",
-        "link",
-        "logo",
-        "rights",
-        "subtitle",
-        "title",
-        "updated",
-        "entry",
-    },
-    "entry": {
-        "author",
-        "category",
-        "content",
-        "contributor",
-        "id",
-        "link",
-        "published",
-        "rights",
-        "source",
-        "summary",
-        "title",
-        "updated",
-    },
+    "feed": "author category contributor generator icon id link logo rights subtitle title updated"
+    " entry",
+    "entry": "author category content contributor id link published rights source summary title"
+    " updated",
 }
-ONCE = {
-    "generator",
-    "icon",
-    "id",
-    "logo",
-    "rights",
-    "subtitle",
-    "title",
-    "updated",
-    "content",
-    "published",
-    "source",
-    "summary",
-}
+ONCE = (
+    "generator icon id logo rights subtitle title updated content published source summary"
+).split()
 
 
 def _find_element_faults(element, authored):
     names = [child.tag.removeprefix(ATOM) for child in element]
-    yield from (f"unknown {name}" for name in set(names) - KNOWN[element.tag.removeprefix(ATOM)])
+    known = {*KNOWN[element.tag.removeprefix(ATOM)].split()}
+    yield from (f"unknown {name}" for name in {*names} - known)
     yield from (f"{name} more than once" for name in ONCE if names.count(name) > 1)
     yield from (
         f"no {name}"
@@ -158,99 +124,50 @@ def _find_element_faults(element, authored):
                 yield f"{name} of type text holds elements"
 
 
-FEED_MEMBERS = {
-    "version",
-    "title",
-    "home_page_url",
-    "feed_url",
-    "description",
-    "user_comment",
-    "next_url",
-    "icon",
-    "favicon",
-    "authors",
-    "language",
-    "expired",
-    "hubs",
-    "items",
+TEXT, URL = {"type": "string", "minLength": 1}, {"type": "string", "pattern": "^https?://[^/]"}
+DATE = {"type": "string", "pattern": f"^{MOMENT.pattern}$"}
+AUTHORS = {
+    "type": "array",
+    "items": {
+        "minProperties": 1,
+        "properties": {"name": TEXT, "url": URL, "avatar": URL},
+        "additionalProperties": False,
+    },
 }
-ITEM_MEMBERS = {
-    "id",
-    "url",
-    "external_url",
-    "title",
-    "content_html",
-    "content_text",
-    "summary",
-    "image",
-    "banner_image",
-    "date_published",
-    "date_modified",
-    "authors",
-    "tags",
-    "language",
-    "attachments",
+# The members that we might use. Custom members begin with an underscore and contain an object.
+CUSTOM = {
+    "patternProperties": {"^_[A-Za-z][^.]*$": {"type": "object"}},
+    "additionalProperties": False,
+}
+ITEM = {
+    "required": ["id"],
+    "anyOf": [{"required": ["content_html"]}, {"required": ["content_text"]}],
+    "properties": {
+        **dict.fromkeys(("id", "title", "summary", "content_html", "content_text"), TEXT),
+        **dict.fromkeys(("url", "external_url", "image"), URL),
+        **dict.fromkeys(("date_published", "date_modified"), DATE),
+        "authors": AUTHORS,
+        "tags": {"type": "array", "items": TEXT},
+    },
+    **CUSTOM,
+}
+JSON_FEED = {
+    "required": ["version", "title", "items"],
+    "properties": {
+        "version": {"const": "https://jsonfeed.org/version/1.1"},
+        **dict.fromkeys(("title", "description"), TEXT),
+        **dict.fromkeys(("home_page_url", "feed_url", "next_url", "icon"), URL),
+        "items": {"type": "array", "items": ITEM},
+    },
+    **CUSTOM,
 }
 
 
 def find_json_faults(feed):
     """Violations of JSON Feed 1.1, as sentences; [] for a valid feed."""
-    faults = [] if feed.get("version") == "https://jsonfeed.org/version/1.1" else ["version"]
-    faults += [] if isinstance(feed.get("title"), str) and feed["title"] else ["title"]
-    faults += [
-        name
-        for name in ("home_page_url", "feed_url", "icon")
-        if name in feed and not is_url(feed[name])
-    ]
-    faults += _find_foreign_members(feed, FEED_MEMBERS)
-    if not isinstance(feed.get("items"), list):
-        return [*faults, "items"]
-    for number, item in enumerate(feed["items"]):
-        faults += [f"item {number}: {fault}" for fault in _find_item_faults(item)]
-    return faults + (
-        ["two items have one id"]
-        if len({item.get("id") for item in feed["items"]}) < len(feed["items"])
-        else []
-    )
-
-
-def _find_item_faults(item):
-    yield from _find_foreign_members(item, ITEM_MEMBERS)
-    if not isinstance(item.get("id"), str) or not item["id"]:
-        yield "id"
-    if not any(isinstance(item.get(name), str) for name in ("content_html", "content_text")):
-        yield "no content"
-    yield from (
-        name for name in ("url", "external_url", "image") if name in item and not is_url(item[name])
-    )
-    yield from (
-        name
-        for name in ("title", "summary", "content_text")
-        if name in item and not isinstance(item[name], str)
-    )
-    yield from (
-        name
-        for name in ("date_published", "date_modified")
-        if name in item and not MOMENT.fullmatch(item[name])
-    )
-    if not all(isinstance(tag, str) and tag for tag in item.get("tags", [])):
-        yield "tags"
-    yield from (
-        "an author without any of name, url, avatar"
-        for author in item.get("authors", [])
-        if not author.keys() & {"name", "url", "avatar"}
-        or not author.keys() <= {"name", "url", "avatar"}
-    )
-
-
-def _find_foreign_members(value, known):
-    """Check that custom members begin with an underscore and a letter and contain an object."""
-    yield from (
-        f"foreign member {name}"
-        for name, held in value.items()
-        if name not in known
-        and not (re.match(r"_[A-Za-z]", name) and "." not in name and isinstance(held, dict))
-    )
+    faults = [error.message for error in Draft202012Validator(JSON_FEED).iter_errors(feed)]
+    ids = [item["id"] for item in feed["items"]] if not faults else []
+    return faults + (["two items have one id"] if len({*ids}) < len(ids) else [])
 
 
 GOOD_ATOM = (
@@ -526,16 +443,6 @@ def test_an_empty_feed_is_valid_too(service, bot, paths):
     ) == datetime.fromtimestamp(0, UTC)
 
 
-def test_the_newest_entries_come_first_and_the_oldest_drop_out(service, bot):
-    made = [
-        service.post({"eventId": f"e{n}", "body": f"b{n}"}, bot.publish_key.text).json["id"]
-        for n in range(55)
-    ]
-    assert [item["_candor"]["post"] for item in service.get("/feed.json").json["items"]] == made[
-        :4:-1
-    ]
-
-
 def test_a_filtered_feed_links_to_itself(service, bot):
     mint = address("mint")
     service.post({"eventId": "1", "body": "about it", "mint": mint}, bot.publish_key.text)
@@ -560,11 +467,6 @@ def test_an_unknown_bot_has_no_feed(service):
         service.get("/bots/bot_nobody/feed.atom").status_code == 404
         and orjson.loads(service.get("/bots/bot_nobody/feed.json").data)["code"] == "not_found"
     )
-
-
-def test_feeds_need_no_key_and_set_no_cookie(service, bot, paths):
-    for path in (*paths["atom"], *paths["json"]):
-        assert "Set-Cookie" not in service.get(path).headers
 
 
 @pytest.mark.parametrize("character", ["&", "\U0001f332", "\n.", '"', "x"])
@@ -593,12 +495,15 @@ def find_ids(name, raw):
     return [entry.findtext(ATOM + "id") for entry in ET.fromstring(raw).findall(ATOM + "entry")]
 
 
-def test_a_feed_of_short_posts_has_its_full_length(service, bot, paths):
-    for number in range(55):
-        service.post({"eventId": str(number), "body": "short"}, bot.publish_key.text)
-    assert [
-        len(find_ids(name, service.get(path).data)) for name in paths for path in paths[name]
-    ] == [50] * 4
+def test_a_feed_of_short_posts_has_the_newest_fifty(service, bot, paths):
+    made = [
+        service.post({"eventId": f"e{n}", "body": "short"}, bot.publish_key.text).json["id"]
+        for n in range(55)
+    ]
+    newest = [f"{service.config.base_url}/posts/{uid}" for uid in made[:4:-1]]
+    for name in paths:
+        for path in paths[name]:
+            assert find_ids(name, service.get(path).data) == newest, path
 
 
 # ---- page after page -----------------------------------------------------------------------------
@@ -613,7 +518,7 @@ def follow_json(service, path):
             return seen
         assert feed["next_url"] != feed["feed_url"]
         path = feed["next_url"].removeprefix("http://127.0.0.1:8000")
-    raise AssertionError("it never ends")
+    raise AssertionError("the feed has more than 20 pages")
 
 
 def follow_atom(service, path):
@@ -632,7 +537,7 @@ def follow_atom(service, path):
         if "next" not in links:
             return seen
         path = links["next"].removeprefix("http://127.0.0.1:8000")
-    raise AssertionError("it never ends")
+    raise AssertionError("the feed has more than 20 pages")
 
 
 @pytest.mark.parametrize("body", ["short", "&" * 4_000], ids=["short", "long"])

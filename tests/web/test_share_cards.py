@@ -2,8 +2,6 @@
 
 import re
 import struct
-import subprocess
-import sys
 import threading
 
 from service import NOW, address, signature
@@ -76,14 +74,6 @@ def test_text_uses_glyphs_of_the_font():
     assert wrap("one two three", 100, 10, 2) == ["one two three"]
 
 
-def test_picture_libraries_load_on_first_use():
-    script = "import sys, app, web.site.cards; print('PIL' in sys.modules, 'segno' in sys.modules)"
-    told = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert told.stdout.split() == ["False", "False"]
-
-
 def test_a_cached_picture_is_not_drawn_again(service, key, monkeypatch):
     post = say(service, key)
     etag = service.get(f"/posts/{post}.png").headers["ETag"]
@@ -131,7 +121,7 @@ def test_repeating_a_claim_improves_no_record(service, bot, key):
     service.observe_trade(W, "sale", 1)
     for n in range(60):
         service.post({"eventId": f"{n}", "body": "Sold.", "signature": signature("sale")}, key)
-    # About the same lie, whatever these posts are called.
+    # They repeat the false claim under new event IDs.
     for n in range(3):
         given = {"eventId": f"lie {n}", "body": "Sold.", "signature": signature("lie")}
         service.post(given, key)

@@ -1,7 +1,9 @@
 """The leaderboard: one row of filters for a chart and its tables."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from flask import Blueprint, g, render_template, request
@@ -10,8 +12,10 @@ from flask.typing import ResponseReturnValue
 from chain.reading.currencies import map_currencies
 from web.api import leaderboard
 from web.api.leaderboard import show_connected
+from web.api.serialize import Json
 from web.site import pictures
 from web.site.candor import find_strips
+from web.site.figures import SOL_DECIMALS, find_lamport_places, find_unit_places
 from web.site.lists import add_etag
 from web.site.pieces import link_to
 from web.site.words import WINDOW_NAMES
@@ -37,12 +41,15 @@ def show_leaderboard() -> ResponseReturnValue:
     board = leaderboard.read_board({name: text for name, text in request.args.items() if text})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
     rows = leaderboard.show_entries(entries, board, g.now)
+    decimals = board.stablecoin.decimals if board.stablecoin else SOL_DECIMALS
     groups = defaultdict(list)
     for row in rows:
-        groups[row["ownership"]].append(row)
+        groups[row["ownership"]].append({**row, **find_amounts(row, board)})
     return render_template(
         "leaderboard.html",
         groups=groups,
+        places=find_places(groups, board),
+        decimals=decimals,
         sparks=pictures.draw_sparks(board, rows),
         strips=find_strips([row["botId"] for row in rows]),
         board=board,
@@ -54,6 +61,21 @@ def show_leaderboard() -> ResponseReturnValue:
         connected=show_connected(),
         race=pictures.draw_race(board, rows),
     )
+
+
+def find_amounts(row: Json, board: leaderboard.Board) -> Json:
+    """Return a row's amounts in raw units of the board's currency."""
+    unit = "Raw" if board.stablecoin else "Lamports"
+    return {"realized": row[f"realized{unit}"], "worst": row[f"worstCase{unit}"]}
+
+
+def find_places(groups: Mapping[Any, list[Any]], board: leaderboard.Board) -> dict[Any, int]:
+    """Return each group's decimal places. In SOL, all groups have the same."""
+    amounts = {kind: [row["realized"] for row in rows] for kind, rows in groups.items()}
+    if board.stablecoin:
+        decimals = board.stablecoin.decimals
+        return {kind: find_unit_places(raws, decimals) for kind, raws in amounts.items()}
+    return dict.fromkeys(groups, find_lamport_places(chain.from_iterable(amounts.values())))
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:

@@ -21,10 +21,6 @@ SHAPES = {
     "none": "M{x} 6h6v6h-6z",
     "not_found": "M{x} 6h6v6h-6z",
 }
-SHAPES_AT = {
-    status: [shape.format(x=place * STEP + 1) for place in range(MAX_CLAIMS)]
-    for status, shape in SHAPES.items()
-}
 # Clauses by status. The first one is always included.
 CLAUSES = {
     "mismatch": ("contradicts one", "contradict one"),
@@ -84,7 +80,8 @@ def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
 def draw_strip(statuses: Sequence[str]) -> Strip:
     shapes: dict[str, str] = {}
     for place, status in enumerate(statuses):
-        shapes[status] = shapes.get(status, "") + SHAPES_AT[status][place]
+        shape = SHAPES[status].format(x=place * STEP + 1)
+        shapes[status] = shapes.get(status, "") + shape
     return Strip(
         describe_claims(statuses),
         tuple(Path(status, drawn) for status, drawn in shapes.items()),

@@ -12,8 +12,8 @@ from werkzeug.http import generate_etag
 
 from accounts.problem import Problem
 from config import VERSION
-from web.api import bots, timeline
-from web.api.bots import show_bots
+from web.api import timeline
+from web.api.bots import find_row, show_bots
 from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import candor, facts, words
@@ -150,10 +150,7 @@ def show_card_of_post(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/bots/<uid>.png")
 def show_card_of_bot(uid: str) -> ResponseReturnValue:
-    row = bots.find_bot(uid)
-    if row is None:
-        raise Problem("not_found", "there is no such bot")
-    bot = show_bots([row])[0]
+    bot = show_bots([find_row(uid)])[0]
     return _answer(describe_bot(bot, candor.find_strip(uid)), MOVING)
 
 

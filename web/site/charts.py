@@ -456,6 +456,9 @@ class Timeline(NamedTuple):
     begins: int
     ends: int
 
+    def count(self, *sides: str) -> int:
+        return sum(bar.side in sides for bar in self.bars)
+
 
 class Bar(NamedTuple):
     """A trade on a token's timeline. It is above the middle if the wallet received the token."""

@@ -7,6 +7,7 @@ import re
 import secrets
 import tempfile
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from flask import flash, g, redirect, render_template, request, send_file, url_for
 from flask.typing import ResponseReturnValue
@@ -88,7 +89,7 @@ def render_connect(
 def list_own_bots(owned: Sequence[Bot]) -> list[Json]:
     is_down = bool(owned) and health.check_instance(g.now)["walletObserver"]["state"] == "failing"
     return [
-        {**one, "state": find_state(one, is_down), "isToProve": is_to_prove(one["wallet"])}
+        {**one, "state": STATES[find_state(one, is_down)], "isToProve": is_to_prove(one["wallet"])}
         for one in show_bots([find_row(bot.uid) for bot in owned])
     ]
 
@@ -97,8 +98,26 @@ def is_to_prove(wallet: Json | None) -> bool:
     return bool(wallet and wallet["ownership"] == "claimed" and is_provable(wallet["address"]))
 
 
+class BotState(NamedTuple):
+    """A bot's status as text, with the shape of its icon."""
+
+    shape: str
+    text: str
+
+
+STATES = {
+    "healthy": BotState("verified", "healthy"),
+    "loading": BotState("pending", "loading history"),
+    "gap": BotState("mismatch", "part of its history is missing"),
+    "node_trouble": BotState("mismatch", "no Solana node responds"),
+    "silent": BotState("none", "silent: no posts for a week"),
+    "no_wallet": BotState("none", "no wallet"),
+    "retired": BotState("none", "retired"),
+}
+
+
 def find_state(bot: Json, is_down: bool) -> str:
-    """Return a bot's status, as in connect.html. `is_down`: the observer can't reach a node."""
+    """Return a bot's status, one of STATES. `is_down`: the observer can't reach a node."""
     coverage = bot["coverage"]
     if bot["retiredAt"]:
         return "retired"

@@ -5,16 +5,15 @@ Only these pages allow framing. They have no session, cookie or script.
 
 from typing import Any
 
-from flask import Blueprint, Response, current_app, request
+from flask import Blueprint, Response, current_app
 from flask.typing import ResponseReturnValue
 
-from accounts.problem import Problem
-from web.api import timeline
 from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import candor, words
 from web.site.cards import list_earned
-from web.site.pieces import find_symbols
+from web.site.lists import answer
+from web.site.pieces import find_post, find_symbols
 from web.site.profiles import find_profile
 
 blueprint = Blueprint("embeds", __name__)
@@ -29,9 +28,7 @@ BADGE_CACHING = "public, max-age=300"
 
 @blueprint.get("/embed/<uid>")
 def show_embedded(uid: str) -> ResponseReturnValue:
-    post = timeline.find_post(uid)
-    if post is None:
-        raise Problem("not_found", "there is no such post")
+    post = find_post(uid)
     symbols = find_symbols([post])
     return _frame("embed.html", post=post, trust=words.trust_of(post), symbols=symbols)
 
@@ -48,8 +45,7 @@ def _frame(name: str, **values: Any) -> ResponseReturnValue:
     response.headers["Content-Security-Policy"] = FRAMED_POLICY
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
     response.headers["Cache-Control"] = "no-cache"
-    response.add_etag()
-    return response.make_conditional(request)
+    return answer(response)
 
 
 # ---- the badge -----------------------------------------------------------------------------------
@@ -59,8 +55,7 @@ def show_badge(uid: str) -> ResponseReturnValue:
     response = Response(svg, content_type="image/svg+xml")
     response.headers["Cache-Control"] = BADGE_CACHING
     response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
-    response.add_etag()
-    return response.make_conditional(request)
+    return answer(response)
 
 
 def draw_badge(bot: Json, strip: candor.Strip) -> str:

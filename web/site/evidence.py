@@ -5,16 +5,16 @@ from collections.abc import Callable
 import orjson
 from flask import Blueprint, Response, g, request
 from flask.typing import ResponseReturnValue
-from werkzeug.http import generate_etag
 
 from accounts.problem import Problem
-from chain.reading.programs import Programs, table
 from evidence import document
 from evidence.document import show_logged
 from evidence.lines import POSTS, RECEIPTS, Page, read_page
 from web.api.paging import read_whole
 from web.server.application import find_app
 from web.server.gate import count_evidence, count_more_evidence, find_network, settings
+from web.site.lists import answer
+from web.site.pages import read_programs
 
 blueprint = Blueprint("evidence", __name__)
 # A page is named by its digest, so its content never changes.
@@ -53,7 +53,7 @@ def show_evidence(uid: str) -> ResponseReturnValue:
 
 
 def render(bot: int, wallet_id: int | None) -> bytes:
-    made = document.make_document(bot, wallet_id, find_programs(), g.now // HOUR_MS)
+    made = document.make_document(bot, wallet_id, read_programs(settings()), g.now // HOUR_MS)
     # A long history needs seconds of CPU time.
     pages = len(made["receiptPages"]) + len(made["postPages"])
     count_more_evidence(pages)
@@ -65,11 +65,6 @@ def find_receipts(wallet_id: int | None, number: int) -> Page:
     if wallet_id is None:
         raise Problem("not_found", "this bot has no wallet")
     return read_page(RECEIPTS, wallet_id, number)
-
-
-def find_programs() -> Programs:
-    config = settings()
-    return table(config.extra_swap_programs, config.added_programs)
 
 
 def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> ResponseReturnValue:
@@ -85,5 +80,4 @@ def respond(body: bytes, is_named: bool = False) -> ResponseReturnValue:
     """Respond with JSON and an ETag, or with 304. `is_named`: the URL identifies the content."""
     response = Response(body, content_type="application/json")
     response.headers["Cache-Control"] = IMMUTABLE if is_named else "no-cache"
-    response.set_etag(generate_etag(body))
-    return response.make_conditional(request)
+    return answer(response)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from flask import Blueprint, Response, request
 from flask.typing import ResponseReturnValue
 
-from accounts.problem import Problem
 from accounts.spreadsheet import disarm, write_lines
 from chain.addresses import WRAPPED_SOL
 from chain.amounts import exact, sol
@@ -20,7 +19,8 @@ from chain.reading.flows import Change, list_venue_changes
 from chain.reading.kinds import TRADES
 from chain.symbols import find_own
 from storage import database
-from web.api import bots, market, trades
+from web.api import market, trades
+from web.api.bots import find_row
 from web.api.paging import read_choice
 from web.api.serialize import Json
 from web.api.trades import TradePosition, Wanted, find_trades, is_paid, read_outside
@@ -206,8 +206,7 @@ def show_lots(uid: str) -> ResponseReturnValue:
 def respond(
     uid: str, name: str, columns: Sequence[str], make_rows: Callable[[Json], Iterable[Cells]]
 ) -> Response:
-    if bots.find_bot(uid) is None:
-        raise Problem("not_found", "there is no such bot")
+    find_row(uid)
     pages = list_trade_pages(find_wanted(uid, read_filter()))
     return respond_table(f"{uid}-{name}", pages, columns, make_rows)
 

@@ -14,7 +14,7 @@ from chain.reading.currencies import find_stablecoin
 from notify.messages import Event
 from web.api import bots, stream
 from web.api.serialize import Json
-from web.site import facts, figures, words
+from web.site import figures, words
 from web.site.money import venue_changes, venue_sol
 
 # Sentences by kind. `{tokens}` is an amount with its token. `{sol}` and `{paid}` have no sign.
@@ -240,8 +240,8 @@ def write_line(kind: str, shown: Json | None) -> str:
         return ""
     if kind == "trade":
         bot = bots.find_bot(shown["botId"])
-        return f"{words.plain(bot.name) if bot else ''}: {facts.write_trade(shown)}"
+        return f"{words.plain(bot.name) if bot else ''}: {write_trade(shown)}"
     if kind == "coverage":
         state = shown["coverage"]["state"] if shown["coverage"] else "none"
         return f"{words.plain(shown['botName'])}: {words.COVERAGE[state]}"
-    return facts.write_fact(shown)
+    return write_fact(shown)

@@ -18,7 +18,8 @@ from accounts.problem import Problem
 from chain.addresses import is_address
 from config import VERSION
 from storage import database
-from web.api import bots, paging, timeline
+from web.api import paging, timeline
+from web.api.bots import find_row
 from web.api.paging import IdPosition, Kind, Scope
 from web.api.posts import PostFilter, read_posts, show_posts
 from web.api.serialize import Json
@@ -27,6 +28,7 @@ from web.server.application import find_app
 from web.server.gate import settings
 from web.site import facts, words
 from web.site.cards import TAKEN_DOWN, describe_trust, write_title
+from web.site.lists import answer
 
 blueprint = Blueprint("feeds", __name__)
 MAX_ITEMS = 50
@@ -92,10 +94,7 @@ def find_feed() -> Json:
 
 
 def find_feed_of_bot(uid: str) -> Json:
-    row = bots.find_bot(uid)
-    if row is None:
-        raise Problem("not_found", "there is no such bot")
-    scope = ("feeds of bots", uid)
+    row, scope = find_row(uid), ("feeds of bots", uid)
     page = find_page(lambda size, before: list_page_of_bot(uid, size, before), scope, IdPosition)
     title = f"{words.plain(row.name)} · Candor"
     return show_feed(title, f"/bots/{uid}", request.path, page, scope)
@@ -158,8 +157,7 @@ def respond(find: Callable[[], Json], content_type: str) -> ResponseReturnValue:
     response = Response(body, content_type=f"{content_type}{charset}")
     response.headers["Cache-Control"] = "no-cache"
     response.last_modified = changed
-    response.add_etag()
-    return response.make_conditional(request)
+    return answer(response)
 
 
 # ---- JSON Feed 1.1 -------------------------------------------------------------------------------

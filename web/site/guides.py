@@ -10,29 +10,29 @@ import orjson
 from flask import Blueprint, Response, render_template, request, send_from_directory
 from flask.typing import ResponseReturnValue
 
-from accounts.problem import Problem
 from config import Config
-from web.api import bots
+from web.api.bots import find_row
 from web.api.stream import MAX_STREAMS, MAX_STREAMS_EACH
 from web.server.gate import settings
+from web.site.lists import answer
 from web.site.pieces import STATIC, asset
 
 blueprint = Blueprint("guides", __name__)
-# How long caches may keep a file: five minutes, or a day.
-MINUTES, DAY_SECONDS = 300, 86_400
+GUIDE_SECONDS, DAY_SECONDS = 300, 86_400
 
 
 @blueprint.get("/skill.md")
 def show_skill() -> ResponseReturnValue:
-    bot = find_bot(request.args.get("bot"))
-    text = render_guide(settings(), "skill.md", bot)
-    return _respond(text, "text/markdown; charset=utf-8", MINUTES)
+    uid = request.args.get("bot")
+    bot = find_row(uid) if uid else None
+    guide = render_guide(settings(), "skill.md", bot)
+    return respond(guide, "text/markdown; charset=utf-8", GUIDE_SECONDS)
 
 
 @blueprint.get("/llms.txt")
 def show_llms() -> ResponseReturnValue:
-    text = render_guide(settings(), "llms.txt")
-    return _respond(text, "text/plain; charset=utf-8", MINUTES)
+    guide = render_guide(settings(), "llms.txt")
+    return respond(guide, "text/plain; charset=utf-8", GUIDE_SECONDS)
 
 
 @blueprint.get("/openapi.json")
@@ -41,14 +41,16 @@ def show_document() -> ResponseReturnValue:
     from web.api import openapi
 
     made = openapi.build_document(settings().base_url, settings().demonstration)
-    return _respond(orjson.dumps(made), "application/json", MINUTES)
+    return respond(orjson.dumps(made), "application/json", GUIDE_SECONDS)
 
 
-def find_bot(uid: str | None) -> Any:
-    row = bots.find_bot(uid) if uid else None
-    if uid and row is None:
-        raise Problem("not_found", "there is no such bot")
-    return row
+def respond(
+    body: str | bytes, content_type: str, seconds: int = DAY_SECONDS
+) -> ResponseReturnValue:
+    """Respond with an ETag, or with 304. Caches may keep the response for so many seconds."""
+    response = Response(body, content_type=content_type)
+    response.headers["Cache-Control"] = f"public, max-age={seconds}"
+    return answer(response)
 
 
 def render_guide(config: Config, template: str, bot: Any = None) -> str:
@@ -85,7 +87,7 @@ THEME_COLOR = "#0a7f5d"
 def show_robots() -> ResponseReturnValue:
     base = settings().base_path
     lines = ["User-agent: *", *(f"Disallow: {base}{path}" for path in NOT_FOR_CRAWLERS)]
-    return _respond("\n".join(lines) + "\n", "text/plain; charset=utf-8")
+    return respond("\n".join(lines) + "\n", "text/plain; charset=utf-8")
 
 
 @blueprint.get("/favicon.ico")
@@ -109,13 +111,4 @@ def show_manifest() -> ResponseReturnValue:
         "theme_color": THEME_COLOR,
         "icons": [icon],
     }
-    return _respond(orjson.dumps(manifest), "application/manifest+json")
-
-
-def _respond(
-    body: str | bytes, content_type: str, seconds: int = DAY_SECONDS
-) -> ResponseReturnValue:
-    response = Response(body, content_type=content_type)
-    response.headers["Cache-Control"] = f"public, max-age={seconds}"
-    response.add_etag()
-    return response.make_conditional(request)
+    return respond(orjson.dumps(manifest), "application/manifest+json")

@@ -21,6 +21,13 @@ def link_to_older(name: str, cursor: str) -> str:
     return url_for(request.endpoint or "", **{**values, name: cursor})
 
 
+def answer(response: Response) -> Response:
+    """Add an ETag, and respond with 304 if the client already has the content."""
+    response.add_etag()
+    response.make_conditional(request)
+    return response
+
+
 def add_etag(response: Response) -> Response:
     """Respond with 304 if the browser already has the page.
 
@@ -29,8 +36,7 @@ def add_etag(response: Response) -> Response:
     """
     response.headers.setdefault("Cache-Control", "private, no-cache" if session else "no-cache")
     if response.status_code == 200:
-        response.add_etag()
-        response.make_conditional(request)
+        answer(response)
     return response
 
 

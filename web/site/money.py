@@ -1,14 +1,14 @@
 """Text about where a wallet's money went, and where a trade's value came from."""
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
 from chain.amounts import sol
 from chain.reading.currencies import find_stablecoin
-from chain.reading.flows import Change, list_venue_changes
+from chain.reading.flows import MIN_EXPLAINED_PERCENT, Change, list_venue_changes
 from web.api.serialize import Json
 from web.api.trades import read_multiplier, read_outside, show_change
-from web.site import figures
+from web.site import figures, words
 
 # With fewer positions, there is no win rate.
 MIN_POSITIONS = 3
@@ -53,6 +53,61 @@ def other_fees(results: Json) -> int:
     return int(results["failedCostLamports"]) + int(results["overheadLamports"])
 
 
+def drawdown(results: Json) -> int | None:
+    """Return the largest drawdown in raw units, as a loss."""
+    return None if results["maxDrawdownRaw"] is None else -int(results["maxDrawdownRaw"])
+
+
+# ---- where the money went ------------------------------------------------------------------------
+# Lines between the first and the last balance: a sum's name, the sign it counts with, and its text.
+BOOK_LINES = (
+    ("realized", 1, "Realized PnL"),
+    ("unmatchedProceeds", 1, "Proceeds of sales with unknown cost"),
+    ("openCost", -1, "Cost of tokens still held"),
+    ("costLeft", -1, "Cost of tokens moved out unsold"),
+    ("received", 1, "Received"),
+    ("sent", -1, "Sent"),
+    ("overhead", -1, "Fees and tips outside of trades"),
+    ("failedCost", -1, "Fees of failed transactions"),
+    ("other", 1, "Everything else: orders, staking, NFTs, tokens without a price"),
+    ("gap", 1, "Moved by missing transactions"),
+)
+
+
+class Books(NamedTuple):
+    """A currency's sums in raw units. `lines` leads from the first balance to the last. `rest` is
+    unaccounted for.
+    """
+
+    symbol: str
+    decimals: int
+    opening: int
+    lines: list[tuple[str, int]]
+    closing: int
+    gap: int
+    rest: int
+
+
+def list_books(reconciliation: Json) -> list[Books]:
+    """List the books of SOL and of each stablecoin."""
+    return [
+        _read_books(reconciliation, "SOL", figures.SOL_DECIMALS, "Lamports"),
+        *(
+            _read_books(one, one["currency"], one["decimals"], "Raw")
+            for one in reconciliation["byCurrency"] or ()
+        ),
+    ]
+
+
+def _read_books(sums: Json, symbol: str, decimals: int, unit: str) -> Books:
+    def read(name: str) -> int:
+        return int(sums[f"{name}{unit}"] or 0)
+
+    lines = [(text, sign * read(name)) for name, sign, text in BOOK_LINES if read(name)]
+    rest = read("difference") - read("gap")
+    return Books(symbol, decimals, read("opening"), lines, read("closing"), read("gap"), rest)
+
+
 # ---- trades --------------------------------------------------------------------------------------
 def venue_changes(trade: Json) -> list[Json]:
     whole, beside = trade["tokenChanges"], read_outside(trade)["tokenChanges"]
@@ -88,6 +143,71 @@ def write_result(realized: Json, places: int) -> Any:
     if stablecoin is None:
         return figures.sol(realized["resultSol"], True, places=places)
     return figures.units(int(realized["resultRaw"]), stablecoin.symbol, stablecoin.decimals, True)
+
+
+# Why a trade has no result, by flag. The first one that applies is shown.
+MISSING_RESULTS = {
+    "incomplete_history": "a transaction is missing",
+    "ambiguous": "ambiguous transaction",
+    "value_unexplained": "value not explained",
+    "fed_market": "helped by another account",
+    "own_wallets": "between own wallets",
+    "paid_elsewhere": "bought in another currency",
+}
+SHOWN_ACCOUNTS = 3
+
+
+def describe_missing_result(trade: Json) -> str:
+    """Explain why a trade has no result, or "" if none is expected."""
+    why = next((text for flag, text in MISSING_RESULTS.items() if flag in trade["flags"]), "")
+    is_sale = trade["kind"] in ("sell", "swap", "round_trip")
+    if trade["realized"]["status"] == "unmatched" or (why and is_sale):
+        return f"no result: {why or 'purchase unknown'}"
+    return ""
+
+
+def describe_paid(trade: Json) -> str:
+    """Describe the result of a sale for a stablecoin."""
+    currency, realized = trade["currency"], trade["realized"]
+    if realized["result"] is not None:
+        part = ", for the part with a known cost" if realized["status"] == "partial" else ""
+        exact = figures.write_exact(realized["result"], True)
+        return f"Result in {currency}: {exact} {currency}{part}."
+    if "paid_elsewhere" in trade["flags"]:
+        return (
+            f"Sold for {currency}: the tokens sold were bought in another currency, so the sale has"
+            " no result in either."
+        )
+    return f"Sold for {currency}: no known purchase in {currency}."
+
+
+def describe_source(trade: Json) -> str:
+    """Describe which accounts a trade's value came from, and how much of it."""
+    percent, accounts = int(trade["explainedShare"].replace(".", "")), trade["counterparties"]
+    share = f"{'Only ' if percent < MIN_EXPLAINED_PERCENT else ''}{percent}% of what it"
+    if not accounts:
+        return f"{share} gave and received passed through the venue."
+    listed = [words.short(one) for one in accounts[:SHOWN_ACCOUNTS]]
+    if len(accounts) > SHOWN_ACCOUNTS:
+        listed.append(f"{len(accounts) - SHOWN_ACCOUNTS:,} more")
+    noun = "an account" if len(accounts) == 1 else "accounts"
+    return f"{share} received left {noun} its venue trades with: {words.join_words(listed)}."
+
+
+def describe_outside(trade: Json, symbols: Mapping[str, str]) -> str:
+    """Describe what moved in the same transaction outside of the trade."""
+    outside = trade["outsideVenue"]
+    moved = [
+        f"{figures.UNKNOWN if one['change'] is None else figures.write_tokens(one['change'], True)}"
+        f" {words.plain(symbols.get(one['mint'], '')) or words.short(one['mint'])}"
+        for one in outside["tokenChanges"]
+    ]
+    if outside["solLamports"] != "0":
+        moved.insert(0, figures.write_lamports(outside["solLamports"], True))
+    return (
+        f"In the same transaction, but not part of the trade: {', '.join(moved)}."
+        f" The trade itself moved {figures.write_sol(venue_sol(trade), True)}."
+    )
 
 
 def venue_sol(shown: Json) -> str:

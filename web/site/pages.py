@@ -17,14 +17,13 @@ from accounts import conduct
 from accounts.problem import Problem
 from chain.reading.added_currencies import use_added
 from chain.reading.currencies import list_added
-from chain.reading.flows import MIN_EXPLAINED_PERCENT
 from chain.reading.programs import Programs, table
 from chain.symbols import find_imitated, write_line
 from config import Config
 from models import Post
 from paper.copying import SHOWN_SIZE
 from paper.tables import PaperPost
-from web.api import health, market, timeline
+from web.api import health, market
 from web.api.serialize import Json
 from web.api.trades import explorer_url
 from web.server import gate
@@ -33,7 +32,7 @@ from web.site import candor, creator, facts, figures, money, pieces, seasons, wo
 from web.site.forms import Texts, list_errors, read_texts, without_secrets
 from web.site.lists import add_etag, link_to_older
 from web.site.log_pages import find_key, find_proof
-from web.site.pieces import draw_posts, link_to
+from web.site.pieces import draw_posts, find_post, link_to
 
 blueprint = Blueprint("pages", __name__)
 blueprint.after_request(add_etag)
@@ -60,7 +59,6 @@ def init_app(app: Flask) -> None:
         FLAGS=words.FLAGS,
         UNRANKED=words.UNRANKED,
         COVERAGE=words.COVERAGE,
-        MIN_EXPLAINED_PERCENT=MIN_EXPLAINED_PERCENT,
         WINDOW_NAMES=words.WINDOW_NAMES,
         SHOWN_SIZE=str(SHOWN_SIZE),
         INSTANCE_STATES=words.INSTANCE_STATES,
@@ -82,9 +80,7 @@ def list_functions(module: ModuleType) -> dict[str, Callable[..., Any]]:
 # ---- posts ---------------------------------------------------------------------------------------
 @blueprint.get("/posts/<uid>")
 def show_one_post(uid: str) -> ResponseReturnValue:
-    post = timeline.find_post(uid)
-    if post is None:
-        raise Problem("not_found", "there is no such post")
+    post = find_post(uid)
     proof = {} if post["simulated"] else find_proof(uid)
     return render_template(
         "post.html",

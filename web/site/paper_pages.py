@@ -19,6 +19,7 @@ from web.server import sessions
 from web.server.gate import settings
 from web.site import charts, pictures
 from web.site.charts import thin_out
+from web.site.figures import write_price
 from web.site.lists import add_etag
 from web.site.pieces import draw_posts
 from web.site.words import write_duration
@@ -148,6 +149,7 @@ def show_close(uid: str, close_id: str) -> ResponseReturnValue:
         held=write_duration(_find_held_seconds(story.close)),
         quotes=quotes,
         path=draw_story(story, quotes),
+        prices=describe_prices(story.fills),
         lines=list_cost_lines(story.close),
         venue=find_venue(story.fills),
     )
@@ -167,6 +169,15 @@ def draw_story(story: CloseStory, quotes: Sequence[Any]) -> charts.Curve | None:
     ]
     path = [charts.PricePoint(one.at // 1000, Decimal(one.price_sol)) for one in quotes]
     return charts.draw_path(path, paid)
+
+
+def describe_prices(fills: Sequence[QuotedFill]) -> str:
+    """Describe the first price paid and the last one received."""
+    paid = [(one.row.side, one.paid) for one in fills if one.paid is not None]
+    bought = [f"bought at {write_price(price)} SOL" for side, price in paid if side == "buy"]
+    sold = [f"sold at {write_price(price)} SOL" for side, price in paid if side == "sell"]
+    text = ", ".join([*bought[:1], *sold[-1:]])
+    return text[:1].upper() + text[1:]
 
 
 def name_fill(fill: Any, closed_at: int) -> str:

@@ -10,9 +10,10 @@ from urllib.parse import urlencode
 
 from flask import current_app
 
+from accounts.problem import Problem
 from chain.amounts import ONE, show_amount
 from storage.rows import read, write_marks
-from web.api import market
+from web.api import market, timeline
 from web.api.serialize import Json
 from web.api.trades import read_multiplier
 from web.server.application import find_app
@@ -49,6 +50,14 @@ def _digest(name: str) -> str:
 
 
 # ---- posts ---------------------------------------------------------------------------------------
+def find_post(uid: str) -> Json:
+    """Return a post of either kind. Raises Problem `not_found`."""
+    post = timeline.find_post(uid)
+    if post is None:
+        raise Problem("not_found", "there is no such post")
+    return post
+
+
 def draw_posts(posts: Sequence[Json], heading: str = "h2") -> list[str]:
     symbols, macros = find_symbols(posts), _macros()
     return [macros.post(post, symbols, heading) for post in posts]
@@ -71,15 +80,21 @@ def _find_places(trades: Sequence[Json]) -> dict[str, int]:
 
 def draw_activity(rows: Sequence[Json], mint: str) -> list[str]:
     symbols, macros = find_symbols(row for row in rows if money.is_exchange(row)), _macros()
-    return [macros.activity({**row, "swapped": _list_swapped(row, mint, symbols)}) for row in rows]
-
-
-def _list_swapped(row: Json, mint: str, symbols: Mapping[str, str]) -> list[Json]:
     return [
+        macros.activity(_show_exchange(row, mint, symbols) if money.is_exchange(row) else row)
+        for row in rows
+    ]
+
+
+def _show_exchange(row: Json, mint: str, symbols: Mapping[str, str]) -> Json:
+    """Return a row with what it exchanged the token for, and with the sign of its amount."""
+    swapped = [
         {**one, "symbol": symbols.get(one["mint"])}
-        for one in (row["tokenChanges"] if money.is_exchange(row) else ())
+        for one in row["tokenChanges"]
         if one["mint"] != mint
     ]
+    sign = "-" if row["side"] == "sell" else ""
+    return {**row, "swapped": swapped, "amount": f"{sign}{row['amount']}"}
 
 
 # The purchases with which sales were matched.

@@ -31,10 +31,11 @@ from web.api.trades import (
 )
 from web.api.wallets import find_positions
 from web.server import sessions
-from web.site import pictures
+from web.site import figures, pictures
 from web.site.charts import DAY_SECONDS
 from web.site.front import MAX_FILTER, find_mints
 from web.site.lists import add_etag, read_cursor
+from web.site.money import list_traded
 from web.site.pieces import draw_posts, draw_trades, find_symbols
 
 blueprint = Blueprint("profiles", __name__)
@@ -104,10 +105,22 @@ def read_trades(bot: Json) -> dict[str, Any]:
         "ended_early": found.ended_early,
         "older_trades": cursor,
         "look_back": MAX_LOOK_BACK,
-        "tokens": show_ends(bot["row"].id)
+        "tokens": list_ends(bot["row"].id)
         if bot["risk"] and "trades" not in request.args
         else None,
     }
+
+
+def list_ends(bot_id: int) -> Json | None:
+    """Return the results per token, with the best and worst ones in `shown`, best first."""
+    ends = show_ends(bot_id)
+    if ends is None:
+        return None
+    best = {one["mint"] for one in ends["best"]}
+    worst = [one for one in reversed(ends["worst"]) if one["mint"] not in best]
+    shown = [*ends["best"], *worst]
+    places = figures.find_lamport_places(one["realizedLamports"] for one in shown)
+    return {**ends, "shown": shown, "places": places}
 
 
 # ---- holdings ------------------------------------------------------------------------------------
@@ -137,14 +150,16 @@ def read_holdings(bot: Json) -> dict[str, Any]:
     positions = find_positions(bot["row"])
     estimated = add_estimates(positions or (), g.now)
     unasked = find_unasked(bot["id"], estimated)
+    shown = [
+        {**one, "unrealized": find_unrealized(one)}
+        for one in estimated
+        if one["mint"] not in unasked
+    ]
     return {
         "is_damaged": positions is None,
         "symbols": find_symbols(positions or ()),
-        "positions": [
-            {**one, "unrealized": find_unrealized(one)}
-            for one in estimated
-            if one["mint"] not in unasked
-        ],
+        "positions": shown,
+        "total": sum_priced(shown),
         "unasked": [one for one in estimated if one["mint"] in unasked],
     }
 
@@ -160,6 +175,14 @@ def find_unrealized(position: Json) -> int | None:
     return int(position["estimate"]["valueLamports"]) - int(position["costLamports"])
 
 
+def sum_priced(positions: Sequence[Json]) -> dict[str, int]:
+    """Sum the positions with a known cost and price, in lamports. `count`: their number."""
+    priced = [one for one in positions if one["unrealized"] is not None]
+    cost = sum(int(one["costLamports"]) for one in priced)
+    gain = sum(one["unrealized"] for one in priced)
+    return {"count": len(priced), "cost": cost, "value": cost + gain, "gain": gain}
+
+
 # ---- the other tabs ------------------------------------------------------------------------------
 def read_posts(bot: Json) -> dict[str, Any]:
     page = list_posts_of(bot["id"])
@@ -169,11 +192,17 @@ def read_posts(bot: Json) -> dict[str, Any]:
 def read_record(bot: Json) -> dict[str, Any]:
     number, days = bot["row"].id, pictures.list_days_of(bot)
     today = g.now // 1000 // DAY_SECONDS
+    windows = results.list_windows(number, g.now) if bot["record"] else []
+    traded = {one["currency"] for window in windows for one in window["byCurrency"]}
     return {
         "bot": {**bot, "recordRisk": results.find_risk(OF_RECORD, number)},
         "days": days,
         "calendar": pictures.draw_calendar(days["SOL"][0], today) if "SOL" in days else [],
-        "windows": results.list_windows(number, g.now) if bot["record"] else [],
+        "windows": windows,
+        # The currencies of the windows, in the record's order.
+        "recent": [
+            one["currency"] for one in list_traded(bot["record"]) if one["currency"] in traded
+        ],
     }
 
 

@@ -35,10 +35,9 @@ UNDRAWABLE = "(text in a script that this picture can't show)"
 QR_SIZE, STAMP_SIZE, STAMP_TURN = 190, (340, 96), 7
 
 
-class Line(NamedTuple):
-    """A line of small print, or a heading on the paper."""
+class Style(NamedTuple):
+    """How a text is written. `size` is in pixels."""
 
-    text: str
     size: int
     bold: bool = False
     color: str = INK
@@ -69,15 +68,15 @@ def draw(content: Content) -> bytes:
     image = Image.new("RGB", (WIDTH, HEIGHT), GROUND)
     pen = ImageDraw.Draw(image)
     _draw_paper(pen)
-    _write(pen, (LEFT, 68), "CANDOR", Line("", 30, True))
+    _write(pen, (LEFT, 68), "CANDOR", Style(30, True))
     when = clean(content.when)
-    _write(pen, (RIGHT - round(len(when) * 22 * ADVANCE), 74), when, Line("", 22, color=SOFT))
-    _write(pen, (LEFT, 130), _fit(clean(content.name), 640, 40), Line("", 40, True))
-    _write_block(pen, (LEFT, 196), f"“{clean(content.words)}”", Line("", 28), 640, 3)
-    _write_block(pen, (LEFT, 340), clean(content.told), Line("", 28, True), 760, 2)
+    _write(pen, (RIGHT - round(len(when) * 22 * ADVANCE), 74), when, Style(22, color=SOFT))
+    _write(pen, (LEFT, 130), _fit(clean(content.name), 640, 40), Style(40, True))
+    _write_block(pen, (LEFT, 196), f"“{clean(content.words)}”", Style(28), 640, 3)
+    _write_block(pen, (LEFT, 340), clean(content.told), Style(28, True), 760, 2)
     _write_result(pen, content)
     for row, text in enumerate(content.small):
-        _write(pen, (LEFT, 522 + row * 28), _fit(clean(text), 790, 20), Line("", 20, color=SOFT))
+        _write(pen, (LEFT, 522 + row * 28), _fit(clean(text), 790, 20), Style(20, color=SOFT))
     for height in (112, 322, 506):
         _dash(pen, height, RIGHT if height < 500 else 860)
     _stamp(image, content)
@@ -136,12 +135,12 @@ def _font(size: int, bold: bool) -> ImageFont.FreeTypeFont:
     return ImageFont.truetype(FONTS / name, size, layout_engine=ImageFont.Layout.BASIC)
 
 
-def _write(pen: ImageDraw.ImageDraw, at: tuple[int, int], text: str, style: Line) -> None:
+def _write(pen: ImageDraw.ImageDraw, at: tuple[int, int], text: str, style: Style) -> None:
     pen.text(at, text, fill=style.color, font=_font(style.size, style.bold))
 
 
 def _write_block(
-    pen: ImageDraw.ImageDraw, at: tuple[int, int], text: str, style: Line, width: int, rows: int
+    pen: ImageDraw.ImageDraw, at: tuple[int, int], text: str, style: Style, width: int, rows: int
 ) -> None:
     for row, line in enumerate(wrap(text, width, style.size, rows)):
         _write(pen, (at[0], at[1] + row * round(style.size * 1.35)), line, style)
@@ -150,9 +149,9 @@ def _write_block(
 def _write_result(pen: ImageDraw.ImageDraw, content: Content) -> None:
     color = {"\u2212": LOSS, "+": GAIN}.get(content.result[:1], INK)
     size = 64 if len(content.result) < 16 else 44
-    _write(pen, (LEFT, 424), content.result, Line("", size, True, color))
+    _write(pen, (LEFT, 424), content.result, Style(size, True, color))
     after = LEFT + round((len(content.result) + 0.6) * size * ADVANCE)
-    _write(pen, (after, 424 + size - 42), content.beside, Line("", 32, True, color))
+    _write(pen, (after, 424 + size - 42), content.beside, Style(32, True, color))
 
 
 # ---- paper, stamp, code --------------------------------------------------------------------------
@@ -176,9 +175,9 @@ def _stamp(image: Image.Image, content: Content) -> None:
     label = content.stamp.upper()
     size = 28 if len(label) < 17 else 24
     left = (width - round(len(label) * size * ADVANCE)) // 2
-    _write(pen, (left, 20 if content.stamp_note else 32), label, Line("", size, True, color))
+    _write(pen, (left, 20 if content.stamp_note else 32), label, Style(size, True, color))
     left = (width - round(len(content.stamp_note) * 17 * ADVANCE)) // 2
-    _write(pen, (left, 60), content.stamp_note, Line("", 17, color=color))
+    _write(pen, (left, 60), content.stamp_note, Style(17, color=color))
     turned = stamp.rotate(STAMP_TURN, Image.Resampling.BICUBIC, expand=True)
     image.paste(turned, (RIGHT - turned.width + 10, 140), turned)
 

@@ -56,7 +56,7 @@ def show_token(mint: str) -> ResponseReturnValue:
         entry=find_entry(mint),
         activity=draw_activity([show_row(row, mint) for row in list_moving(page.rows, mint)], mint),
         cursor=page.cursor,
-        sides=count_sides(mint),
+        sides={"buy": 0, "sell": 0, **count_sides(mint)},
         tracked=count_tracked(),
         timeline=draw_timeline(latest),
         posts=draw_posts(posts, "h3"),
@@ -177,15 +177,19 @@ def list_table(query: Query, now: int, start: int, limit: int) -> Json:
 
 
 def add_counts(entry: Any) -> Json:
-    """Return an entry with its checks in the order of STATUSES and their `counts` by status.
+    """Return an entry with its checks in the order of STATUSES, and by status their `counts` and
+    labels (`failures`).
 
     Passed checks that are only a number (FACTS) are in `facts` instead.
     """
     facts = [one for one in entry["checks"] if one["key"] in FACTS and one["status"] == "pass"]
     checks = [one for one in entry["checks"] if one not in facts]
     checks.sort(key=lambda one: STATUSES.index(one["status"]))
-    counts = {status: sum(one["status"] == status for one in checks) for status in STATUSES}
-    return {**entry, "checks": checks, "facts": facts, "counts": counts}
+    failures: Json = {status: [] for status in STATUSES}
+    for one in checks:
+        failures[one["status"]].append(one["label"])
+    counts = {status: len(labels) for status, labels in failures.items()}
+    return {**entry, "checks": checks, "facts": facts, "counts": counts, "failures": failures}
 
 
 def count_checks(row: Any, status: str) -> int:

@@ -11,8 +11,9 @@ from chain.ledger.coverage import OF_LIMITS
 from chain.stored.derived import UNREADABLE
 from chain.symbols import show_symbol, write_line
 from web.api.serialize import Json
+from web.site.charts import DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS, Lane, Race, Timeline
+from web.site.figures import write_units
 
-MINUTE_SECONDS, HOUR_SECONDS, DAY_SECONDS = 60, 3600, 86_400
 MAX_NAME, HUES = 40, 24
 
 
@@ -288,8 +289,13 @@ def find_time_left(known: int, pending: int, elapsed: float) -> int | None:
     return round(pending * elapsed / known)
 
 
+def count_sales(results: Json) -> int:
+    """Return the number of sales with a known cost."""
+    return int(results["matchedSells"] + results["partialSells"])
+
+
 def describe_results(results: Json) -> str:
-    counted = results["matchedSells"] + results["partialSells"]
+    counted = count_sales(results)
     unmatched = results["unmatchedSells"]
     text = "no sale with a known purchase price yet"
     if counted:
@@ -303,6 +309,32 @@ def describe_results(results: Json) -> str:
 def write_count(number: int, one: str, many: str | None = None) -> str:
     """Write a number with its noun: `1 sale`, `1,200 sales`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+# ---- charts --------------------------------------------------------------------------------------
+def describe_timeline(timeline: Timeline) -> str:
+    """Describe a token's trades: `3 purchases, 1 sale and 2 swaps from Nov 5, 2026 to ...`"""
+    bought, sold = timeline.count("buy"), timeline.count("sell")
+    swapped = timeline.count("got", "gave")
+    parts = [
+        write_count(bought, "purchase") if bought else "No purchases",
+        write_count(sold, "sale") if sold else "no sales",
+        *([write_count(swapped, "swap")] if swapped else []),
+    ]
+    begins, ends = day(timeline.begins), day(timeline.ends)
+    when = f"on {ends}" if begins == ends else f"from {begins} to {ends}"
+    return f"{join_words(parts)} {when}."
+
+
+def describe_race(race: Race, symbol: str, decimals: int) -> str:
+    def name_lane(lane: Lane) -> tuple[str, str]:
+        return lane.name, write_units(lane.changes[-1], symbol, decimals, sign=True)
+
+    first, leading = name_lane(race.lanes[0])
+    last, trailing = name_lane(race.lanes[-1])
+    if len(race.lanes) == 1:
+        return f"Only {first} is ranked: {leading}."
+    return f"{first} is ahead with {leading}; {last} is last with {trailing}."
 
 
 # ---- times, amounts, names -----------------------------------------------------------------------
@@ -398,6 +430,11 @@ def describe_voice(voice: Json) -> str:
     topics = f"talks about {join_words(voice['topics'])}" if voice["topics"] else ""
     phrases = " ".join(f"“{phrase}”" for phrase in voice["catchphrases"])
     return " · ".join(part for part in (manner, topics, phrases, voice["emoji"]) if part)
+
+
+def spell(name: str) -> str:
+    """Write a name from the API as words: `mean_reversion` becomes `mean reversion`."""
+    return name.replace("_", " ")
 
 
 def join_words(words: Sequence[str]) -> str:

@@ -245,6 +245,16 @@ def list_uses(owner: Owner) -> list[quotas.Use]:
 
 
 # ---- finding one ---------------------------------------------------------------------------------
+# The page of each kind of ID: its endpoint, and the parameter with the ID.
+PAGES = {
+    "owner": ("show_owner", "uid"),
+    "bot": ("list_bots", "bot"),
+    "trader": ("list_paper_posts", "trader"),
+    "key": ("change_key", "uid"),
+    "hook": ("change_hook", "uid"),
+}
+
+
 @blueprint.get("/find")
 def find_one() -> ResponseReturnValue:
     """Redirect to the match for an ID, a URL that contains an ID, or a bot's handle."""
@@ -260,15 +270,11 @@ def find_one() -> ResponseReturnValue:
             raise Problem("not_found", "there is nothing with this ID or handle")
         return redirect(url_for("admin.list_bots", bot=bot.uid))
     uid, (kind,) = named[0], named.groups()
-    if kind == "owner":
-        return redirect(url_for("admin.show_owner", uid=uid))
-    if kind == "bot":
-        return redirect(url_for("admin.list_bots", bot=uid))
-    if kind == "trader":
-        return redirect(url_for("admin.list_paper_posts", trader=uid))
     if kind == "post":
         return redirect(find_list_of(conduct.find_post(uid)))
-    return redirect(url_for("admin.change_key" if kind == "key" else "admin.change_hook", uid=uid))
+    endpoint, name = PAGES[kind]
+    values: dict[str, Any] = {name: uid}
+    return redirect(url_for(f"admin.{endpoint}", **values))
 
 
 def find_list_of(post: Post | PaperPost) -> str:

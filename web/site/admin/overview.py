@@ -31,9 +31,12 @@ def show_overview() -> ResponseReturnValue:
     config = settings()
     applied = storage.list_applied(database)
     findings = doctor.examine_lightly(config, g.now, database.execute_sql, applied)
+    reports, listed = conduct.count_open(), backups.list_backups(config)
+    is_unsaved = not config.database_url and not listed
     return render_template(
         "admin/overview.html",
-        reports=conduct.count_open(),
+        reports=reports,
+        open=sum(one.level != "fine" for one in findings) + bool(reports) + is_unsaved,
         findings=sorted(findings, key=lambda finding: LEVELS.index(finding.level)),
         health=health.check_instance(g.now),
         uses=quotas.list_use(database.execute_sql, config, g.now),
@@ -45,7 +48,7 @@ def show_overview() -> ResponseReturnValue:
         done=read_list("acts", MAX_ACTS),
         acts=ACTS,
         has_file=not config.database_url,
-        backups=backups.list_backups(config)[:MAX_BACKUPS],
+        backups=listed[:MAX_BACKUPS],
     )
 
 
