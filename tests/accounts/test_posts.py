@@ -275,6 +275,14 @@ def test_invisible_characters_are_removed_and_reported(service, bot):
     assert (answer.json["body"], answer.json["sanitized"]) == ("abc 👩\u200d🚀", True)
 
 
+@pytest.mark.parametrize("name", ["eventId", "body", "symbol", "reason"])
+def test_a_character_removed_from_any_text_is_reported(service, bot, name):
+    post = {"eventId": "h", "body": "words", "symbol": "COIN", "reason": "why"}
+    answer = service.post({**post, name: f"{post[name]}\u202e"}, bot.publish_key.text)
+    assert answer.status_code == 201 and answer.json["sanitized"]
+    assert {one: answer.json[one] for one in post} == post
+
+
 def test_posting_needs_a_publishing_key(service, bot):
     other, key = service.make_bot("Bob").bot.uid, bot.publish_key.text
     check(service.post(FIRST, service.make_read_key(bot.owner)), 403, "insufficient_scope")

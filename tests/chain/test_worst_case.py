@@ -237,6 +237,15 @@ def test_split_pairs_and_pairs_behind_older_lots_count():
     assert read(t).flat_pairs == 10
 
 
+def test_sales_without_a_purchase_shortly_before_are_no_pairs():
+    """Each of the ten sales brings less than its fee of 5."""
+    t = Teller().buy("A", 100, 1_000)
+    t.slot += 100
+    for _ in range(10):
+        t.sell("A", 10, 3)
+    assert read(t).flat_pairs == 0
+
+
 # ---- drawdown ------------------------------------------------------------------------------------
 def test_drawdown_is_the_deepest_drop_of_the_curve():
     """0, 50, 30, 70, -20, 0: the deepest is from 70 to -20. 0, -40, -30: from the beginning."""
