@@ -23,12 +23,20 @@ from chain.stored.derived import read_coverage, show_time
 from chain.stored.standings import forget_standings_of, refresh_standings
 from chain.stored.trades import to_json
 from config import Config
-from models import IS_PROGRAM, Post, Wallet, WalletSignature
+from models import IS_PROGRAM, Post, Wallet
 from observing.balances import Balances, is_closing, is_held
 from observing.entries import refetch_missing, reread_by_new_rules
 from observing.fetching import Fetching, Repair
-from observing.listing import Listing, count_stored, is_quiet, list_awake, read_progress, wake
-from observing.state import IN_WORK, MAX_SLEEP_SECONDS, Attempts, Notices, State, ignore_progress
+from observing.listing import (
+    Listing,
+    count_stored,
+    has_pending,
+    is_quiet,
+    list_awake,
+    read_progress,
+    wake,
+)
+from observing.state import IN_WORK, MAX_SLEEP_SECONDS, Attempts, State, ignore_progress
 from storage import in_parts
 
 # Consecutive failed passes after which the command line gives up.
@@ -53,15 +61,11 @@ class Observer:
         beat: Callable[[], None] | None = None,
     ) -> None:
         self.state = State(config, rpc, clock, report, beat)
-        self.attempts = Attempts(self.state)
+        self.notices, self.attempts = self.state.notices, Attempts(self.state)
         self.listing = Listing(self.state)
         self.fetching = Fetching(self.state, self.listing)
         self.balances = Balances(self.state, self.attempts)
         self.repair = Repair(self.state, self.fetching)
-
-    @property
-    def notices(self) -> Notices:
-        return self.state.notices
 
     @property
     def rpc(self) -> Rpc:
@@ -197,7 +201,7 @@ class Observer:
         self.listing.list_heads(wallet, {wallet.address}, now)
         self.attempts.note_done(wallet, "list_heads")
         fetched = self.fetching.fetch_urgent(wallet, now)
-        if _has_pending(wallet):
+        if has_pending(wallet):
             return moved, fetched
         overtaken = find_overtaken(state.watches[wallet.id].new_entries, seen)
         return _find_moved(state, wallet) | overtaken, fetched
@@ -320,13 +324,6 @@ class Observer:
 def _find_moved(state: State, wallet: Wallet) -> set[str]:
     checked = state.check_balances(wallet)
     return {address for address, explained in checked.items() if explained is False}
-
-
-def _has_pending(wallet: Wallet) -> bool:
-    pending = WalletSignature.select().where(
-        WalletSignature.wallet == wallet.id, WalletSignature.state == "pending"
-    )
-    return bool(pending.exists())
 
 
 # Wallets that aren't known to be programs.

@@ -18,8 +18,9 @@ from chain.reading.flows import Holding
 from chain.rpc import Resting, RpcError, check_decimals, check_holdings, check_time
 from chain.stored.attachments import HELD
 from chain.stored.store import read_untouched
-from models import Wallet, WalletSignature
+from models import Wallet
 from observing.entries import store_holding
+from observing.listing import has_pending
 from observing.state import FINALIZED, IN_WORK, MAX_SLEEP_SECONDS, Attempts, State, list_addresses
 from storage import in_parts
 
@@ -89,14 +90,11 @@ class Balances:
 
     def is_open(self, wallet: Wallet) -> bool:
         """Return whether the ledger is ahead of the last comparison, so that another may match."""
-        pending = WalletSignature.select().where(
-            WalletSignature.wallet == wallet.id, WalletSignature.state == "pending"
-        )
         checked = self._state.check_balances(wallet)
         return (
             wallet.backfilled
             and any(checked.get(a) is None for a in list_addresses(wallet.id))
-            and not pending.exists()
+            and not has_pending(wallet)
         )
 
     # ---- comparing -------------------------------------------------------------------------------

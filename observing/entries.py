@@ -12,7 +12,7 @@ from chain.reading.flows import Holding
 from chain.reading.programs import Programs
 from chain.reading.receipts import parse_stored, unpack_text
 from models import Address, Receipt, Wallet, WalletSignature
-from observing.state import list_addresses
+from observing.state import list_addresses, update_wallet
 from storage import in_parts
 
 # Transactions reread per step. They are held in memory and written in one transaction.
@@ -67,15 +67,10 @@ def reread_by_new_rules(
         again = [_read_again(row, wallet, programs, known) for row in rows]
         with storage.writing():
             _store_again(wallet, rows, again)
-            _store_rules(wallet, f"{rules}{DONE_UP_TO}{rows[-1].id}")
+            update_wallet(wallet, rules=f"{rules}{DONE_UP_TO}{rows[-1].id}")
         done += len(rows)
         tell(done)
-    _store_rules(wallet, rules)
-
-
-def _store_rules(wallet: Wallet, rules: str) -> None:
-    Wallet.update(rules=rules).where(Wallet.id == wallet.id).execute()
-    wallet.rules = rules
+    update_wallet(wallet, rules=rules)
 
 
 def _list_batches(

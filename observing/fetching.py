@@ -36,6 +36,7 @@ from observing.state import (
     State,
     list_addresses,
     log,
+    update_wallet,
 )
 
 MAX_RETRY_WAIT_MS = 3_600_000
@@ -397,8 +398,7 @@ class Repair:
         for around in slots[:SLICE]:
             self._recheck(wallet, around)
         watch.repair_wait_ms = min(MAX_REPAIR_WAIT_MS, 2 * watch.repair_wait_ms)
-        repair_at = now + watch.repair_wait_ms
-        Wallet.update(repair_at=repair_at).where(Wallet.id == wallet.id).execute()
+        update_wallet(wallet, repair_at=now + watch.repair_wait_ms)
         return True
 
     def _recheck(self, wallet: Wallet, slots: tuple[int, int]) -> None:

@@ -26,6 +26,7 @@ from observing.state import (
     State,
     list_addresses,
     log,
+    update_wallet,
 )
 from storage import in_parts
 from storage.rows import Stored
@@ -180,12 +181,7 @@ class Listing:
         room = self._state.config.max_receipts_per_wallet - counted - (len(new) - len(older))
         if len(older) > max(0, room):
             first = older[room - 1] if room > 0 else oldest
-            self._store_limit(wallet, first)
-
-    @staticmethod
-    def _store_limit(wallet: Wallet, first: int | None) -> None:
-        wallet.history_from = first
-        Wallet.update(history_from=first).where(Wallet.id == wallet.id).execute()
+            update_wallet(wallet, history_from=first)
 
     def load_deeper(self, wallet: Wallet, now: int) -> bool:
         """Start another scan if there is room for older transactions. Return whether it started.
@@ -193,17 +189,17 @@ class Listing:
         There is room if many listed transactions turned out not to change the wallet.
         """
         if wallet.history_from == 0 and not self._is_scanning(wallet):
-            self._store_limit(wallet, None)
+            update_wallet(wallet, history_from=None)
         if not wallet.history_from or not wallet.backfilled:
             return False
         limit = self._state.config.max_receipts_per_wallet
         counted, listed, _ = count_listed(wallet)
         if 10 * counted >= 9 * limit or listed >= MAX_LISTED_LIMITS * limit:
             return False
-        if storage.database.execute_sql(PENDING, (wallet.id,)).fetchone():
+        if has_pending(wallet):
             return False
         with storage.writing():
-            self._store_limit(wallet, 0)
+            update_wallet(wallet, history_from=0)
             storage.database.execute_sql(SCAN_AGAIN, (wallet.id,))
         return True
 
@@ -239,8 +235,7 @@ class Listing:
     def mark_backfilled(self, wallet: Wallet) -> None:
         if wallet.backfilled or storage.database.execute_sql(UNSCANNED, (wallet.id,)).fetchone():
             return
-        wallet.backfilled = True
-        Wallet.update(backfilled=True).where(Wallet.id == wallet.id).execute()
+        update_wallet(wallet, backfilled=True)
 
     # ---- accounts --------------------------------------------------------------------------------
     def list_token_accounts(self, wallet: Wallet, now: int) -> bool:
@@ -258,10 +253,7 @@ class Listing:
             found.update(self._state.rpc.call("getTokenAccountsByOwner", params, check_accounts)[0])
         self.add_addresses(wallet, found)
         left_out = len(found - list_addresses(wallet.id))
-        wallet.accounts_at, wallet.accounts_left_out = now, left_out
-        Wallet.update(accounts_at=now, accounts_left_out=left_out).where(
-            Wallet.id == wallet.id
-        ).execute()
+        update_wallet(wallet, accounts_at=now, accounts_left_out=left_out)
         return True
 
     def add_addresses(self, wallet: Wallet, addresses: Iterable[str], named: bool = False) -> None:
@@ -303,10 +295,8 @@ class Listing:
             return
         for part in in_parts(addresses):
             Address.delete().where(Address.wallet == wallet.id, Address.address.in_(part)).execute()
-        wallet.accounts_left_out += len(addresses)
-        Wallet.update(accounts_left_out=wallet.accounts_left_out).where(
-            Wallet.id == wallet.id
-        ).execute()
+        left_out = wallet.accounts_left_out + len(addresses)
+        update_wallet(wallet, accounts_left_out=left_out)
 
     def _reread_ownerless(self, wallet: Wallet, fresh: Iterable[str]) -> None:
         """Reread transactions without owners, from 2021, that mention these accounts."""
@@ -325,6 +315,11 @@ class Listing:
         if ownerless is not None:
             for address in entry.unowned:
                 ownerless[address].add(entry.signature)
+
+
+def has_pending(wallet: Wallet) -> bool:
+    """Whether a listed transaction isn't stored yet."""
+    return storage.database.execute_sql(PENDING, (wallet.id,)).fetchone() is not None
 
 
 def _find_known(wallet: Wallet, signatures: Iterable[str]) -> set[str]:

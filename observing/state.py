@@ -422,7 +422,7 @@ class Attempts:
         self._store_trouble(wallet, reason)
         seconds = min(MAX_SLEEP_SECONDS, MIN_POSTPONE_SECONDS * 2 ** min(wallet.trouble_tries, 12))
         due_at = self._state.now + int(1000 * seconds)
-        Wallet.update(due_at=due_at).where(Wallet.id == wallet.id).execute()
+        update_wallet(wallet, due_at=due_at)
         return False
 
     def _store_trouble(self, wallet: Wallet, reason: str) -> None:
@@ -459,6 +459,13 @@ def _update_trouble(wallet: Wallet, **more: str) -> None:
         trouble_tries=wallet.trouble_tries,
         **more,
     ).where(Wallet.id == wallet.id).execute()
+
+
+def update_wallet(wallet: Wallet, **values: Any) -> None:
+    """Change columns of a wallet, in the database and in memory."""
+    Wallet.update(**values).where(Wallet.id == wallet.id).execute()
+    for name, value in values.items():
+        setattr(wallet, name, value)
 
 
 # ---- watched addresses ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import storage
 from accounts.influencers import VOICE, log_profile
 from accounts.keys import hash_secret
 from chain.stored.derived import DERIVED
-from models import Attachment, Bot, Owner, Trade, Wallet
+from models import Attachment, Bot, Owner, Post, Trade, Wallet
 from observer import Observer
 from operate import schema
 from storage import new_uid
@@ -23,6 +23,23 @@ SUMMARY = (
     *("results", "positions"),
     *("reconciliation", "average_cost", "imbalance", "stablecoin_imbalance", "by_stablecoin"),
 )
+
+
+def store_post(wallet, signature=None, number=1):
+    """Store a waiting post of the wallet's bot that cites a transaction."""
+    return Post.create(
+        uid=f"post_{number}",
+        bot=wallet.bot_id,
+        wallet=wallet,
+        source="bot",
+        channel="api",
+        event_id=f"e{number}",
+        body="b",
+        signature=signature,
+        status="pending",
+        event_at=0,
+        created_at=BEGIN,
+    )
 
 
 def list_columns(table, without):

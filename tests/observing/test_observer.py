@@ -9,7 +9,7 @@ import apsw
 import ground
 import pytest
 import sampling
-from lookout import watch
+from lookout import store_post, watch
 from node import Chain, FakeNode
 from story import ADA, Story, account_of, address, market
 
@@ -28,12 +28,10 @@ from web.site import words
 def test_a_wallet_is_observed_completely(look, chain):
     node = FakeNode(chain)
     seen = look(node).settle()
-    assert (
-        seen.state() == "complete"
-        and seen.gaps() == []
-        and seen.coverage()["pending"] == 0
-        and seen.coverage()["note"] is None
-    )
+    assert seen.state() == "complete"
+    assert seen.gaps() == []
+    assert seen.coverage()["pending"] == 0
+    assert seen.coverage()["note"] is None
     assert [t.signature for t in seen.trades()] == [row.signature for row in chain.touching(ADA)]
     assert set(node.asked.values()) == {1} and len(node.asked) == len(chain.touching(ADA))
     assert {a.address for a in Address.select()} == {
@@ -64,10 +62,8 @@ def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain)
                 bool(seen.observer.state.watches[1].holdings),
             )
         )
-    assert (
-        all(scanned and compared for state, scanned, compared in states if state == "complete")
-        and states[-1][0] == "complete"
-    )
+    assert all(scanned and compared for state, scanned, compared in states if state == "complete")
+    assert states[-1][0] == "complete"
 
 
 def test_followers_get_each_coverage_change(look, chain):
@@ -92,9 +88,8 @@ def test_recorded_wallets_match_the_oracle(look, history, expected):
     assert [seen.state(w) for w in history["wallets"]] == ["complete", "complete", "partial"]
     for wallet in history["wallets"]:
         results, want = seen.results(wallet), expected[wallet]
-        assert {name: results[name] for name in want["results"]} == want["results"] and seen.gaps(
-            wallet
-        ) == []
+        assert {name: results[name] for name in want["results"]} == want["results"]
+        assert seen.gaps(wallet) == []
         assert [t.signature for t in seen.trades(wallet)] == [
             row["signature"] for row in want["rows"]
         ]
@@ -136,11 +131,9 @@ def test_a_transfer_naming_only_the_token_account_is_found(look):
     seen = look(node).settle()
     node.tip = None
     seen.look()
-    assert (
-        seen.trades()[-1].signature == last
-        and seen.trades()[-1].kind == "transfer_in"
-        and seen.state() == "complete"
-    )
+    assert seen.trades()[-1].signature == last
+    assert seen.trades()[-1].kind == "transfer_in"
+    assert seen.state() == "complete"
 
 
 def test_an_account_no_receipt_names_is_found(look):
@@ -154,7 +147,8 @@ def test_an_account_no_receipt_names_is_found(look):
     assert [t.kind for t in seen.trades()] == [
         "native_transfer",
         "transfer_in",
-    ] and seen.state() == "complete"
+    ]
+    assert seen.state() == "complete"
 
 
 def test_transactions_a_post_waits_for_are_fetched_first(look, chain):
@@ -165,20 +159,7 @@ def test_transactions_a_post_waits_for_are_fetched_first(look, chain):
         for row in reversed(chain.touching(ADA)[:-1])
         if row.receipt["meta"]["err"] is None and len(row.receipt["meta"]["postTokenBalances"]) > 1
     )
-    bot = seen.wallets[0].bot
-    Post.create(
-        uid="post_1",
-        bot=bot,
-        source="bot",
-        channel="api",
-        event_id="e",
-        body="b",
-        signature=wanted,
-        wallet=seen.wallets[0],
-        status="pending",
-        event_at=0,
-        created_at=seen.now,
-    )
+    store_post(seen.wallets[0], wanted)
     seen.look()
     assert next(iter(node.asked)) == wanted
     assert (Post.get().status, Trade.get(Trade.signature == wanted).kind) == ("verified", "buy")
@@ -211,12 +192,10 @@ def test_without_transaction_index_block_or_balances_order_a_slot(look, chain, b
     node = FakeNode(chain)
     node.hide_index(blocks)
     seen = look(node).settle()
-    assert [
-        (t.signature, t.kind, t.result, t.lots) for t in seen.trades()
-    ] == truth and seen.state() == "complete"
-    assert bool(node.calls["getBlock"]) and not any(
-        "order_unresolved" in t.flags for t in seen.trades()
-    )
+    assert [(t.signature, t.kind, t.result, t.lots) for t in seen.trades()] == truth
+    assert seen.state() == "complete"
+    assert bool(node.calls["getBlock"])
+    assert not any("order_unresolved" in t.flags for t in seen.trades())
 
 
 def test_a_restart_before_the_block_request_loses_nothing(look, chain, monkeypatch):
@@ -254,7 +233,8 @@ def test_receipts_without_owners_are_reread_once_the_account_is_known(look):
     assert [(t.kind, t.token_changes) for t in seen.trades()][1] == (
         "transfer_in",
         f'[["{address("CAT")}","70",6]]',
-    ) and seen.state() == "complete"
+    )
+    assert seen.state() == "complete"
 
 
 def test_an_added_venue_turns_stored_receipts_into_trades(look):
@@ -295,11 +275,9 @@ def test_rereading_the_newest_receipt_loses_no_trade(look):
     Receipt.update(body=b"no zlib").where(Receipt.signature == sold).execute()
     Wallet.update(rules="").execute()
     seen.look(6)
-    assert (
-        seen.state() == "complete"
-        and [t.kind for t in seen.trades()] == ["native_transfer", "buy", "sell"]
-        and seen.ledger() == truth
-    )
+    assert seen.state() == "complete"
+    assert [t.kind for t in seen.trades()] == ["native_transfer", "buy", "sell"]
+    assert seen.ledger() == truth
 
 
 def test_another_wallets_damaged_receipt_is_fetched_again(look):
@@ -431,12 +409,10 @@ def test_the_command_polls_now_and_waits_for_a_paused_endpoint(look, chain):
         node.restore()
 
     coverages = module.observe_once(seen.observer, seen.now, sleep)
-    assert (
-        coverages[ADA]["state"] == "complete"
-        and len(seen.trades()) == len(chain.touching(ADA))
-        and waited[0] == 10
-        and set(waited[1:]) <= {0}
-    )
+    assert coverages[ADA]["state"] == "complete"
+    assert len(seen.trades()) == len(chain.touching(ADA))
+    assert waited[0] == 10
+    assert set(waited[1:]) <= {0}
 
 
 def test_the_command_gives_up_when_no_node_responds(look, chain):

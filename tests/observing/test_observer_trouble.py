@@ -50,7 +50,8 @@ def test_a_wallet_no_node_answered_for_was_not_polled(look, chain):
     assert (Wallet.get().polled_at, seen.coverage()["checkedAt"]) == (
         looked,
         checked,
-    ) and seen.observer.problem
+    )
+    assert seen.observer.problem
     health = check_health(seen.config, seen.now)["walletObserver"]
     assert health["byWallet"][0]["lagSeconds"] == (seen.now - looked) // 1000 >= 45
     node.restore()
@@ -250,10 +251,8 @@ def test_an_internal_error_is_logged_once_with_its_traceback(look, chain, monkey
         seen.clock.sleep(300)
         seen.look()
     assert [bool(record.exc_info) for record in caplog.records] == [True]
-    assert (
-        seen.observer.problem == f"{ADA}: internal error: KeyError"
-        and Wallet.get().trouble_tries == 6
-    )
+    assert seen.observer.problem == f"{ADA}: internal error: KeyError"
+    assert Wallet.get().trouble_tries == 6
 
 
 def test_balances_are_compared_though_one_wallet_breaks_the_shared_call(look):

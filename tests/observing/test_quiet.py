@@ -4,6 +4,7 @@ new, something is pending, or someone makes them due.
 
 import orjson
 import pytest
+from lookout import store_post
 from node import FakeNode
 from story import ADA, Story, address, market
 
@@ -48,22 +49,6 @@ def is_quiet(seen):
     return {wallet.address: seen.observer.state.watches[wallet.id].quiet for wallet in Wallet}
 
 
-def store_post(seen, signature, **more):
-    return Post.create(
-        uid="post_1",
-        bot=seen.wallets[0].bot,
-        wallet=seen.wallets[0],
-        source="bot",
-        channel="api",
-        event_id="e",
-        body="b",
-        signature=signature,
-        event_at=0,
-        created_at=seen.now,
-        **{"status": "pending", **more},
-    )
-
-
 # ---- what it costs -------------------------------------------------------------------------------
 def test_a_poll_takes_three_statements_per_wallet(look, monkeypatch):
     """One stores when it was polled, two list its head; all others run once per pass. A full poll
@@ -99,7 +84,7 @@ def test_a_short_poll_reports_the_same_as_a_full_one(look, chain):
 def test_another_processs_post_is_checked_by_the_next_poll(look, chain):
     seen = rest(look(chain))
     bought = next(one.signature for one in seen.trades() if one.kind == "buy")
-    store_post(seen, bought)
+    store_post(seen.wallets[0], bought)
     assert Post.get().status == "pending"
     seen.look()
     assert Post.get().status == "verified"
@@ -108,7 +93,7 @@ def test_another_processs_post_is_checked_by_the_next_poll(look, chain):
 def test_a_post_whose_transaction_never_comes_is_not_found(look, chain):
     """Ten minutes after it by the chain's time, which follows the clock here."""
     seen = rest(look(chain))
-    store_post(seen, "1" * 88)
+    store_post(seen.wallets[0], "1" * 88)
     seen.look()
     assert Post.get().status == "pending"
     Wallet.update(observed_to=seen.now // 1000 + 601).execute()

@@ -5,10 +5,11 @@ publishing uses a tenth of the time.
 from types import SimpleNamespace
 
 import pytest
+from lookout import store_post
 
 import storage
 from accounts import influencers
-from models import Post, Wallet, WalletSignature
+from models import Wallet, WalletSignature
 from observing.fetching import OF_HEAD_OR_SCANS, OF_POSTS, Fetching, Pending, end_with_slot
 from observing.state import Watch
 
@@ -39,19 +40,7 @@ def list_pending(wallet, count, **columns):
 
 def name_in_posts(wallet, *signatures):
     for number, signature in enumerate(signatures):
-        Post.insert(
-            uid=f"post_{number}",
-            bot=wallet.bot_id,
-            source="bot",
-            channel="api",
-            event_id=f"e{number}",
-            body="words",
-            signature=signature,
-            wallet=wallet,
-            status="pending",
-            event_at=NOW,
-            created_at=NOW,
-        ).execute()
+        store_post(wallet, signature, number)
 
 
 def read(sql, *values):

@@ -7,10 +7,11 @@ import random
 
 import pytest
 import sampling
+from lookout import store_post
 from node import FakeNode
 from story import ADA, Story, address, market
 
-from models import Address, Post, Receipt, Trade, Wallet
+from models import Address, Receipt, Trade, Wallet
 from observing.state import (
     DISTRUST_SECONDS,
     GRACE_SECONDS,
@@ -28,9 +29,7 @@ def test_wallets_come_before_accounts_and_waiting_ones_before_busy_ones(look):
     people = [address(one) for one in ("ada", "bob", "cleo")]
     seen = look(market(people=("ada", "bob", "cleo")), wallets=people).settle()
     Trade.update(block_time=seen.now // 1000).where(Trade.wallet == seen.wallets[1]).execute()
-    post = {"uid": "post_1", "source": "bot", "channel": "api", "event_id": "e", "body": "b"}
-    when = {"event_at": seen.now, "created_at": seen.now}
-    Post.create(**post, **when, bot=seen.wallets[2].bot, wallet=seen.wallets[2], status="pending")
+    store_post(seen.wallets[2])
     wanted = list_subscriptions(seen.now)
     order = [people[2], people[1], people[0]]
     assert [one.wallet for one in wanted[:3]] == order

@@ -548,9 +548,8 @@ def crew(settings, tmp_path):
 def check(crew, truth):
     """Check that the next process finds nothing lost and nothing twice."""
     with storage.connect(crew.settings).connection_context():
-        assert WalletSignature.select().where(
-            WalletSignature.state == "stored"
-        ).count() > 0 and Receipt.select().count() <= len(crew.chain.rows)
+        assert WalletSignature.select().where(WalletSignature.state == "stored").count() > 0
+        assert Receipt.select().count() <= len(crew.chain.rows)
         assert (
             Lookout(crew.settings, FakeNode(crew.chain)).settle().ledger()
             == truth

@@ -97,30 +97,13 @@ def test_hidden_text_leaves_the_files_after_any_index_merges(service, bot):
     assert files and not any(b"marmaladium" in raw for raw in files)
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        '"',
-        "a AND",
-        "NEAR(a b)",
-        "body:x",
-        "*",
-        "-a",
-        "^a",
-        "a\0b",
-        "%",
-        "_",
-        "!",
-        "'",
-        "@",
-        "😀",
-        ")(",
-    ],
-)
-def test_no_query_syntax_is_an_error(service, bot, ask, query):
+def test_no_query_syntax_is_an_error(service, bot, ask):
     publish(service, bot, "1", "Some words.")
-    ask(query)
-    assert service.get("/search", query_string={"q": query}).status_code == 200
+    words = ("a AND", "NEAR(a b)", "body:x", "-a", "^a", "a\0b", "😀", ")(")
+    for query in (*words, *"\"*%_!'@"):
+        ask(query)
+        page = service.get("/search", query_string={"q": query})
+        assert page.status_code == 200, query
 
 
 def test_percent_signs_and_underscores_are_literal(service, bot, ask):

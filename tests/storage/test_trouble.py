@@ -53,6 +53,12 @@ def look(service):
     return answer.status_code, answer.get_json()
 
 
+def assert_well(service):
+    status, shown = look(service)
+    assert (status, shown["status"]) == (200, "ok")
+    assert shown["database"]["writable"] and shown["allowanceOk"]
+
+
 def post_words(service, key, number):
     return service.post({"eventId": f"e{number}", "body": "words " * 600}, key)
 
@@ -62,23 +68,15 @@ def test_a_full_disk_has_its_own_message(small_disk, caplog):
     service = Service(small_disk / "data")
     key = service.make_bot("Ada", address("w")).publish_key.text
     assert post_words(service, key, 0).status_code == 201
-    status, shown = look(service)
-    assert (status, shown["status"], shown["database"]["writable"], shown["allowanceOk"]) == (
-        200,
-        "ok",
-        True,
-        True,
-    )
+    assert_well(service)
     fill(small_disk)
     for number in range(1, 30):
         answer = post_words(service, key, number)
         if answer.status_code == 503:
             break
     assert (answer.status_code, answer.json["code"]) == (503, "busy")
-    assert (
-        "the server disk is full" in answer.json["detail"]
-        and "nothing was stored" in answer.json["detail"]
-    )
+    assert "the server disk is full" in answer.json["detail"]
+    assert "nothing was stored" in answer.json["detail"]
     assert not any(record.exc_info for record in caplog.records if record.levelno >= logging.ERROR)
     status, shown = look(service)
     assert (status, shown["status"]) == (200, "degraded")
@@ -88,13 +86,7 @@ def test_a_full_disk_has_its_own_message(small_disk, caplog):
     assert page.status_code == 200 and "the server disk is full" in page.text
     (small_disk / "filler").unlink()
     assert post_words(service, key, 50).status_code == 201
-    status, shown = look(service)
-    assert (status, shown["status"], shown["database"]["writable"], shown["allowanceOk"]) == (
-        200,
-        "ok",
-        True,
-        True,
-    )
+    assert_well(service)
     service.close()
 
 
@@ -258,31 +250,22 @@ def test_free_space_shows_whether_the_disk_is_full(service, monkeypatch, free, f
     assert database.find_trouble() == told
 
 
-def test_every_cause_of_a_failed_write_is_named(tmp_path):
-    def name(error):
-        wrapped = OperationalError()
-        wrapped.__context__ = error
-        return trouble.name_trouble(wrapped, tmp_path)
-
-    assert [
-        name(error)
-        for error in (
-            apsw.FullError(),
-            apsw.ReadOnlyError(),
-            apsw.IOError(),
-            apsw.BusyError(),
-            OSError(),
-        )
-    ] == ["disk_full", "read_only", "disk_error", "locked", "unreachable"]
-    assert trouble.name_trouble(trouble.Unusable("gone"), tmp_path) == "gone"
-    assert set(trouble.TROUBLES) == {
-        "disk_full",
-        "read_only",
-        "disk_error",
-        "gone",
-        "locked",
-        "unreachable",
-    }
+@pytest.mark.parametrize(
+    "error, named",
+    [
+        (apsw.FullError(), "disk_full"),
+        (apsw.ReadOnlyError(), "read_only"),
+        (apsw.IOError(), "disk_error"),
+        (apsw.BusyError(), "locked"),
+        (OSError(), "unreachable"),
+        (trouble.Unusable("gone"), "gone"),
+    ],
+    ids=repr,
+)
+def test_every_cause_of_a_failed_write_is_named(tmp_path, error, named):
+    wrapped = OperationalError()
+    wrapped.__context__ = error
+    assert trouble.name_trouble(wrapped, tmp_path) == named and named in trouble.TROUBLES
 
 
 # ---- the log -------------------------------------------------------------------------------------
