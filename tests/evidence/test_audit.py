@@ -194,19 +194,25 @@ def test_an_edited_verification_is_named(watched, chain, was, changes):
     assert told and all(one.startswith(f"posts.{post.uid}.") for one in told)
 
 
-def forge_span(ask, totals=None, **changes):
-    """An Instance's client with an altered claim about the wallet's span and a matching digest."""
+def forge_document(ask, change):
+    """An Instance's client that changes a document, with a matching digest."""
 
     def answer(path):
         told = orjson.loads(ask(path))
-        (span,) = told["wallet"]["spans"]
-        span["totals"] |= totals or {}
-        span |= changes
+        change(told)
         tail = orjson.dumps({"page": 1, "receipts": told["receipts"]})
         told["digest"] = digest_claims(told["wallet"], [hashlib.sha256(tail).hexdigest()])
         return orjson.dumps(told)
 
     return answer
+
+
+def test_a_receipt_claimed_twice_is_named(watched, chain):
+    ask = forge_document(
+        ask_service(watched), lambda told: told["receipts"].append(told["receipts"][0])
+    )
+    report = make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid)
+    assert (report.verdict, named(report)) == ("different", {(None, "receipts")})
 
 
 @pytest.mark.parametrize(
@@ -218,7 +224,13 @@ def forge_span(ask, totals=None, **changes):
 )
 def test_a_forged_record_is_found_even_when_marked_unpublished(watched, chain, changes):
     """A span that wasn't published since it began has null there and nothing else."""
-    ask = forge_span(ask_service(watched), openPositions=None, **changes)
+
+    def change(told):
+        (span,) = told["wallet"]["spans"]
+        totals = span["totals"] | changes.get("totals", {})
+        span |= {"openPositions": None, **changes, "totals": totals}
+
+    ask = forge_document(ask_service(watched), change)
     report = make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid)
     assert report.verdict == "different"
     (name,) = changes
