@@ -236,19 +236,6 @@ class Follower:
         return "not_representative" if self.covered_percent < MIN_COVERED_PERCENT else None
 
 
-class Followers:
-    def __init__(self) -> None:
-        self.best = {size: Follower(size, stays=True) for size in SIZES}
-        self.worst = {size: Follower(size, stays=False) for size in SIZES}
-
-    def follow(self, trade: CopiedTrade) -> Outcome:
-        """Follow a trade, and return the best-case outcome of SHOWN_SIZE."""
-        for one in self.worst.values():
-            one.follow(trade)
-        outcomes = {size: one.follow(trade) for size, one in self.best.items()}
-        return outcomes[SHOWN_SIZE]
-
-
 # ---- the job -------------------------------------------------------------------------------------
 log = logging.getLogger("candor.copying")
 # Minimum time between two computations for a bot.
@@ -317,18 +304,18 @@ def _make_mark(rows: list[Row]) -> str:
 
 def _work_out(bot: int, wallets: list[Row], now: int) -> None:
     numbers = [row.wallet for row in wallets]
-    followers, outcomes = Followers(), dict[int, Outcome]()
+    pairs = [(Follower(size, stays=True), Follower(size, stays=False)) for size in SIZES]
+    outcomes = dict[int, Outcome]()
     with storage.snapshot():
         for number, trade in list_trades(numbers):
-            outcome = followers.follow(trade)
-            if outcome != NOTHING:
-                outcomes[number] = outcome
+            for best, worst in pairs:
+                outcome = best.follow(trade)
+                worst.follow(trade)
+                if best.size == SHOWN_SIZE and outcome != NOTHING:
+                    outcomes[number] = outcome
         stored = _read_outcomes(numbers)
     _store_outcomes(outcomes, stored)
-    rows = [
-        _make_row(bot, _make_mark(wallets), now, best, followers.worst[size])
-        for size, best in followers.best.items()
-    ]
+    rows = [_make_row(bot, _make_mark(wallets), now, *pair) for pair in pairs]
     with storage.writing():
         _forget(bot)
         CopyTotal.insert_many(rows).execute()

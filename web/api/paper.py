@@ -55,6 +55,7 @@ from web.api.paper_closes import (
     PaperClose,
     PaperOrder,
     PaperPosition,
+    find_closes,
     find_percentage,
     find_value,
     read_close,
@@ -508,7 +509,7 @@ def find_trader(uid: str, now: int) -> Json | None:
     closes = read_closes(CLOSES, row.id, LAST, LAST, LAST, MAX_CLOSES)
     counted = read_one(TOTALS, (row.id,))
     totals = _read_totals(row.id).get(row.period_id)
-    is_withheld, random = row.state in SUSPECT, list_random(row.id, row.period)
+    is_withheld, random = row.state in SUSPECT, find_closes(TWIN_CLOSES, row.id, row.period)
     return {
         **show_trader(row, totals, sum(map(find_value, held))),
         "periods": list(map(show_period, read(PERIODS, (row.id,)))),
@@ -572,7 +573,7 @@ def show_metrics(row: Any) -> Json | None:
 
 
 def show_evidence(row: Any) -> Json:
-    closes = [read_close(str(row.id), one) for one in read_closes(PERIOD_CLOSES, row.period_id)]
+    closes = find_closes(PERIOD_CLOSES, row.period_id)
     return {**results.describe(closes, row.starting_cash), "simulated": True}
 
 
@@ -872,11 +873,6 @@ def show_rules(row: Any) -> Json:
         "rulesFired": {name: own[name] for name in names},
         "rulesFiredAtRandom": {name: round(random[name] / TWINS, 2) for name in names},
     }
-
-
-def list_random(trader_id: int, period: int) -> list[Close]:
-    rows = read_closes(TWIN_CLOSES, trader_id, period)
-    return [read_close(str(trader_id), row) for row in rows]
 
 
 def describe_random(closes: list[Close]) -> Json:

@@ -297,6 +297,11 @@ def show_snapshot_id(number: int) -> str:
     return f"snap_{hashlib.sha256(b'snapshot %d' % number).hexdigest()[:12]}"
 
 
+def find_closes(sql: str, *values: Any) -> list[Close]:
+    """Return closes for comparison. The ID of each is its trader's number."""
+    return [read_close(str(row.trader_id), row) for row in read_closes(sql, *values)]
+
+
 def read_close(ident: str, row: Any) -> Close:
     reviewed = row.state in SUSPECT
     return account.read_close(ident, row, row.marks or (), reviewed=reviewed)
