@@ -5,11 +5,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "amounts answers attacks average balances base58 board bot_wallets coverage deceptions "
-        "digests effects histories instructions inventory kinds ledger ledger_store lots mints "
-        "notices own packing programs quote_board quote_store quotes quotes_shown receipts "
-        "reconciliation risk_shown rpc stablecoins standings value value_store "
-        "verify views worst_case"
+        "addresses amounts answers attacks balances board bot_wallets coverage deceptions "
+        "digests effects exchanges histories instructions inventory kinds ledger ledger_store "
+        "mints notices packing programs quote_board quotes quotes_shown receipts "
+        "reconciliation risk_shown rpc stablecoins standings totals value verify views"
     ),
     "paper": (
         "account_figures adaptive backtest_pages backtests brain closes engine falls fills"

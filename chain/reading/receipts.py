@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import zstandard
@@ -78,7 +78,6 @@ PARSED_LAMPORTS = {
 }
 # The parsed form has no amount, or amounts inside a batch that the node doesn't parse.
 UNREAD = ("withdrawExcessLamports", "unwrapLamports", "batch")
-UNREAD_KINDS = (38, 45)
 AUTHORITIES = (
     "authority",
     "multisigAuthority",
@@ -132,21 +131,80 @@ def _read_amount(told: Any) -> int:
     raise TypeError("an amount isn't a whole number")
 
 
+class Layout(NamedTuple):
+    """How to read an instruction: the Operation's fields in the order of its accounts (`_` isn't
+    used), and where in the data its amount, or the 32 bytes of a new authority, begins.
+    """
+
+    name: str
+    fields: str
+    amount_at: int | None = None
+    owner_at: int | None = None
+
+
+# By the number that the data begins with, in four bytes.
+LAYOUTS = {
+    (SYSTEM, 0): Layout("create", "source target", 4),
+    (SYSTEM, 2): Layout("transfer", "source target", 4),
+    (SYSTEM, 3): Layout("create", "source target", 44),
+    (SYSTEM, 5): Layout("withdraw", "source target", 4),
+    (SYSTEM, 8): Layout("allocate", "target"),
+    (SYSTEM, 9): Layout("allocate", "target"),
+    # With a seed, the base account is in between.
+    (SYSTEM, 11): Layout("transfer", "source _ target", 4),
+    # The opened account may already have lamports. Without a payer, nothing moves.
+    (SYSTEM, 13): Layout("create", "target source", 4),
+    (STAKE, 4): Layout("withdraw", "source target", 4),
+    (VOTE, 3): Layout("withdraw", "source target", 4),
+}
+# By the first byte of the data, or the first two.
+TOKEN_LAYOUTS = {
+    (1,): Layout("initialize", "target mint authority"),
+    (3,): Layout("send", "source target authority", 1),
+    (4,): Layout("approve", "source _ authority", 1),
+    # Authority type 2 is the owner.
+    (6, 2): Layout("assign", "source", owner_at=3),
+    (7,): Layout("mint", "mint target authority", 1),
+    (8,): Layout("burn", "source mint authority", 1),
+    (9,): Layout("close", "source target authority"),
+    (12,): Layout("send", "source mint target authority", 1),
+    (13,): Layout("approve", "source mint _ authority", 1),
+    (14,): Layout("mint", "mint target authority", 1),
+    (15,): Layout("burn", "source mint authority", 1),
+    (16,): Layout("initialize", "target mint", owner_at=1),
+    (18,): Layout("initialize", "target mint", owner_at=1),
+    # TransferCheckedWithFee (Token-2022).
+    (26, 1): Layout("send", "source mint target authority", 2),
+    (38,): Layout("unread", "source target"),
+    (45,): Layout("unread", "source target"),
+}
+ASSOCIATE = Layout("associate", "source target authority mint")
+
+
 def read_data(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
     """Layouts: the instruction enums of the System, Stake, Vote and SPL Token programs."""
-    try:
-        if program == SYSTEM:
-            return _read_system(a, data)
-        if program in (STAKE, VOTE):
-            return _read_withdrawal(program, a, data)
-        if program in TOKEN_PROGRAMS:
-            return _read_token(a, data)
-        if program == ASSOCIATED:
-            payer, account, wallet, mint, *_ = a
-            return Operation("associate", payer, account, wallet, mint=mint)
-    except (IndexError, ValueError):
-        pass
-    return None
+    layout = _find_layout(program, data)
+    fields = layout.fields.split() if layout else []
+    if layout is None or len(a) < len(fields):
+        return None
+    told: dict[str, Any] = dict(zip(fields, a, strict=False))
+    told.pop("_", None)
+    if layout.amount_at is not None:
+        # A seed comes before the amount.
+        seed = read_u64(data, 36) if layout.amount_at == 44 else 0
+        told["amount"] = read_u64(data, layout.amount_at + seed)
+    # Nobody gets the account if the byte before the new authority is 0.
+    if layout.owner_at is not None and any(data[layout.owner_at - 1 : layout.owner_at]):
+        told["authority"] = b58encode(data[layout.owner_at : layout.owner_at + 32])
+    return Operation(layout.name, **told)
+
+
+def _find_layout(program: str, data: bytes) -> Layout | None:
+    if program == ASSOCIATED:
+        return ASSOCIATE
+    if program in TOKEN_PROGRAMS:
+        return TOKEN_LAYOUTS.get(tuple(data[:1])) or TOKEN_LAYOUTS.get(tuple(data[:2]))
+    return LAYOUTS.get((program, int.from_bytes(data[:4], "little"))) if len(data) >= 12 else None
 
 
 def read_batch(
@@ -164,78 +222,6 @@ def read_batch(
 
 def read_u64(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
-
-
-def _read_system(a: tuple[str, ...], data: bytes) -> Operation | None:
-    kind = int.from_bytes(data[:4], "little") if len(data) >= 12 else None
-    if kind == 2:
-        return Operation("transfer", a[0], a[1], amount=read_u64(data, 4))
-    # With a seed, the base account is in between.
-    if kind == 11:
-        return Operation("transfer", a[0], a[2], amount=read_u64(data, 4))
-    if kind == 0:
-        return Operation("create", a[0], a[1], amount=read_u64(data, 4))
-    if kind == 3:
-        return Operation("create", a[0], a[1], amount=read_u64(data, 44 + read_u64(data, 36)))
-    # It opens an account, listed first, that may already have lamports. Without a payer, nothing
-    # moves.
-    if kind == 13:
-        return Operation("create", a[1], a[0], amount=read_u64(data, 4))
-    if kind == 5:
-        return Operation("withdraw", a[0], a[1], amount=read_u64(data, 4))
-    if kind in (8, 9):
-        return Operation("allocate", target=a[0])
-    return None
-
-
-def _read_withdrawal(program: str, a: tuple[str, ...], data: bytes) -> Operation | None:
-    kind = int.from_bytes(data[:4], "little") if len(data) >= 12 else None
-    if kind == (4 if program == STAKE else 3):
-        return Operation("withdraw", a[0], a[1], amount=read_u64(data, 4))
-    return None
-
-
-def _read_token(a: tuple[str, ...], data: bytes) -> Operation | None:
-    kind = data[0]
-    if kind == 3:
-        source, target, authority, *_ = a
-        return Operation("send", source, target, authority, read_u64(data, 1))
-    # TransferCheckedWithFee (Token-2022): a second byte, then the same amount.
-    if kind == 12 or (kind == 26 and data[1] == 1):
-        source, mint, target, authority, *_ = a
-        amount = read_u64(data, 1 if kind == 12 else 2)
-        return Operation("send", source, target, authority, amount, mint)
-    if kind in (7, 14):
-        mint, target, authority, *_ = a
-        return Operation("mint", None, target, authority, read_u64(data, 1), mint)
-    if kind in (8, 15):
-        source, mint, authority, *_ = a
-        return Operation("burn", source, None, authority, read_u64(data, 1), mint)
-    if kind == 9:
-        source, target, authority, *_ = a
-        return Operation("close", source, target, authority)
-    return _read_rights(kind, a, data)
-
-
-def _read_rights(kind: int, a: tuple[str, ...], data: bytes) -> Operation | None:
-    if kind == 1:
-        account, mint, owner, *_ = a
-        return Operation("initialize", None, account, owner, mint=mint)
-    if kind in (16, 18):
-        account, mint, *_ = a
-        return Operation("initialize", None, account, b58encode(data[1:33]), mint=mint)
-    if kind == 4:
-        source, _, authority, *_ = a
-        return Operation("approve", source, None, authority, read_u64(data, 1))
-    if kind == 13:
-        source, mint, _, authority, *_ = a
-        return Operation("approve", source, None, authority, read_u64(data, 1), mint)
-    if kind in UNREAD_KINDS:
-        return Operation("unread", a[0], a[1])
-    # Authority type 2 is the owner.
-    if kind == 6 and data[1] == 2:
-        return Operation("assign", a[0], authority=b58encode(data[3:35]) if data[2] else None)
-    return None
 
 
 # ---- receipts ------------------------------------------------------------------------------------

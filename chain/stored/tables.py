@@ -15,36 +15,19 @@ from peewee import (
 from chain.ledger.coverage import NEAR_LIMIT_PERCENT
 from chain.ledger.totals import Sums
 from models import Attachment, Base, Bot, Trade, Wallet, WalletSignature
-from storage.rows import Exact, Moment, Part, Stored, Whole, make_object, make_shape
-
+from storage.rows import Exact, Moment, Part, Whole, make_object, make_shape
 
 # ---- JSON columns --------------------------------------------------------------------------------
-class Results(Stored):
-    realizedLamports: Whole
-    realizedSol: Exact
-    worstCaseLamports: Whole
-    worstCaseSol: Exact
-    returnPct: Exact | None
-    winRate: Exact | None
-    positions: int
-    positionsWon: int
-    positionsOpen: int
-    matchedSells: int
-    partialSells: int
-    unmatchedSells: int
-    winningSells: int
-    volumeLamports: Whole
-    volumeSol: Exact
-    observedTrades: int
-    failedTransactions: int
-    openPositions: int
-    failedCostLamports: Whole
-    overheadLamports: Whole
-    costLeftLamports: Whole
-    costLeftReceipts: int
-    carriedLots: int
-
-
+RESULTS: Any = make_object(
+    **dict.fromkeys(("realizedLamports", "worstCaseLamports", "volumeLamports"), Whole),
+    **dict.fromkeys(("failedCostLamports", "overheadLamports", "costLeftLamports"), Whole),
+    **dict.fromkeys(("realizedSol", "worstCaseSol", "volumeSol"), Exact),
+    **dict.fromkeys(("returnPct", "winRate"), Exact | None),
+    **dict.fromkeys(("positions", "positionsWon", "positionsOpen", "openPositions"), int),
+    **dict.fromkeys(("matchedSells", "partialSells", "unmatchedSells", "winningSells"), int),
+    **dict.fromkeys(("observedTrades", "failedTransactions", "costLeftReceipts"), int),
+    carriedLots=int,
+)
 COVERAGE = make_shape(
     make_object(
         **dict.fromkeys(("observedFrom", "observedTo", "checkedAt"), Moment | None),
@@ -75,7 +58,7 @@ POSITION: Any = make_object(
     mint=str, amountRaw=Whole, decimals=int, costLamports=Whole | None, unknownBasisRaw=Whole
 )
 WALLET_PARTS = {
-    "results": Part(Results),
+    "results": Part(RESULTS),
     "positions": Part(list[POSITION]),
     "reconciliation": Part(_make_books("Lamports")),
     "average_cost": Part(make_object(realizedLamports=Whole, matchedSells=int)),

@@ -1,6 +1,23 @@
-"""Amounts as text: never rounded, never floats."""
+"""Amounts as text, never rounded, and tokens that display a multiple of their raw units."""
 
-from chain.amounts import exact, show_raw, sol
+import struct
+from fractions import Fraction
+
+import pytest
+from test_mints import mint_account
+
+from chain.amounts import (
+    ONE,
+    UNKNOWN,
+    Scale,
+    exact,
+    load_scale,
+    read_scale,
+    show_amount,
+    show_raw,
+    sol,
+)
+from chain.mints import parse_mint
 
 
 def test_amounts_are_exact_text():
@@ -14,3 +31,64 @@ def test_amounts_are_exact_text():
     assert [exact(raw, 0) for raw in (5, -10)] == ["5", "-10"]
     assert sol(2_000_000_000) == "2"
     assert [show_raw(one) for one in (None, 0, 2**63)] == [None, "0", "9223372036854775808"]
+
+
+# ---- Token-2022 scaled amounts -------------------------------------------------------------------
+def scaled(before, changes_at, after):
+    """A mint without an authority."""
+    state = bytes(32) + struct.pack("<dqd", before, changes_at, after)
+    return mint_account((25, state))
+
+
+def scale_of(account):
+    return read_scale(parse_mint(account).extensions)
+
+
+def test_a_multiplier_is_read_and_stored():
+    want = Scale("1.5", 1_800_000_000, "3.0")
+    assert scale_of(scaled(1.5, 1_800_000_000, 3.0)) == want
+    assert load_scale(want.dump()) == want
+
+
+def test_a_mint_without_the_extension_uses_raw_units():
+    assert scale_of(mint_account()) is None
+
+
+def test_a_new_multiplier_applies_from_its_second_on():
+    scale = Scale("1.5", 1_800_000_000, "3.0")
+    assert scale.find(1_799_999_999) == Fraction(3, 2)
+    assert scale.find(1_800_000_000) == 3
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf"), 1e300])
+def test_an_invalid_multiplier_is_unknown(bad):
+    scale = scale_of(scaled(bad, 1_800_000_000, 2.0))
+    assert scale.find(0) is None and scale.find(1_800_000_000) == 2
+
+
+def test_unreadable_extensions_leave_it_unknown():
+    assert scale_of(mint_account(tail=b"\x19\x00\xff\x00")) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "raw, multiplier, text",
+    [
+        (1_500_000, ONE, "1.5"),
+        (1_500_000, Fraction(2), "3"),
+        (-1_500_000, Fraction(2), "-3"),
+        # 1 * 1.0375 = 1.0375, cut at six decimals: 0.000001; the same below zero
+        (1, Fraction("1.0375"), "0.000001"),
+        (-1, Fraction("1.0375"), "-0.000001"),
+        # a tenth of a unit is zero
+        (1, Fraction("0.1"), "0"),
+        (10**20, Fraction("1.0375"), "103750000000000"),
+        (7, None, None),
+    ],
+)
+def test_an_amount_is_multiplied_and_truncated(raw, multiplier, text):
+    assert show_amount(raw, 6, multiplier) == text
+
+
+@pytest.mark.parametrize("text", ["", "[]", "7", '["x", 1, "2"]', '["1", "x", "2"]'])
+def test_damaged_text_is_unknown(text):
+    assert load_scale(text).find(0) is None
