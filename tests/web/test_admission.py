@@ -5,17 +5,17 @@ from types import SimpleNamespace
 from web.server.worker import Queue
 
 
-def request(address: str, name: str = "", method: str | None = "GET") -> SimpleNamespace:
+def request(address, name="", method="GET"):
     """A connection with a request with this method or, for None, with a continued response."""
     asked = method and SimpleNamespace(method=method)
     return SimpleNamespace(address=address, name=name, request=asked)
 
 
-def take_all(queue: Queue) -> list[SimpleNamespace]:
+def take_all(queue):
     return list(iter(queue.take, None))
 
 
-def test_one_address_leaves_a_quarter_of_the_threads_to_others() -> None:
+def test_one_address_leaves_a_quarter_of_the_threads_to_others():
     queue = Queue(8, is_proxied=False)
     for _ in range(20):
         queue.add(request("a"))
@@ -25,14 +25,14 @@ def test_one_address_leaves_a_quarter_of_the_threads_to_others() -> None:
     assert [one.address for one in take_all(queue)] == ["b", "c"]
 
 
-def test_behind_a_proxy_one_address_can_use_all_threads() -> None:
+def test_behind_a_proxy_one_address_can_use_all_threads():
     queue = Queue(8, is_proxied=True)
     for _ in range(20):
         queue.add(request("proxy"))
     assert len(take_all(queue)) == 8
 
 
-def test_addresses_take_turns_under_load() -> None:
+def test_addresses_take_turns_under_load():
     """With two threads, an address has one at a time."""
     queue = Queue(2, is_proxied=False)
     for number in range(100):
@@ -47,7 +47,7 @@ def test_addresses_take_turns_under_load() -> None:
     assert order[:5] == ["a0", "b0", "a1", "b1", "a2"] and len(order) == 102
 
 
-def test_writers_leave_half_of_the_threads_to_readers() -> None:
+def test_writers_leave_half_of_the_threads_to_readers():
     queue = Queue(8, is_proxied=False)
     for number in range(20):
         queue.add(request(f"bot{number}", method="POST"))
@@ -57,7 +57,7 @@ def test_writers_leave_half_of_the_threads_to_readers() -> None:
     assert [one.work for one in taken].count("write") == 4 and len(taken) == 8
 
 
-def test_a_reader_does_not_wait_behind_its_own_addresss_writers() -> None:
+def test_a_reader_does_not_wait_behind_its_own_addresss_writers():
     """Behind a proxy, all have one address."""
     queue = Queue(4, is_proxied=True)
     for _ in range(10):
@@ -66,7 +66,7 @@ def test_a_reader_does_not_wait_behind_its_own_addresss_writers() -> None:
     assert "reader" in [one.name for one in take_all(queue)]
 
 
-def test_a_finished_turn_makes_room_for_the_next() -> None:
+def test_a_finished_turn_makes_room_for_the_next():
     queue = Queue(2, is_proxied=False)
     first, second = request("a", method="POST"), request("b", method="POST")
     queue.add(first)
@@ -76,7 +76,7 @@ def test_a_finished_turn_makes_room_for_the_next() -> None:
     assert take_all(queue) == [second]
 
 
-def test_long_responses_continue_one_at_a_time() -> None:
+def test_long_responses_continue_one_at_a_time():
     queue = Queue(8, is_proxied=False)
     for number in range(4):
         queue.add(request(f"table{number}", method=None))

@@ -7,8 +7,6 @@ import itertools
 import selectors
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +23,7 @@ MAX_BODY = 100
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[Connection, socket.socket]]:
+def pair():
     """A connection, and its client's socket."""
     ours, theirs = socket.socketpair()
     config = Config()
@@ -52,9 +50,7 @@ CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
         (CHUNKED + b"000000001\r\n0\r\n0\r\nTrailer-Of-It: x\r\n\r\n", b"0"),
     ],
 )
-def test_a_request_is_complete_with_its_last_byte(
-    pair: tuple[Connection, socket.socket], raw: bytes, body: bytes
-) -> None:
+def test_a_request_is_complete_with_its_last_byte(pair, raw, body):
     conn, _ = pair
     for end in range(1, len(raw)):
         conn.received = bytearray(raw[:end])
@@ -74,9 +70,7 @@ def test_a_request_is_complete_with_its_last_byte(
     ],
     ids=("leading zeros", "a huge length", "a long chunk size", "a long chunk line"),
 )
-def test_odd_chunk_sizes_block_no_thread(
-    pair: tuple[Connection, socket.socket], raw: bytes
-) -> None:
+def test_odd_chunk_sizes_block_no_thread(pair, raw):
     """gunicorn's parser wants more bytes here, and only the parser decides what is complete."""
     conn, _ = pair
     conn.received = bytearray(raw)
@@ -95,18 +89,14 @@ def test_odd_chunk_sizes_block_no_thread(
         (b"GET / HTTP/1.1\r\n" + b"X: 1\r\n" * 9_000, errors.LimitRequestHeaders),
     ],
 )
-def test_an_unfixable_request_is_refused(
-    pair: tuple[Connection, socket.socket], raw: bytes, error: type[Exception]
-) -> None:
+def test_an_unfixable_request_is_refused(pair, raw, error):
     conn, _ = pair
     conn.received = bytearray(raw)
     with pytest.raises(error):
         conn.find_request(MAX_BODY)
 
 
-def test_reparsing_one_request_is_limited(
-    pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reparsing_one_request_is_limited(pair, monkeypatch):
     """Each parse takes 1 ms of this clock, and 100 ms are allowed."""
     clock = itertools.count()
     monkeypatch.setattr(connections.time, "thread_time", lambda: next(clock) / 1000)
@@ -119,9 +109,7 @@ def test_reparsing_one_request_is_limited(
         conn.find_request(MAX_BODY)
 
 
-def test_100_continue_is_sent_once(
-    pair: tuple[Connection, socket.socket],
-) -> None:
+def test_100_continue_is_sent_once(pair):
     conn, theirs = pair
     conn.received += HEAD + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n"
     assert not conn.find_request(MAX_BODY) and not conn.find_request(MAX_BODY)
@@ -131,10 +119,10 @@ def test_100_continue_is_sent_once(
 
 
 # ---- answers -----------------------------------------------------------------------------------
-def begin(conn: Connection, parts: Iterable[bytes], kind: str = "text/csv") -> None:
+def begin(conn, parts, kind="text/csv"):
     """Make an application start this response."""
 
-    def app(environ: object, start: Callable[..., object]) -> Iterable[bytes]:
+    def app(environ, start):
         start("200 OK", [("Content-Type", kind)])
         return parts
 
@@ -143,7 +131,7 @@ def begin(conn: Connection, parts: Iterable[bytes], kind: str = "text/csv") -> N
     conn.begin_answer(app)
 
 
-def read_all(conn: Connection, theirs: socket.socket) -> bytes:
+def read_all(conn, theirs):
     """Everything a client reads until nothing is left to send."""
     got = b""
     theirs.setblocking(False)
@@ -156,14 +144,12 @@ def read_all(conn: Connection, theirs: socket.socket) -> bytes:
                 return got
 
 
-def test_a_long_response_is_produced_in_turns_without_waiting_for_the_client(
-    pair: tuple[Connection, socket.socket],
-) -> None:
+def test_a_long_response_is_produced_in_turns_without_waiting_for_the_client(pair):
     conn, theirs = pair
     parts = [bytes([number]) * 100_000 for number in range(1, 11)]
     begin(conn, iter(parts))
     # Three of these parts make a turn of 256 KiB: 3 + 3 + 3 + 1.
-    got, turns = b"", list[bool]()
+    got, turns = b"", []
     while not turns or not turns[-1]:
         turns.append(conn.continue_answer())
         got += read_all(conn, theirs)
@@ -171,11 +157,11 @@ def test_a_long_response_is_produced_in_turns_without_waiting_for_the_client(
     assert got.partition(b"\r\n\r\n")[2] == b"".join(parts)
 
 
-def test_a_response_is_closed_once(pair: tuple[Connection, socket.socket]) -> None:
-    class Parts(list[bytes]):
+def test_a_response_is_closed_once(pair):
+    class Parts(list):
         closed = 0
 
-        def close(self) -> None:
+        def close(self):
             self.closed += 1
 
     conn, _ = pair
@@ -186,9 +172,7 @@ def test_a_response_is_closed_once(pair: tuple[Connection, socket.socket]) -> No
     assert parts.closed == 1
 
 
-def test_an_unread_stream_ends(
-    pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unread_stream_ends(pair, monkeypatch):
     monkeypatch.setattr(connections, "STALL_SECONDS", 0.01)
     conn, _ = pair
     begin(conn, itertools.repeat(bytes(100_000)), "text/event-stream; charset=utf-8")
@@ -197,9 +181,7 @@ def test_an_unread_stream_ends(
         conn.continue_answer()
 
 
-def test_a_client_gets_15_seconds_plus_one_for_each_4096_bytes_read(
-    pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_gets_15_seconds_plus_one_for_each_4096_bytes_read(pair, monkeypatch):
     conn, _ = pair
     clock = [1000.0]
     monkeypatch.setattr(connections.time, "monotonic", lambda: clock[0])
@@ -218,13 +200,13 @@ def test_a_client_gets_15_seconds_plus_one_for_each_4096_bytes_read(
 
 # ---- a real server -----------------------------------------------------------------------------
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory):
     made = Server(tmp_path_factory.mktemp("server"))
     yield made
     made.stop()
 
 
-def ended(opened: list[socket.socket]) -> list[socket.socket]:
+def ended(opened):
     """Connections that the server closed."""
     with selectors.DefaultSelector() as poll:
         for one in opened:
@@ -232,14 +214,14 @@ def ended(opened: list[socket.socket]) -> list[socket.socket]:
         return [key.fileobj for key, _ in poll.select(0)]
 
 
-def wait_for_end(opened: list[socket.socket], count: int) -> list[socket.socket]:
+def wait_for_end(opened, count):
     end = time.monotonic() + 60
     while len(ended(opened)) < count and time.monotonic() < end:
         time.sleep(0.05)
     return ended(opened)
 
 
-def ask_from(server: Server, address: str, path: str = "/api/health") -> bytes:
+def ask_from(server, address, path="/api/health"):
     """The response to a request from this address, or b"" if the connection is closed."""
     with server.connect(address) as connection, contextlib.suppress(OSError):
         connection.sendall(
@@ -249,7 +231,7 @@ def ask_from(server: Server, address: str, path: str = "/api/health") -> bytes:
     return b""
 
 
-def test_an_address_with_too_many_connections_loses_some_and_others_none(tmp_path: Path) -> None:
+def test_an_address_with_too_many_connections_loses_some_and_others_none(tmp_path):
     server = Server(tmp_path, METRICS="on")
     try:
         crowd = [server.connect("127.0.0.2") for _ in range(266)]
@@ -266,7 +248,7 @@ def test_an_address_with_too_many_connections_loses_some_and_others_none(tmp_pat
         server.stop()
 
 
-def test_behind_a_proxy_addresses_are_not_distinguished(tmp_path: Path) -> None:
+def test_behind_a_proxy_addresses_are_not_distinguished(tmp_path):
     server = Server(tmp_path, TRUSTED_PROXIES="1")
     try:
         crowd = [server.connect() for _ in range(266)]
@@ -288,7 +270,7 @@ HALVES = (
 )
 
 
-def test_half_a_request_blocks_no_thread(server: Server) -> None:
+def test_half_a_request_blocks_no_thread(server):
     """More of them than there are threads, from several addresses; each can still be completed."""
     crowd = [server.connect(f"127.0.0.{2 + n % 3}") for n in range(600)]
     for n, one in enumerate(crowd):
@@ -303,7 +285,7 @@ def test_half_a_request_blocks_no_thread(server: Server) -> None:
         one.close()
 
 
-def test_100_continue_precedes_the_body(server: Server) -> None:
+def test_100_continue_precedes_the_body(server):
     with server.connect() as connection:
         connection.sendall(
             b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
@@ -315,7 +297,7 @@ def test_100_continue_precedes_the_body(server: Server) -> None:
     assert b"HTTP/1.1 401 " in answer
 
 
-def exchange(server: Server, head: bytes, body: bytes) -> bytes:
+def exchange(server, head, body):
     """The response to a POST after which the client sends nothing more."""
     with server.connect() as connection:
         connection.sendall(
@@ -326,12 +308,12 @@ def exchange(server: Server, head: bytes, body: bytes) -> bytes:
         return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
-def test_a_truncated_body_is_refused(server: Server) -> None:
+def test_a_truncated_body_is_refused(server):
     answer = exchange(server, b"Content-Length: 1000", b"name=A")
     assert b" 400 " in answer and b"the request ended early" in answer
 
 
-def test_a_chunked_body_has_the_same_limit(server: Server) -> None:
+def test_a_chunked_body_has_the_same_limit(server):
     chunk = b"8000\r\n" + bytes(0x8000) + b"\r\n"
     answers = [
         exchange(server, b"Transfer-Encoding: chunked", chunk * count + b"0\r\n\r\n")
@@ -340,7 +322,7 @@ def test_a_chunked_body_has_the_same_limit(server: Server) -> None:
     assert b" 413 " not in answers[0] and answers[1].startswith(b"HTTP/1.1 413 ")
 
 
-def test_clients_that_keep_connections_open_delay_no_others(server: Server) -> None:
+def test_clients_that_keep_connections_open_delay_no_others(server):
     """The accepting thread used to wait two seconds for each: 50 of them, 100 s."""
     crowd = [server.connect("127.0.0.2") for _ in range(50)]
     for one in crowd:
@@ -352,7 +334,7 @@ def test_clients_that_keep_connections_open_delay_no_others(server: Server) -> N
         one.close()
 
 
-def test_a_full_instance_closes_connections_of_the_busiest_address(tmp_path: Path) -> None:
+def test_a_full_instance_closes_connections_of_the_busiest_address(tmp_path):
     """The limit on open files leaves room for some 100 connections; 400 are tried."""
     limited = ["sh", "-c", 'ulimit -n 360; exec "$@"', "limited"]
     server = Server(tmp_path, through=limited)
@@ -369,11 +351,9 @@ def test_a_full_instance_closes_connections_of_the_busiest_address(tmp_path: Pat
     assert "Traceback" not in (tmp_path / "server.log").read_text()
 
 
-def test_a_parser_error_ends_one_connection_only(
-    pair: tuple[Connection, socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_parser_error_ends_one_connection_only(pair, monkeypatch):
     conn, _ = pair
-    refused: list[Exception] = []
+    refused = []
     made = worker.Worker.__new__(worker.Worker)
     made.wsgi = SimpleNamespace(config={"MAX_CONTENT_LENGTH": MAX_BODY})
     monkeypatch.setattr(made, "refuse", lambda conn, error: refused.append(error))

@@ -426,16 +426,6 @@ def test_creations_are_counted_by_owner_and_by_address(tmp_path, monkeypatch, st
     service.close()
 
 
-def test_a_closed_instance_creates_no_bots(tmp_path):
-    service = Service(tmp_path / "data", registration="closed")
-    with service.app.test_request_context("/connect"):
-        gate.begin()
-        with pytest.raises(Problem) as caught:
-            gate.check_creation()
-    assert caught.value.status == 403 and caught.value.code == "registration_closed"
-    service.close()
-
-
 # ---- what never leaves ---------------------------------------------------------------------------
 def test_a_log_line_is_one_json_object(service, callers, caplog):
     caplog.set_level(logging.INFO, "candor.access")

@@ -3,12 +3,10 @@ to read. Work is counted, not timed.
 """
 
 import random
-from collections.abc import Iterator
 
 import orjson
 import pytest
 from mnemonic import Mnemonic
-from service import Service
 
 from accounts import fields, influencers, posts
 from accounts.problem import Problem
@@ -55,7 +53,7 @@ MAX_READ = 8_500
 
 # ---- the detector ------------------------------------------------------------------------------
 @pytest.fixture
-def checks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def checks(monkeypatch):
     """Sizes of the windows whose checksums were computed."""
     done, check = [], fields._is_checked
     monkeypatch.setattr(
@@ -64,7 +62,7 @@ def checks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return done
 
 
-def test_the_worst_text_costs_one_hash_per_word_and_size(checks: list[int]) -> None:
+def test_the_worst_text_costs_one_hash_per_word_and_size(checks):
     text = WORST[:16_000]
     assert not any(
         PHRASES.check(" ".join((CYCLE * 3)[start : start + size]))
@@ -76,13 +74,13 @@ def test_the_worst_text_costs_one_hash_per_word_and_size(checks: list[int]) -> N
     assert 4_000 <= words <= 4_100 and len(checks) <= 5 * words
 
 
-def test_short_runs_cost_no_hash(checks: list[int]) -> None:
+def test_short_runs_cost_no_hash(checks):
     assert not fields.holds_secret((" ".join(CYCLE[:11]) + " and, ") * 100)
     assert checks == []
 
 
 @pytest.mark.parametrize("size", fields.SEED_LENGTHS)
-def test_a_seed_phrase_is_found_anywhere(size: int) -> None:
+def test_a_seed_phrase_is_found_anywhere(size):
     """From BIP39's reference code: 12 words are 128 bits of entropy, and each three more words are
     32 more.
     """
@@ -93,7 +91,7 @@ def test_a_seed_phrase_is_found_anywhere(size: int) -> None:
             assert fields.holds_secret(text)
 
 
-def test_the_twelve_word_check_matches_the_reference(checks: list[int]) -> None:
+def test_the_twelve_word_check_matches_the_reference(checks):
     dice, said = random.Random(39), []
     for _ in range(300):
         words = dice.sample(PHRASES.wordlist, 12)
@@ -105,11 +103,11 @@ def test_the_twelve_word_check_matches_the_reference(checks: list[int]) -> None:
 
 # ---- lengths before contents -------------------------------------------------------------------
 @pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+def read(monkeypatch):
     """Lengths of all texts that were examined during a request."""
-    lengths: list[int] = []
+    lengths = []
 
-    def note(module: object, name: str) -> None:
+    def note(module, name):
         look = getattr(module, name)
         monkeypatch.setattr(module, name, lambda text: lengths.append(len(text)) or look(text))
 
@@ -125,25 +123,21 @@ LONG = (WORST * 4)[:60_000]
 
 
 @pytest.mark.parametrize("field", POST_FIELDS)
-def test_an_oversized_post_field_is_refused_unread(
-    service: Service, read: list[int], field: str
-) -> None:
+def test_an_oversized_post_field_is_refused_unread(service, read, field):
     key = service.make_bot().publish_key.text
     read.clear()
     answer = service.post({"eventId": "1", "body": "b", field: LONG}, key)
     assert answer.status_code in (403, 422) and max(read, default=0) <= MAX_READ
 
 
-def test_thousands_of_unknown_fields_are_refused_after_a_few(service: Service) -> None:
+def test_thousands_of_unknown_fields_are_refused_after_a_few(service):
     key = service.make_bot().publish_key.text
     answer = service.post({"eventId": "1", "body": "b", **{f"f{n}": 1 for n in range(5_000)}}, key)
     assert answer.status_code == 422 and len(answer.json["errors"]) == 20
 
 
 @pytest.mark.parametrize("fill", [WORST, "\u200b" * 20_000, "1, " * 20_000, "[" * 60_000])
-def test_a_form_with_a_wrong_token_is_refused_before_parsing(
-    service: Service, read: list[int], fill: str
-) -> None:
+def test_a_form_with_a_wrong_token_is_refused_before_parsing(service, read, fill):
     form = {
         "csrf_token": "x" * 9_000,
         "name": fill[:15_000],
@@ -159,14 +153,14 @@ def test_a_form_with_a_wrong_token_is_refused_before_parsing(
     assert sum(read) <= MAX_READ
 
 
-def test_an_oversized_preview_is_not_read(service: Service, read: list[int]) -> None:
+def test_an_oversized_preview_is_not_read(service, read):
     answer = service.client.get("/connect/preview", query_string={"tone": WORST[:3_900]})
     assert answer.status_code == 204 and max(read, default=0) <= 10
     answer = service.client.get("/connect/preview", query_string={"topics": WORST[:3_900]})
     assert answer.status_code == 204 and max(read, default=0) <= 10
 
 
-def test_an_oversized_profile_field_is_refused_unread(read: list[int]) -> None:
+def test_an_oversized_profile_field_is_refused_unread(read):
     for refuse in (
         lambda: influencers.check_bio(LONG),
         lambda: influencers.check_voice({"tone": LONG}),
@@ -179,13 +173,13 @@ def test_an_oversized_profile_field_is_refused_unread(read: list[int]) -> None:
     assert max(read, default=0) <= 10
 
 
-def test_an_oversized_wallet_is_refused_unread(read: list[int]) -> None:
+def test_an_oversized_wallet_is_refused_unread(read):
     with pytest.raises(Problem):
         fields.check_wallet(LONG)
     assert max(read, default=0) <= 10
 
 
-def test_invisible_characters_are_removed_before_measuring(service: Service) -> None:
+def test_invisible_characters_are_removed_before_measuring(service):
     """4,000 characters and a thousand invisible ones, which are removed before measuring."""
     key = service.make_bot().publish_key.text
     answer = service.post({"eventId": "1", "body": "b" * 4_000 + "\u200b" * 1_000}, key)

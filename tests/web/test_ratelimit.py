@@ -90,12 +90,6 @@ def test_a_reduced_window_is_empty_and_never_negative(allowance):
     assert not allowance.charge(smaller, NOON).admitted
 
 
-def test_reading_usage_costs_nothing(allowance):
-    assert [left(allowance.peek(limits(), NOON)) for _ in range(5)] == [
-        {"minute": 3, "hour": 5}
-    ] * 5
-
-
 def test_owners_do_not_share(allowance):
     for _ in range(3):
         allowance.charge(limits(), NOON)
@@ -259,14 +253,6 @@ def test_the_storage_keeps_its_guarantees(allowance):
     assert (storage.get("a"), storage.incr("a", 60)) == (0, 1)
     storage.clear("a")
     assert storage.get("a") == 0
-
-
-def test_a_damaged_file_is_replaced_for_addresses_too(tmp_path):
-    path = tmp_path / "ratelimit.db"
-    path.write_bytes(b"this is no database " * 500)
-    store = counters.File(path)
-    assert Counters(store=store, clock=lambda: NOON).incr("a", 60) == 1
-    store.close()
 
 
 # ---- through the interface -----------------------------------------------------------------------

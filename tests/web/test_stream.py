@@ -196,16 +196,6 @@ def test_a_trade_removed_by_a_rebuild_is_skipped(service, key, follow):
     ] == []
 
 
-def test_a_trade_follower_misses_no_reused_id(service, key):
-    service.observe_trade(W, "gone", 1)
-    since = service.get("/api/v1/trades", key).json["newestCursor"]
-    models.Trade.delete().execute()
-    service.observe_trade(W, "new", 2)
-    assert [
-        row["id"] for row in service.get(f"/api/v1/trades?since={since}", key).json["data"]
-    ] == ["trade_new"]
-
-
 def test_resuming_anywhere_sends_exactly_the_rest(service, key, follow, monkeypatch):
     """With almost nothing buffered, streams switch between the buffer and their own reads."""
     (
@@ -316,109 +306,95 @@ def test_comments_fill_silence(service, key, follow, monkeypatch):
     assert list(Events(split_lines(sent))) == []
 
 
-def test_one_more_stream_ends_the_owners_oldest(tmp_path, monkeypatch):
+@pytest.fixture
+def open_stream(service):
+    """open_stream(key, since, peer) -> the response; all are closed at the end, and then no
+    subscriber is left.
+    """
+    answers = []
+
+    def open_one(key, since=None, peer="127.0.0.1"):
+        path = "/api/v1/stream" + (f"?since={since}" if since else "")
+        answers.append(service.get(path, key, buffered=False, peer=peer))
+        return answers[-1]
+
+    yield open_one
+    for answer in answers:
+        answer.close()
+    assert not service.app.stream_hub._subscribers
+
+
+def list_networks(service):
+    """The addresses of the streams that haven't ended."""
+    return [one.network for one in service.app.stream_hub._subscribers if one.is_active]
+
+
+def first_id(answer):
+    return take(Events(split_lines(answer.iter_encoded())), 1)[0][1]["id"]
+
+
+def list_events(answer):
+    return list(Events(split_lines(answer.iter_encoded())))
+
+
+def test_one_more_stream_ends_the_owners_oldest(service, open_stream, monkeypatch):
     """Four per owner, whichever of its keys opens them; others' streams stay, and so does the
     total.
     """
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 4)
-    made = Service(tmp_path / "data")
-    try:
-        ada, eve = made.make_bot("Ada"), made.make_bot("Eve")
-        keys = [ada.publish_key.text, made.make_read_key(ada.owner)]
-        begin = newest(made, keys[0])
-        others = made.get(
-            f"/api/v1/stream?since={begin}", eve.publish_key.text, buffered=False, peer="192.0.2.7"
-        )
-        opened = [
-            made.get(f"/api/v1/stream?since={begin}", keys[n % 2], buffered=False) for n in range(6)
-        ]
-        lines = [split_lines(answer.iter_encoded()) for answer in opened]
-        assert [list(Events(line)) for line in lines[:2]] == [[], []]
-        uid = made.post({"eventId": "1", "body": "b"}, keys[0]).json["id"]
-        assert [take(Events(line), 1)[0][1]["id"] for line in lines[2:]] == [uid] * 4
-        assert take(Events(split_lines(others.iter_encoded())), 1)[0][1]["id"] == uid
-        [answer.close() for answer in (*opened, others)]
-        assert not made.app.stream_hub._subscribers
-    finally:
-        made.close()
+    ada, eve = service.make_bot("Ada"), service.make_bot("Eve")
+    keys = [ada.publish_key.text, service.make_read_key(ada.owner)]
+    begin = newest(service, keys[0])
+    others = open_stream(eve.publish_key.text, begin, "192.0.2.7")
+    opened = [open_stream(keys[n % 2], begin) for n in range(6)]
+    assert [list_events(answer) for answer in opened[:2]] == [[], []]
+    uid = post(service, keys[0], 1)
+    assert [first_id(answer) for answer in (*opened[2:], others)] == [uid] * 5
 
 
-def test_nine_owners_at_one_address_share_four_streams(tmp_path, monkeypatch):
+def test_nine_owners_at_one_address_share_four_streams(service, open_stream, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 4)
-    made = Service(tmp_path / "data")
-    try:
-        keys = [made.make_bot(f"Bot {n}").publish_key.text for n in range(9)]
-        begin = newest(made, keys[0])
-        path = f"/api/v1/stream?since={begin}"
-        other = made.get(path, keys[0], buffered=False, peer="192.0.2.7")
-        opened = [made.get(path, key, buffered=False) for key in keys]
-        assert sum(one.is_active for one in made.app.stream_hub._subscribers) == 5
-        lines = [split_lines(answer.iter_encoded()) for answer in opened]
-        assert [list(Events(line)) for line in lines[:5]] == [[]] * 5
-        uid = made.post({"eventId": "1", "body": "b"}, keys[0]).json["id"]
-        for line in (*lines[5:], split_lines(other.iter_encoded())):
-            assert take(Events(line), 1)[0][1]["id"] == uid
-        [answer.close() for answer in (*opened, other)]
-        assert not made.app.stream_hub._subscribers
-    finally:
-        made.close()
+    keys = [service.make_bot(f"Bot {n}").publish_key.text for n in range(9)]
+    begin = newest(service, keys[0])
+    other = open_stream(keys[0], begin, "192.0.2.7")
+    opened = [open_stream(key, begin) for key in keys]
+    assert len(list_networks(service)) == 5
+    assert [list_events(answer) for answer in opened[:5]] == [[]] * 5
+    uid = post(service, keys[0], 1)
+    assert [first_id(answer) for answer in (*opened[5:], other)] == [uid] * 5
 
 
 def test_the_trusted_proxys_address_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
     made = Service(tmp_path / "data", trusted_proxies=1)
-    try:
-        keys = [made.make_bot(f"Bot {n}").publish_key.text for n in range(6)]
-        opened = [
-            made.get(
-                "/api/v1/stream",
-                key,
-                buffered=False,
-                headers={"X-Forwarded-For": f"203.0.113.9, 198.51.100.{n // 2}"},
-            )
-            for n, key in enumerate(keys)
-        ]
-        assert len(made.app.stream_hub._subscribers) == 6
-        assert all(one.is_active for one in made.app.stream_hub._subscribers)
-        [answer.close() for answer in opened]
-    finally:
-        made.close()
+    keys = [made.make_bot(f"Bot {n}").publish_key.text for n in range(6)]
+    opened = [
+        made.get(
+            "/api/v1/stream",
+            key,
+            buffered=False,
+            headers={"X-Forwarded-For": f"203.0.113.9, 198.51.100.{n // 2}"},
+        )
+        for n, key in enumerate(keys)
+    ]
+    assert len(list_networks(made)) == 6
+    [answer.close() for answer in opened]
+    made.close()
 
 
-def test_more_addresses_give_an_owner_no_more_streams(tmp_path, monkeypatch):
+def test_more_addresses_give_an_owner_no_more_streams(service, key, open_stream, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
-    made = Service(tmp_path / "data")
-    try:
-        key = made.make_bot("Ada").publish_key.text
-        opened = [
-            made.get("/api/v1/stream", key, buffered=False, peer=f"192.0.2.{n}") for n in range(4)
-        ]
-        active = [one for one in made.app.stream_hub._subscribers if one.is_active]
-        assert [one.network for one in active] == ["192.0.2.2", "192.0.2.3"]
-        [answer.close() for answer in opened]
-    finally:
-        made.close()
+    for n in range(4):
+        open_stream(key, peer=f"192.0.2.{n}")
+    assert list_networks(service) == ["192.0.2.2", "192.0.2.3"]
 
 
-def test_at_the_total_limit_an_owner_can_still_replace_a_stream(tmp_path, monkeypatch):
+def test_at_the_total_limit_an_owner_can_still_replace_a_stream(service, open_stream, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS", 3)
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
-    made = Service(tmp_path / "data")
-    try:
-        keys = [made.make_bot(name).publish_key.text for name in ("Ada", "Bea", "Eve")]
-
-        def follow(number):
-            peer = f"192.0.2.{number}"
-            return made.get("/api/v1/stream", keys[number], buffered=False, peer=peer)
-
-        opened = [follow(number) for number in (0, 0, 1)]
-        assert follow(2).status_code == 503
-        assert follow(1).status_code == 503
-        opened.append(follow(0))
-        assert opened[-1].status_code == 200
-        [answer.close() for answer in opened]
-    finally:
-        made.close()
+    keys = [service.make_bot(name).publish_key.text for name in ("Ada", "Bea", "Eve")]
+    statuses = [open_stream(keys[n], peer=f"192.0.2.{n}").status_code for n in (0, 0, 1, 2, 1, 0)]
+    assert statuses == [200, 200, 200, 503, 503, 200]
 
 
 def test_nothing_is_polled_without_subscribers(service, key):

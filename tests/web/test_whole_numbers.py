@@ -156,19 +156,6 @@ def test_a_market_page_error_names_its_range(service):
         assert page.status_code == 400 and "from 1 to 9999" in page.text, number
 
 
-@pytest.mark.parametrize("number", [one for one in NASTY if not re.fullmatch("[1-9][0-9]*", one)])
-def test_an_invalid_limit_names_the_field(service, number):
-    key = service.make_bot().publish_key.text
-    answer = service.get("/api/v1/bots", key, query_string={"limit": number})
-    assert answer.status_code == 400 and answer.json["errors"][0]["field"] == "limit"
-
-
-@pytest.mark.parametrize("number", ["101", "9" * 20, "9" * 5000])
-def test_a_large_limit_means_a_hundred(service, number):
-    key = service.make_bot().publish_key.text
-    assert service.get("/api/v1/bots", key, query_string={"limit": number}).json["limit"] == 100
-
-
 @pytest.mark.parametrize("number", [0, 1, 9, 10, 2**31, 2**53 + 1, 10**18 - 1])
 def test_a_whole_number_is_parsed_exactly(number):
     assert parse_whole(str(number)) == number

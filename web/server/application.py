@@ -4,6 +4,7 @@ and headers of every response, including the server's own errors.
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import threading
 from collections import Counter
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from cachetools import LRUCache
-from flask import Flask, Response, request
+from flask import Flask, Request, Response, request
 from flask.globals import app_ctx
+from flask.sessions import SecureCookieSession, SecureCookieSessionInterface, SessionMixin
+from itsdangerous import BadSignature
 
 from accounts.problem import Problem
 
@@ -125,7 +128,56 @@ class Places:
         return leave
 
 
+# ---- the application -----------------------------------------------------------------------------
+# Browsers limit a cookie's lifetime anyway (Chrome: 400 days), regardless of our clock.
+NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
+
+
+class Cookies(SecureCookieSessionInterface):
+    """Flask's sessions with our own lifetime and cookie name.
+
+    For clients without cookies, such as bots, no signer is created.
+    """
+
+    def open_session(self, app: Flask, request: Request) -> SecureCookieSession:
+        if "Cookie" not in request.headers:
+            return self.session_class()
+        value = request.cookies.get(self.get_cookie_name(app), "")
+        signer = self.get_signing_serializer(app)
+        if signer is None:
+            return self.session_class()
+        try:
+            # Without max_age, the signature's timestamp isn't checked.
+            return self.session_class(signer.loads(value))
+        except BadSignature:
+            return self.session_class()
+
+    def get_expiration_time(self, app: Flask, session: SessionMixin) -> datetime.datetime | None:
+        return NEVER if session.permanent else None
+
+    def save_session(self, app: Flask, session: SessionMixin, response: Response) -> None:
+        """Set the cookie when the session changes, and on each page, because browsers delete old
+        ones.
+
+        It is never set on a response that a cache may share: anyone with the cookie is signed in.
+        """
+        # Don't compute the cookie's attributes for an unused, empty session.
+        if not (session.accessed or session.modified or session):
+            return
+        if session and _is_shareable(response):
+            if session.accessed:
+                response.vary.add("Cookie")
+            return
+        super().save_session(app, session, response)
+
+
+def _is_shareable(response: Response) -> bool:
+    control = response.cache_control
+    return "Cache-Control" in response.headers and not (control.private or control.no_store)
+
+
 class Application(Flask):
+    session_interface = Cookies()
     allowance: Allowance
     # Lists as bytes, and feeds with the time of their last change.
     list_cache: ListCache[Any]

@@ -6,14 +6,11 @@ cookie contains no time, so servers with different clocks don't end sessions.
 """
 
 import contextlib
-import datetime
 import secrets
 from urllib.parse import urlsplit
 
-from flask import Flask, Request, Response, g, request, session
-from flask.sessions import SecureCookieSession, SecureCookieSessionInterface, SessionMixin
+from flask import g, request, session
 from flask_wtf.csrf import CSRFError, CSRFProtect
-from itsdangerous import BadSignature
 from peewee import OperationalError
 
 from accounts.keys import hash_secret
@@ -26,8 +23,6 @@ from web.server.application import Application, find_app
 LIFETIME_MS = 180 * 86_400_000
 # The precision of `seen_at`.
 SEEN_EVERY_MS = 3_600_000
-# Browsers limit a cookie's lifetime anyway (Chrome: 400 days), regardless of our clock.
-NEVER = datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC)
 # Browsers accept a cookie with the second name only over https, from this host, and for all paths.
 PLAIN_NAME, HOST_NAME = "session", "__Host-session"
 # If BASE_URL has a path. A __Host- cookie would apply to all paths, and other applications may
@@ -36,49 +31,6 @@ SECURE_NAME = "__Secure-session"
 # A form token has about 90 characters.
 MAX_TOKEN_TEXT = 200
 csrf = CSRFProtect()
-
-
-class Cookies(SecureCookieSessionInterface):
-    """Flask's sessions with our own lifetime and cookie name.
-
-    For clients without cookies, such as bots, no signer is created.
-    """
-
-    def open_session(self, app: Flask, request: Request) -> SecureCookieSession:
-        if "Cookie" not in request.headers:
-            return self.session_class()
-        value = request.cookies.get(self.get_cookie_name(app), "")
-        signer = self.get_signing_serializer(app)
-        if signer is None:
-            return self.session_class()
-        try:
-            # Without max_age, the signature's timestamp isn't checked.
-            return self.session_class(signer.loads(value))
-        except BadSignature:
-            return self.session_class()
-
-    def get_expiration_time(self, app: Flask, session: SessionMixin) -> datetime.datetime | None:
-        return NEVER if session.permanent else None
-
-    def save_session(self, app: Flask, session: SessionMixin, response: Response) -> None:
-        """Set the cookie when the session changes, and on each page, because browsers delete old
-        ones.
-
-        It is never set on a response that a cache may share: anyone with the cookie is signed in.
-        """
-        # Don't compute the cookie's attributes for an unused, empty session.
-        if not (session.accessed or session.modified or session):
-            return
-        if session and _is_shareable(response):
-            if session.accessed:
-                response.vary.add("Cookie")
-            return
-        super().save_session(app, session, response)
-
-
-def _is_shareable(response: Response) -> bool:
-    control = response.cache_control
-    return "Cache-Control" in response.headers and not (control.private or control.no_store)
 
 
 def init_app(app: Application) -> None:
@@ -95,7 +47,6 @@ def init_app(app: Application) -> None:
         SESSION_COOKIE_SAMESITE="Lax",
     )
     csrf.init_app(app)
-    app.session_interface = Cookies()
 
 
 def check_sender() -> None:
