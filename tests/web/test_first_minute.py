@@ -41,24 +41,28 @@ def started(folder, port, **settings):
         server.communicate(timeout=60)
 
 
-def test_startup_shows_its_address_and_next_steps(tmp_path):
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """(port, the first two lines of output, the first line of the log) of a running server"""
     port = find_port()
-    with started(tmp_path / "data", port) as server:
-        begun, serves = server.stdout.readline(), server.stdout.readline()
-        assert "preparing the database" in begun
-        assert f"http://127.0.0.1:{port}/connect" in serves and "Ctrl+C" in serves
-        # No terminal is attached here.
-        assert json.loads(server.stderr.readline())["level"] == "info"
+    with started(tmp_path_factory.mktemp("running") / "data", port) as server:
+        yield port, [server.stdout.readline() for _ in range(2)], server.stderr.readline()
 
 
-def test_a_port_in_use_is_one_sentence(tmp_path):
-    port = find_port()
-    with started(tmp_path / "one", port) as server:
-        server.stdout.readline(), server.stdout.readline()
-        with started(tmp_path / "two", port) as second:
-            out, told = second.communicate(timeout=60)
-            assert second.returncode == 1 and out == ""
-            assert told.count("\n") == 1 and f"port {port}" in told and "PORT=" in told
+def test_startup_shows_its_address_and_next_steps(running):
+    port, (begun, serves), logged = running
+    assert "preparing the database" in begun
+    assert f"http://127.0.0.1:{port}/connect" in serves and "Ctrl+C" in serves
+    # No terminal is attached here.
+    assert json.loads(logged)["level"] == "info"
+
+
+def test_a_port_in_use_is_one_sentence(running, tmp_path):
+    port, *_ = running
+    with started(tmp_path / "second", port) as second:
+        out, told = second.communicate(timeout=60)
+        assert second.returncode == 1 and out == ""
+        assert told.count("\n") == 1 and f"port {port}" in told and "PORT=" in told
 
 
 # ---- while the jobs are loaded ------------------------------------------------------------------

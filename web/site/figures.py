@@ -114,6 +114,10 @@ def write_bps(bps: int) -> str:
     return write_change(amounts.exact(bps, 2))
 
 
+def write_megabytes(count: int) -> str:
+    return f"{count / 1_000_000:,.1f} MB"
+
+
 # A number in a sentence, with its sign and unit.
 TOLD = re.compile(r"(?<![\w.,])([+-]?)(\d+(?:\.\d+)?)(?![\w.]*\w)( SOL\b| ?%)?")
 

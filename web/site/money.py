@@ -199,7 +199,7 @@ def describe_outside(trade: Json, symbols: Mapping[str, str]) -> str:
     outside = trade["outsideVenue"]
     moved = [
         f"{figures.UNKNOWN if one['change'] is None else figures.write_tokens(one['change'], True)}"
-        f" {words.plain(symbols.get(one['mint'], '')) or words.short(one['mint'])}"
+        f" {words.name_mint(one['mint'], symbols)}"
         for one in outside["tokenChanges"]
     ]
     if outside["solLamports"] != "0":

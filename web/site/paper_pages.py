@@ -115,9 +115,11 @@ def show_trader(uid: str) -> ResponseReturnValue:
 
 @blueprint.get("/strategies")
 def show_strategies() -> ResponseReturnValue:
+    comparison = paper.compare_families(g.now)
     return render_template(
         "strategies.html",
-        comparison=paper.compare_families(g.now),
+        comparison=comparison,
+        closes=sum(one["eligibleCloses"] for one in comparison["families"]),
         is_signed_in=sessions.find_owner() is not None,
     )
 

@@ -222,20 +222,24 @@ def draw_calendar(days: Sequence[DayTotals], today: int) -> list[CalendarDay]:
 # If there are more points than this, draw every nth. If there are more marks, draw the newest ones.
 MAX_DRAWN = MAX_MARKED = 400
 MAX_GROUPS = 12
+# In basis points.
+FULL_SHARE = 10_000
 
 
 def draw_account(uid: str, until: int) -> Json | None:
-    """Draw a trader's open account up to `until` (ms): its curves, and the lamports `over` holding
-    its initial SOL. None for an unknown trader.
+    """Draw a trader's open account up to `until` (ms): its curves, the share `held` in positions,
+    and the lamports `over` holding its initial SOL. None for an unknown trader.
     """
     history = read_history(uid)
     if history is None:
         return None
     points = charts.thin_out(history.list_points(until), MAX_DRAWN)
+    exposure = draw_exposure(charts.thin_out(history.list_shares(until), MAX_DRAWN), until)
     return {
         "equity": draw_equity(points, until, list_marks(history.list_trades(), history.closes)),
         "falls": draw_falls(points, until),
-        "exposure": draw_exposure(charts.thin_out(history.list_shares(until), MAX_DRAWN), until),
+        "exposure": exposure,
+        "held": exposure and exposure.total / FULL_SHARE,
         "over": points[-1].value - history.start,
         "days": list_days(history),
         "tokens": history.group("mint")[:MAX_GROUPS],

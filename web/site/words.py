@@ -3,7 +3,7 @@ addresses. Plain text, not HTML.
 """
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -398,6 +398,11 @@ def _parse_time(at: Time) -> datetime:
     return datetime.fromtimestamp(at, UTC) if isinstance(at, int) else datetime.fromisoformat(at)
 
 
+def from_ms(ms: int) -> int:
+    """Return a stored time as Unix seconds."""
+    return ms // 1000
+
+
 def short(address: str) -> str:
     """Write both ends of an address, because people compare these."""
     return f"{address[:4]}…{address[-4:]}"
@@ -412,6 +417,11 @@ def plain(text: str) -> str:
 def name_token(mint: str | None, symbol: str | None) -> str:
     """Write a token's name as chain.symbols shows it. It is empty without a symbol."""
     return plain(show_symbol(mint, symbol) or "")
+
+
+def name_mint(mint: str, symbols: Mapping[str, str]) -> str:
+    """Write a token's name, or else its address."""
+    return plain(symbols.get(mint, "")) or short(mint)
 
 
 def hue(name: str) -> int:
