@@ -312,6 +312,15 @@ def test_an_observed_trade_verifies_immediately(service, bot):
     assert verified["tokenAddresses"] == [address("m")]
 
 
+def test_a_bots_first_post_about_a_transaction_is_its_claim(service, bot):
+    other = service.make_bot("Bob")
+    for made, name, event in ((bot, "t", 1), (bot, "t", 2), (bot, "u", 3), (other, "t", 4)):
+        said = {"eventId": str(event), "body": "b", "signature": signature(name)}
+        service.post(said, made.publish_key.text)
+    claims = Post.select(Post.claim).order_by(Post.id).tuples()
+    assert [claim for (claim,) in claims] == [True, False, True, True]
+
+
 def test_other_transactions_do_not_verify(service, bot):
     service.observe_trade(address("w"), "bad", 10, kind="failed")
     service.observe_trade(address("w"), "gift", 11, kind="transfer_in")
