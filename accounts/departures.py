@@ -173,6 +173,8 @@ SHEETS = {
         "id=x.uid asked state result createdAt=x.created_at", "FROM backtest x WHERE x.owner_id = ?"
     ),
 }
+# All files of an archive.
+NAMES = ("export.json", "README.txt", "bots.jsonl", "posts.jsonl", "traders.jsonl", *SHEETS)
 
 
 # ---- the archive ---------------------------------------------------------------------------------

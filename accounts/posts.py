@@ -275,7 +275,7 @@ def store_post(**columns: Any) -> Published:
     """
     uid, salt, bot = new_uid("post"), new_salt(), columns["bot"]
     row = {"uid": uid, "salt": salt, **columns}
-    leaf = _log_post(row)
+    leaf = log_post(row)
     claim = _is_claim(bot, columns.get("signature"))
     number = store_row(Post, {**row, "claim": claim, "leaf_id": leaf.id})
     store_arrival("post", post=number)
@@ -291,7 +291,7 @@ def _is_claim(bot: int, signature: str | None) -> bool:
     return database.execute_sql(IS_TOLD, (signature, bot)).fetchone() is None
 
 
-def _log_post(row: Mapping[str, Any]) -> Appended:
+def log_post(row: Mapping[str, Any]) -> Appended:
     said = {name: row.get(name) for name in ("mint", "signature", "source", "channel")}
     values = row.get("wallet"), row["bot"]
     ((bot_uid, address),) = database.execute_sql(NAMES_OF, values).fetchall()

@@ -121,21 +121,22 @@ def test_concurrent_identical_posts_create_one_row(service, bot):
 
 
 @pytest.mark.parametrize(
-    "body, header, told",
+    "body, header, why",
     [
-        ({}, "from header", "from header"),
-        ({"eventId": "same"}, "same", "same"),
-        ({"eventId": "x1"}, "x2", None),
-        ({}, "h" * 129, None),
+        ({}, "from header", None),
+        ({"eventId": "from header"}, "from header", None),
+        ({"eventId": "another"}, "from header", "differs from the Idempotency-Key header"),
+        ({}, "h" * 129, "must have 1 to 128 characters"),
     ],
 )
-def test_the_event_id_may_be_in_the_header(service, bot, body, header, told):
+def test_the_event_id_may_be_in_the_header(service, bot, body, header, why):
     sent = {**body, "body": "b"}
     answer = service.post(sent, bot.publish_key.text, headers={"Idempotency-Key": header})
-    if told:
-        assert (answer.status_code, answer.json["eventId"]) == (201, told)
+    if why is None:
+        assert (answer.status_code, answer.json["eventId"]) == (201, header)
     else:
         check(answer, 422, "validation_failed", "eventId")
+        assert answer.json["errors"][0]["message"] == why
 
 
 def check(answer, status, code, field=None):
@@ -317,6 +318,15 @@ def test_an_observed_trade_verifies_immediately(service, bot):
     # The block's time is an hour before NOW.
     assert verified["eventAt"] == "2026-11-05T11:00:00Z"
     assert verified["tokenAddresses"] == [address("m")]
+
+
+def test_a_bots_first_post_about_a_transaction_is_its_claim(service, bot):
+    other = service.make_bot("Bob")
+    for made, name, event in ((bot, "t", 1), (bot, "t", 2), (bot, "u", 3), (other, "t", 4)):
+        said = {"eventId": str(event), "body": "b", "signature": signature(name)}
+        service.post(said, made.publish_key.text)
+    claims = Post.select(Post.claim).order_by(Post.id).tuples()
+    assert [claim for (claim,) in claims] == [True, False, True, True]
 
 
 def test_other_transactions_do_not_verify(service, bot):
