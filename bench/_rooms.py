@@ -6,8 +6,8 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
         "addresses amounts answers attacks balances board bot_wallets coverage deceptions "
-        "digests effects exchanges histories instructions inventory kinds ledger ledger_store "
-        "mints notices packing programs quote_board quotes quotes_shown receipts "
+        "effects exchanges histories instructions inventory kinds ledger ledger_store "
+        "mints notices packing pools programs quote_board quotes quotes_shown receipts "
         "reconciliation risk_shown rpc stablecoins standings totals value verify views"
     ),
     "paper": (
