@@ -386,7 +386,7 @@ def _mints(receipt: Receipt) -> dict[str, str]:
     mints = {
         one.target: one.mint
         for one in receipt.operations
-        if one.name in ("initialize", "associate") and one.target and one.mint
+        if one.target and one.mint
     }
     return mints | receipt.mints
 

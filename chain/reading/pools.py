@@ -285,16 +285,14 @@ def _find_curve_fee(data: bytes) -> int:
     """Sum all fees (basis points) in a TradeEvent. Fields were appended over the years."""
     if len(data) < 217:
         return OLD_CURVE_FEE_BPS
-    total = read_u64(data, 153) + read_u64(data, 201)
-    if len(data) < 254:
-        return total
-    at = 254 + int.from_bytes(data[250:254], "little") + 1
-    if len(data) >= at + 32:
-        total += read_u64(data, at)
-        at += 32
-        at += 4 + int.from_bytes(data[at : at + 4], "little") * 34 + 32 + 24
-        total += read_u64(data, at) if len(data) >= at + 16 else 0
-    return total
+    # Fields that an event doesn't have are read as 0.
+    at = 255 + _read_length(data, 250)
+    last = at + 92 + _read_length(data, at + 32) * 34
+    return sum(read_u64(data, place) for place in (153, 201, at, last))
+
+
+def _read_length(data: bytes, at: int) -> int:
+    return int.from_bytes(data[at : at + 4], "little")
 
 
 class _Ends(NamedTuple):
@@ -306,15 +304,10 @@ class _Ends(NamedTuple):
 
 def _read_ends(data: bytes, is_buy: bool) -> _Ends:
     at = 352
-    if is_buy and len(data) > at:
-        at += 33
-        at += 8 if len(data) > at else 0
-        at += 4 + int.from_bytes(data[at : at + 4], "little") if len(data) > at else 0
-    cashback = read_u64(data, at) if len(data) >= at + 32 else 0
-    at += 32
-    virtual = int.from_bytes(data[at : at + 16], "little", signed=True) if len(data) > at else 0
-    holders = read_u64(data, at + 25) if len(data) >= at + 41 else 0
-    return _Ends(cashback + holders, virtual)
+    if is_buy:
+        at += 45 + _read_length(data, at + 41)
+    virtual = int.from_bytes(data[at + 32 : at + 48], "little", signed=True)
+    return _Ends(read_u64(data, at) + read_u64(data, at + 57), virtual)
 
 
 def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:

@@ -535,9 +535,8 @@ def _instruction(
 ) -> Instruction:
     program = _address(row["programId"]) if "programId" in row else keys[row["programIdIndex"]]
     if "parsed" in row:
-        parsed = row["parsed"]
-        if not isinstance(parsed, dict):
-            return Instruction(program, (), None, b"", inner, nested)
+        # A memo is parsed as text.
+        parsed = row["parsed"] if isinstance(row["parsed"], dict) else {}
         operation = _check_operation(read_parsed(program, parsed))
         told = (parsed.get("info") or {}).values()
         accounts = tuple(one for one in told if isinstance(one, str))

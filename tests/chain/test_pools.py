@@ -10,7 +10,7 @@ import pytest
 from corpus import DATA, read_truth
 from story import address
 
-from chain.addresses import TOKEN, WRAPPED_SOL, b58encode
+from chain.addresses import TOKEN, WRAPPED_SOL, b58decode, b58encode
 from chain.reading.entries import Entry, read_entry
 from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, unpack_pool
 from chain.reading.programs import table
@@ -109,6 +109,53 @@ def test_a_pool_that_does_not_reproduce_the_fill_is_not_used(receipts):
     raise AssertionError
 
 
+# A curve event (without its name) has basis points of fees at 153 and 201. After the instruction's
+# name, at 254, this one has cashback at 271, a list of sharers at 303 and nothing at 363.
+FEES = {
+    "as recorded": (lambda data: data, 95 + 30),
+    "without fees": (lambda data: data[:121], 100),
+    "before cashback": (lambda data: data[:217], 95),
+    "with a creator": (lambda data: data[:201] + b"\x07" + data[202:], 95 + 7 + 30),
+    "with sharers": (
+        lambda data: (
+            data[:303] + b"\x02" + data[304:307] + bytes(68) + data[307:] + b"\x0a" + bytes(15)
+        ),
+        95 + 30 + 10,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FEES)
+def test_a_curves_fees_are_summed(receipts, case):
+    """truth.csv: the curve got 2962962962, and its fees 37037038, which is 1.25%."""
+    forge, fee_bps = FEES[case]
+    (row,) = [one for one in read_truth(receipts) if one["signature"].startswith("2RoRJx")]
+    raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+    for group in raw["meta"]["innerInstructions"]:
+        for one in group["instructions"]:
+            data = b58decode(one.get("data", ""))
+            if data[:8] == EVENT and len(data) == 16 + 363:
+                # Otherwise the wallet created the token.
+                event = data[16:185] + bytes(32) + data[217:]
+                one["data"] = b58encode(data[:16] + forge(event))
+    pool = unpack_pool(read_entry(parse_receipt(raw), row["wallet"], PROGRAMS).pool)
+    assert pool.fee_bps == fee_bps
+    assert pool.after.sol - pool.before.sol == 2_962_962_962
+
+
+def test_a_launchlab_sale_moves_its_curve(receipts):
+    """truth.csv: the pool paid 1,273,240,715 lamports for 11,568,986,763,999 raw units; the fee of
+    1.25% stays in it.
+    """
+    (pool,) = [unpack_pool(e.pool) for sign, _, e in read_corpus(receipts) if sign == "uzuSem"]
+    moved = [new - old for old, new in zip(pool.before, pool.after, strict=True)]
+    paid = -moved[0]
+    assert moved == [-paid, 11_568_986_763_999, -paid, 11_568_986_763_999]
+    assert (pool.fee_bps, pool.fee_kind) == (125, "gross")
+    assert paid - -(-paid * 125 // 10_000) == 1_273_240_715
+    assert pool.before.sol * pool.before.raw == pytest.approx(pool.after.sol * pool.after.raw)
+
+
 # ---- PumpSwap ------------------------------------------------------------------------------------
 def u64(data, at):
     return int.from_bytes(data[at : at + 8], "little")
@@ -191,6 +238,7 @@ def test_pumpswap_uses_virtual_reserves(october):
         assert (pool.before.payable, pool.before.raw) == tuple(sample["vault_before"])
         assert pool.before.sol > pool.before.payable
         assert (pool.after.sol > pool.before.sol) == is_buy
+        assert (pool.before.buyable, pool.after.buyable) == (pool.before.raw, pool.after.raw)
         # The vaults match the event, except for fees waiting in them.
         assert pool.after.raw == sample["vault_after"][1]
         assert abs(pool.after.payable - sample["vault_after"][0]) * 10_000 < pool.after.payable
@@ -198,6 +246,32 @@ def test_pumpswap_uses_virtual_reserves(october):
         given, got = abs(pool.after.sol - pool.before.sol), abs(pool.after.raw - raw)
         naive = given * raw // (sol + given) if is_buy else got * sol // (raw + got)
         assert abs(naive - (got if is_buy else given)) * 100 > (got if is_buy else given)
+
+
+@pytest.mark.parametrize(
+    ("label", "forge", "more"),
+    [
+        ("sell", bytes, 0),
+        ("buy", bytes, 0),
+        ("sell", lambda data: _put(data, {360: 7, 360 + 57: 3}), 7 + 3),
+        # A purchase has 45 more bytes, the last of which is the length of the name "buy".
+        ("buy", lambda data: _put(data, {408: 7, 408 + 57: 3}), 7 + 3),
+    ],
+)
+def test_pumpswaps_fees_are_summed(october, label, forge, more):
+    """The event says what the pool exchanged (64), and the user with all fees (112)."""
+    sample = next(one for one in october if one["label"].startswith(label))
+    data = base64.b64decode(sample["event"])
+    quote, user = u64(data, 64), u64(data, 112)
+    told = unpack_pool(swap(sample, forge=forge).pool)
+    assert told.fee_bps == round(abs(user - quote) * 10_000 / quote) + more
+    assert told.fee_kind == "on_top"
+
+
+def _put(data, changed):
+    for at, number in changed.items():
+        data = data[:at] + number.to_bytes(8, "little") + data[at + 8 :]
+    return data
 
 
 def test_a_token_with_a_transfer_fee_is_not_used(october):
