@@ -59,6 +59,7 @@ def test_an_address_funded_earlier_becomes_a_permanent_account():
     sell(scene, "ada", 1, PRICE)
     found = entry(scene)
     assert (found.sponsored, found.beside_sol) == (RENT, 3 * SOL - RENT)
+    assert "sponsored_rent" in found.flags
     assert (found.kind, found.venue_sol) == ("sell", PRICE - FEE)
 
 

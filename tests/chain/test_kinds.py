@@ -14,7 +14,7 @@ from story import VENUE, Story, address
 from chain.addresses import b58encode
 from chain.reading.entries import read_entry
 from chain.reading.flows import read_effect
-from chain.reading.kinds import Kind, decide_kind
+from chain.reading.kinds import Kind, decide_kind, find_discriminator
 from chain.reading.programs import TIP_ACCOUNTS, table
 from chain.reading.receipts import parse_receipt
 
@@ -193,6 +193,8 @@ def test_other_order_programs_are_read_by_what_moved(story, program):
         "order_cancel",
         "order_fill",
     ]
+    story.transact("ada", [], program)
+    assert kind_of(story.rows[-1].receipt, address("ada")).kind == "order_cancel"
 
 
 def test_a_margin_deposit_is_not_a_sale(story):
@@ -207,7 +209,31 @@ def test_failure_is_checked_first(story):
     assert (found.kind, found.venue) == ("failed", "pump.fun")
 
 
+def test_discriminators_are_anchors():
+    """As in the IDL of any Anchor program that has such an instruction."""
+    assert find_discriminator("initialize") == bytes.fromhex("afaf6d1f0d989bed")
+
+
 # ---- the whole of a kind -------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("rent", "kind"),
+    [
+        ("open", Kind("account_open", "pump.fun")),
+        ("close", Kind("account_close", "pump.fun")),
+        (None, Kind("other", "pump.fun", None, ("fee_only",))),
+    ],
+)
+def test_a_swap_that_exchanges_nothing_may_pay_rent(rent, kind):
+    """5 CAT go and come back."""
+    scene = Scene(ada=10**9).holds("ada", "CAT", 5).holds("eve", "CAT", 5).holds("ada", "FOX", 0)
+    with scene.call(VENUE, "ada", "eve"):
+        scene.send("CAT", "ada", "eve", 5)
+        scene.send("CAT", "eve", "ada", 5)
+    if rent == "open":
+        scene.open("ada", "ada", "DOG")
+    elif rent == "close":
+        scene.close("ada's FOX", "ada")
+    assert kind_of(scene.receipt("ada", "eve"), address("ada")) == kind
 
 
 @pytest.mark.parametrize("signed", [True, False])

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 from corpus import DATA, read_truth
+from scene import Scene
 from story import address
 
-from chain.addresses import TOKEN, WRAPPED_SOL, b58decode, b58encode
+from chain.addresses import SYSTEM, TOKEN, WRAPPED_SOL, b58decode, b58encode
 from chain.reading.entries import Entry, read_entry
 from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, unpack_pool
 from chain.reading.programs import table
@@ -42,14 +43,47 @@ def read_corpus(receipts):
             yield row["signature"][:6], raw, entry
 
 
-def list_amounts(raw, side):
-    return {int(one["uiTokenAmount"]["amount"]) for one in raw["meta"][f"{side}TokenBalances"]}
-
-
 def test_every_corpus_trade_has_a_pool_reading_or_a_reason(receipts):
     found = [(sign, unpack_pool(entry.pool)) for sign, _, entry in read_corpus(receipts)]
     assert {sign: one for sign, one in found if isinstance(one, str)} == UNREAD
     assert sum(isinstance(one, PoolReading) for _, one in found) == 21
+
+
+def test_only_purchases_and_sales_have_a_pool(receipts):
+    for row in read_truth(receipts):
+        raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+        entry = read_entry(parse_receipt(raw), row["wallet"], PROGRAMS)
+        assert bool(entry.pool) == (entry.kind in ("buy", "sell"))
+    assert unpack_pool(()) == "no_pool"
+
+
+def test_a_sale_without_inner_instructions_shows_no_pool(receipts):
+    (row,) = [one for one in read_truth(receipts) if one["signature"].startswith("2rY9ky")]
+    raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+    raw["meta"]["innerInstructions"] = None
+    entry = read_entry(parse_receipt(raw), row["wallet"], PROGRAMS)
+    assert (entry.kind, entry.pool) == ("sell", ("no_pool",))
+
+
+@pytest.mark.parametrize(
+    ("kind", "who", "created"),
+    [
+        ("createAccount", "ada", ["CAT"]),
+        ("allocate", "ada", ["CAT"]),
+        ("transfer", "ada", []),
+        ("createAccount", "eve", []),
+    ],
+)
+def test_a_signer_creates_the_mints_whose_accounts_are_opened(kind, who, created):
+    scene = Scene(ada=10**9, eve=10**9).holds("eve", "CAT", 0)
+    if kind == "allocate":
+        scene.noop(address("a program nobody knows"), "CAT")
+        scene._say(SYSTEM, kind, account="CAT")
+    else:
+        {"createAccount": scene.create, "transfer": scene.pay}[kind]("ada", "CAT", 10**6)
+    scene.open("ada", "ada", "CAT")
+    entry = read_entry(parse_receipt(scene.receipt("ada")), address(who), PROGRAMS)
+    assert entry.created == tuple(map(address, created))
 
 
 def test_vaults_match_the_transaction(receipts):
@@ -58,8 +92,11 @@ def test_vaults_match_the_transaction(receipts):
         pool = unpack_pool(entry.pool)
         if isinstance(pool, PoolReading) and pool.fee_kind == "input":
             checked += 1
-            assert {pool.before.sol, pool.before.raw} <= list_amounts(raw, "pre")
-            assert {pool.after.sol, pool.after.raw} <= list_amounts(raw, "post")
+            receipt = parse_receipt(raw)
+            vaults = [receipt.sides(account) for account in pool.pool.split("/")]
+            for side, state in enumerate((pool.before, pool.after)):
+                assert {one[side].amount for one in vaults} == {state.sol, state.raw}
+                assert (state.payable, state.buyable, pool.is_curve) == (*state[:2], False)
             assert pool.before.sol * pool.before.raw <= pool.after.sol * pool.after.raw
     assert checked == 11
 
@@ -111,7 +148,7 @@ def test_a_pool_that_does_not_reproduce_the_fill_is_not_used(receipts):
 
 # A curve event (without its name) has basis points of fees at 153 and 201. After the instruction's
 # name, at 254, this one has cashback at 271, a list of sharers at 303 and nothing at 363.
-FEES = {
+CURVE_EVENTS = {
     "as recorded": (lambda data: data, 95 + 30),
     "without fees": (lambda data: data[:121], 100),
     "before cashback": (lambda data: data[:217], 95),
@@ -122,25 +159,43 @@ FEES = {
         ),
         95 + 30 + 10,
     ),
+    "cut": (lambda data: data[:120], "no_event"),
+    "of another token": (lambda data: bytes(32) + data[32:], "no_event"),
+    **{
+        f"with nothing at {at}": (
+            lambda data, at=at: data[:at] + bytes(8) + data[at + 8 :],
+            "quote_not_sol",
+        )
+        for at in (32, 40, 89, 97)
+    },
 }
 
 
-@pytest.mark.parametrize("case", FEES)
-def test_a_curves_fees_are_summed(receipts, case):
-    """truth.csv: the curve got 2962962962, and its fees 37037038, which is 1.25%."""
-    forge, fee_bps = FEES[case]
-    (row,) = [one for one in read_truth(receipts) if one["signature"].startswith("2RoRJx")]
+def read_forged(receipts, sign, forge):
+    """Return the pool of a trade whose events were changed."""
+    (row,) = [one for one in read_truth(receipts) if one["signature"].startswith(sign)]
     raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
     for group in raw["meta"]["innerInstructions"]:
         for one in group["instructions"]:
             data = b58decode(one.get("data", ""))
-            if data[:8] == EVENT and len(data) == 16 + 363:
-                # Otherwise the wallet created the token.
-                event = data[16:185] + bytes(32) + data[217:]
-                one["data"] = b58encode(data[:16] + forge(event))
-    pool = unpack_pool(read_entry(parse_receipt(raw), row["wallet"], PROGRAMS).pool)
-    assert pool.fee_bps == fee_bps
+            if data[:8] == EVENT and len(data) > 100:
+                one["data"] = b58encode(data[:16] + forge(data[16:]))
+    return unpack_pool(read_entry(parse_receipt(raw), row["wallet"], PROGRAMS).pool)
+
+
+@pytest.mark.parametrize("case", CURVE_EVENTS)
+def test_a_curves_fees_are_summed(receipts, case):
+    """truth.csv: the curve got 2962962962, and its fees 37037038, which is 1.25%."""
+    forge, wanted = CURVE_EVENTS[case]
+    # Its creator is the wallet, unless that is removed.
+    pool = read_forged(receipts, "2RoRJx", lambda data: forge(data[:169] + bytes(32) + data[201:]))
+    if isinstance(wanted, str):
+        assert pool == wanted
+        return
     assert pool.after.sol - pool.before.sol == 2_962_962_962
+    assert (pool.venue, pool.fee_bps, pool.fee_kind, pool.is_curve) == (
+        *("pump.fun", wanted, "on_top", True),
+    )
 
 
 def test_a_launchlab_sale_moves_its_curve(receipts):
@@ -151,9 +206,10 @@ def test_a_launchlab_sale_moves_its_curve(receipts):
     moved = [new - old for old, new in zip(pool.before, pool.after, strict=True)]
     paid = -moved[0]
     assert moved == [-paid, 11_568_986_763_999, -paid, 11_568_986_763_999]
-    assert (pool.fee_bps, pool.fee_kind) == (125, "gross")
+    assert (pool.fee_bps, pool.fee_kind, pool.is_curve) == (125, "gross", False)
     assert paid - -(-paid * 125 // 10_000) == 1_273_240_715
     assert pool.before.sol * pool.before.raw == pytest.approx(pool.after.sol * pool.after.raw)
+    assert read_forged(receipts, "uzuSem", lambda data: data[:136]) == "no_event"
 
 
 # ---- PumpSwap ------------------------------------------------------------------------------------
@@ -265,7 +321,20 @@ def test_pumpswaps_fees_are_summed(october, label, forge, more):
     quote, user = u64(data, 64), u64(data, 112)
     told = unpack_pool(swap(sample, forge=forge).pool)
     assert told.fee_bps == round(abs(user - quote) * 10_000 / quote) + more
-    assert told.fee_kind == "on_top"
+    assert told[:2] == ("PumpSwap", b58encode(data[120:152]))
+    assert (told.fee_kind, told.is_curve) == ("on_top", False)
+
+
+@pytest.mark.parametrize(
+    ("forge", "reason"),
+    [
+        (lambda data: data[:311], "no_event"),
+        # Neither vault has so much.
+        (lambda data: _put(data, {56: 1}), "quote_not_sol"),
+    ],
+)
+def test_a_pumpswap_event_must_be_whole_and_name_a_vault(october, forge, reason):
+    assert swap(october[0], forge=forge).pool == (reason,)
 
 
 def _put(data, changed):

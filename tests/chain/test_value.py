@@ -597,6 +597,17 @@ def test_a_fee_from_another_trade_is_fee_income(shown):
     assert judge_alone(found, set(), None) == ("mismatch", "not_a_trade")
 
 
+def test_a_gift_beside_another_trade_is_no_fee_income():
+    """The friend's sale names ada, but the gift is sent after it."""
+    scene = scene_of()
+    with scene.call(PUMP, "friend", "curve", "ada"):
+        scene.send("CAT", "friend", "curve", 100)
+        scene.shift("curve", "friend", 3 * SOL)
+    scene.pay("friend", "ada", 3 * SOL // 100)
+    found = entry(scene, "friend")
+    assert (found.kind, found.flags, found.sol) == ("native_transfer", (), 3 * SOL // 100)
+
+
 @pytest.mark.parametrize("got, kind", [(99, "other"), (100, "transfer_in")])
 def test_a_token_fee_is_less_than_half_of_the_output(got, kind):
     """The friend buys; ada, who did nothing, gets 99 of 199 CAT, or 100 of 200, which is half,
