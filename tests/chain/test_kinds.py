@@ -257,6 +257,24 @@ def test_a_single_indivisible_token_is_a_collectible(change, decimals, kind):
     assert kind_of(raw, address("ada")) == Kind(kind, None, address("CAT"))
 
 
+def test_a_swap_program_hands_over_a_collectible():
+    scene = Scene(ada=10**9, eve=10**9).holds("eve", "CAT", 1)
+    scene.decimals = {"CAT": 0}
+    with scene.call(VENUE, "ada", "eve"):
+        scene.open("eve", "ada", "CAT")
+        scene.send("CAT", "eve", "ada", 1)
+    found = kind_of(scene.receipt("ada", "eve"), address("ada"))
+    assert found == Kind("nft", "pump.fun", address("CAT"))
+
+
+def test_what_others_burn_is_no_share():
+    scene = Scene(ada=10**9).holds("ada", "CAT", 0).holds("eve", "CAT", 9)
+    scene.send("CAT", "eve", "ada", 5)
+    scene.burn("CAT", "eve", 4)
+    found = kind_of(scene.receipt("ada", "eve"), address("ada"))
+    assert found == Kind("transfer_in", None, address("CAT"))
+
+
 RAYDIUM = "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8"
 LENDING = "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD"
 

@@ -136,7 +136,9 @@ def test_threads_can_pack_concurrently():
 
     def work():
         body = pack(RAW)
-        assert zstandard.get_frame_parameters(body).has_checksum
+        frame = zstandard.get_frame_parameters(body)
+        assert frame.has_checksum
+        assert frame.dict_id == read_dictionary().dict_id() != 0
         read.append(unpack(body, SIGNATURE))
 
     threads = [threading.Thread(target=work) for _ in range(4)]

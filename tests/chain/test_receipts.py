@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nacl.signing import VerifyKey
 from sampling import examples
+from scene import Scene
 from story import ADA, BEGIN, Story, account_of, address
 
 from chain.addresses import SYSTEM, TOKEN, b58decode, b58encode
@@ -98,6 +99,27 @@ def test_json_and_jsonparsed_receipts_read_the_same(receipts, real, history):
         )
         for wallet in history["wallets"]:
             assert read_entry(plain, wallet, PROGRAMS) == read_entry(parsed, wallet, PROGRAMS)
+
+
+@pytest.mark.parametrize(
+    ("header", "writable"),
+    [
+        ({}, "abcde"),
+        ({"numReadonlySignedAccounts": 1}, "abde"),
+        ({"numReadonlyUnsignedAccounts": 1}, "abce"),
+        ({"numReadonlySignedAccounts": 2, "numReadonlyUnsignedAccounts": 1}, "ae"),
+    ],
+)
+def test_a_header_says_which_accounts_are_writable(header, writable):
+    """Signers are a, b and c. The last of the signers, and of d, are read-only; e is loaded."""
+    scene = Scene(**dict.fromkeys("abcde", 10**9))
+    scene.pay("a", "b", 1)
+    raw = scene.receipt("a", "b", "c")
+    message = raw["transaction"]["message"]
+    message["accountKeys"] = [address(one) for one in "abcd"]
+    message["header"] = {"numRequiredSignatures": 3, **header}
+    raw["meta"]["loadedAddresses"] = {"writable": [address("e")], "readonly": []}
+    assert parse_receipt(raw).writable == set(map(address, writable))
 
 
 def test_the_parsed_message_matches_the_signed_one(real):

@@ -597,6 +597,32 @@ def test_a_fee_from_another_trade_is_fee_income(shown):
     assert judge_alone(found, set(), None) == ("mismatch", "not_a_trade")
 
 
+def test_a_purchase_through_accounts_that_are_gone_at_the_end():
+    """A plain transfer has no mint, and no balance tells it."""
+    scene = scene_of()
+    scene.open("ada", "ada", "SOL", "purse")
+    scene.pay("ada", "purse", SOL)
+    scene.tokens["purse"][2] += SOL
+    with scene.call(PUMP, "ada", "curve", "purse"):
+        scene.open("ada", "curve", "SOL", "pouch")
+        scene.send("SOL", "purse", "pouch", SOL)
+        scene.send("CAT", "curve", "ada", 100)
+        scene.close("pouch", "curve")
+    scene.close("purse", "ada")
+    raw = scene.receipt("ada")
+    for one in raw["meta"]["innerInstructions"][-1]["instructions"]:
+        if (
+            one["parsed"]["type"] == "transferChecked"
+            and one["parsed"]["info"]["mint"] == WRAPPED_SOL
+        ):
+            info = one["parsed"]["info"]
+            one["parsed"]["type"] = "transfer"
+            del info["mint"]
+            info["amount"] = info.pop("tokenAmount")["amount"]
+    found = read_entry(parse_receipt(raw), address("ada"), PROGRAMS)
+    assert (found.kind, found.flags, found.sol) == ("buy", (), -SOL - RENT - FEE)
+
+
 def test_a_gift_beside_another_trade_is_no_fee_income():
     """The friend's sale names ada, but the gift is sent after it."""
     scene = scene_of()
