@@ -73,6 +73,26 @@ EQUIVALENTS = {
             "there is a share of each group",
         ),
     },
+    "chain/reading/entries.py": {
+        (
+            'return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", ":"))',
+            'return json.dumps(self[len(OF_THE_ROW) : -1], separators=(",", "XX:XX"))',
+        ): "an entry has no objects",
+        (
+            'if kind.kind not in ("buy", "sell") or kind.flows is None or kind.mint is None:',
+            'if kind.kind not in ("buy", "sell") or kind.flows is None and kind.mint is None:',
+        ): "a purchase or sale has both",
+    },
+    "chain/reading/pools.py": {
+        **_unchecked(
+            "for sign, side in zip((-1, 1), sides, strict=True)",
+            "both are pairs",
+        ),
+        (
+            'return next((one for one in self.events[::-1] if one[:16] in names), b"")',
+            'return next((one for one in self.events[::-1] if one[:16] in names), b"XXXX")',
+        ): "what follows the name is read, and is as empty",
+    },
     "chain/reading/receipts.py": {
         **_unchecked(
             '"accounts": list(zip(receipt.keys, receipt.before, receipt.after, strict=True)),',

@@ -383,11 +383,7 @@ def _move(
 
 
 def _mints(receipt: Receipt) -> dict[str, str]:
-    mints = {
-        one.target: one.mint
-        for one in receipt.operations
-        if one.target and one.mint
-    }
+    mints = {one.target: one.mint for one in receipt.operations if one.target and one.mint}
     return mints | receipt.mints
 
 

@@ -147,17 +147,10 @@ def read_pool(flows: Flows, mint: str) -> PoolReading | str:
         return "route"
     if _withholds(receipt, mint):
         return "transfer_fee"
-    if _ran_elsewhere(flows, hops[0].program):
-        every = (hop for top in receipt.instructions for hop in _list_hops(top, programs))
-        hops = [hop for hop in every if _find_key(hop) in keys]
+    every = (hop for top in receipt.instructions for hop in _list_hops(top, programs))
+    hops = [hop for hop in every if _find_key(hop) in keys]
     fills = _read_fills(receipt, mint, hops, programs)
     return fills if isinstance(fills, str) else _join(fills, _read_address(flows.effect.wallet))
-
-
-def _ran_elsewhere(flows: Flows, program: str) -> bool:
-    return any(
-        one.instruction.program == program and one.call not in flows.trading for one in flows.placed
-    )
 
 
 def _join(fills: Sequence[_Fill], wallet: bytes) -> PoolReading | str:

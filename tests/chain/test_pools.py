@@ -13,7 +13,7 @@ from story import address
 
 from chain.addresses import SYSTEM, TOKEN, WRAPPED_SOL, b58decode, b58encode
 from chain.reading.entries import Entry, read_entry
-from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, unpack_pool
+from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, name_event, unpack_pool
 from chain.reading.programs import table
 from chain.reading.receipts import Instruction, Operation, Receipt, TokenBalance, parse_receipt
 
@@ -84,6 +84,33 @@ def test_a_signer_creates_the_mints_whose_accounts_are_opened(kind, who, created
     scene.open("ada", "ada", "CAT")
     entry = read_entry(parse_receipt(scene.receipt("ada")), address(who), PROGRAMS)
     assert entry.created == tuple(map(address, created))
+
+
+CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
+
+
+@pytest.mark.parametrize("is_buy", [True, False])
+@pytest.mark.parametrize("fee_bps", [25, 100, 200, 400])
+def test_a_tier_is_found_by_what_three_calls_exchanged(is_buy, fee_bps):
+    """Each pays 1% of a vault; the fee stays there."""
+    scene = Scene(ada=10**9)
+    for owner in ("ada", "pool"):
+        scene.holds(owner, "SOL", 10**12).holds(owner, "CAT", 10**12)
+    given, taken = ("SOL", "CAT") if is_buy else ("CAT", "SOL")
+    sides = {given: 10**12, taken: 10**12}
+    for _ in range(3):
+        net = 10**10 * (10_000 - fee_bps) // 10_000
+        got = net * sides[taken] // (sides[given] + net)
+        sides[given] += 10**10
+        sides[taken] -= got
+        with scene.call(CPMM, "ada", "pool"):
+            scene.send(given, "ada", "pool", 10**10)
+            scene.send(taken, "pool", "ada", got)
+    entry = read_entry(parse_receipt(scene.receipt("ada")), address("ada"), PROGRAMS)
+    pool = unpack_pool(entry.pool)
+    assert (entry.kind, pool.fee_bps) == ("buy" if is_buy else "sell", fee_bps)
+    assert pool.before == (10**12,) * 4
+    assert pool.after == (sides["SOL"], sides["CAT"]) * 2
 
 
 def test_vaults_match_the_transaction(receipts):
@@ -211,13 +238,24 @@ def test_a_launchlab_sale_moves_its_curve(receipts):
     assert pool.before.sol * pool.before.raw == pytest.approx(pool.after.sol * pool.after.raw)
     assert read_forged(receipts, "uzuSem", lambda data: data[:136]) == "no_event"
 
+    def reverse(data):
+        """The purchase that undoes the sale: the fee is 1.25% of what the buyer pays."""
+        whole = paid * 10_000 // 9_875
+        told = [data[32 + 8 * place :][:8] for place in (0, 1, 2, 5, 6, 3, 4)]
+        told += [n.to_bytes(8, "little") for n in (whole, moved[1], whole - paid, 0, 0, 0)]
+        return data[:32] + b"".join(told) + bytes(1) + data[137:]
+
+    purchase = read_forged(receipts, "uzuSem", reverse)
+    assert (purchase.before, purchase.after) == (pool.after, pool.before)
+    assert purchase.fee_bps == 125
+
 
 # ---- PumpSwap ------------------------------------------------------------------------------------
 def u64(data, at):
     return int.from_bytes(data[at : at + 8], "little")
 
 
-def swap(sample, withheld=0, creator=None, forge=bytes):
+def swap(sample, withheld=0, creator=None, forge=bytes, beside=()):
     """The transaction around an event: the user trades only with the two vaults. `forge` changes
     the recorded event, not the transfers.
     """
@@ -271,7 +309,7 @@ def swap(sample, withheld=0, creator=None, forge=bytes):
         lamports,
         after,
         tokens,
-        (call,),
+        (call, *beside),
         frozenset(keys),
     )
     return read_entry(receipt, user, PROGRAMS)
@@ -329,6 +367,7 @@ def test_pumpswaps_fees_are_summed(october, label, forge, more):
     ("forge", "reason"),
     [
         (lambda data: data[:311], "no_event"),
+        (lambda data: bytes(8) + data[8:], "no_event"),
         # Neither vault has so much.
         (lambda data: _put(data, {56: 1}), "quote_not_sol"),
     ],
@@ -348,15 +387,35 @@ def test_a_token_with_a_transfer_fee_is_not_used(october):
     assert swap(sample, withheld=1).pool == ("transfer_fee",)
 
 
+@pytest.mark.parametrize(
+    ("name", "withheld", "is_read"), [("burn", 1, True), ("mint", 0, False), ("approve", 0, True)]
+)
+def test_what_is_minted_or_burned_beside_a_trade_is_no_fee(october, name, withheld, is_read):
+    """A unit that is minted but in no balance was withheld."""
+    account = {"target" if name == "mint" else "source": address("ut")}
+    one = Operation(name, **account, amount=1, mint=address("token"))
+    sample = next(one for one in october if one["label"].startswith("buy"))
+    pool = unpack_pool(swap(sample, withheld, beside=(Instruction(TOKEN, (), one, b""),)).pool)
+    assert isinstance(pool, PoolReading) == is_read
+
+
+def test_events_are_named_as_by_anchor():
+    """The TradeEvent of pump.fun's IDL."""
+    assert name_event("TradeEvent") == EVENT + bytes([189, 219, 127, 211, 78, 230, 97, 238])
+
+
 def test_a_token_the_wallet_created_is_not_used(october):
     sample = october[0]
     user = base64.b64decode(sample["event"])[152:184]
     assert swap(sample, creator=user).pool == ("own_token",)
 
 
-@pytest.mark.parametrize("virtual", [-(10**8), 2**62])
-def test_an_event_with_impossible_reserves_is_not_used(october, virtual):
-    """An event that exchanges nothing agrees with every formula, and virtual reserves are signed.
+@pytest.mark.parametrize(
+    ("reserves", "wanted"),
+    [(-(10**8), "not_reproduced"), (10**8, 10**8), (2**62, "not_reproduced")],
+)
+def test_an_event_with_impossible_reserves_is_not_used(october, reserves, wanted):
+    """`reserves`: the vault and the virtual ones, here negative except in the last case. An event that exchanges nothing agrees with every formula, and virtual reserves are signed.
     With -0.1 SOL, a follower's first 0.1 SOL would be divided by zero.
     """
     sample = next(one for one in october if one["label"].startswith("buy"))
@@ -365,9 +424,10 @@ def test_an_event_with_impossible_reserves_is_not_used(october, virtual):
         vault = u64(data, 56)
         # Nothing for nothing, without a fee that stays in the pool.
         nothing = data[:16] + bytes(8) + data[24:64] + bytes(8) + data[72:80] + bytes(8) + data[88:]
-        reserves = (virtual - vault).to_bytes(16, "little", signed=True)
+        virtual = (reserves - vault).to_bytes(16, "little", signed=True)
         named = int.from_bytes(nothing[401:405], "little")
         at = 405 + named + 32
-        return nothing[:at] + reserves + nothing[at + 16 :]
+        return nothing[:at] + virtual + nothing[at + 16 :]
 
-    assert swap(sample, forge=forge).pool == ("not_reproduced",)
+    told = unpack_pool(swap(sample, forge=forge).pool)
+    assert (told if isinstance(told, str) else told.before.sol) == wanted
