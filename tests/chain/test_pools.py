@@ -415,8 +415,9 @@ def test_a_token_the_wallet_created_is_not_used(october):
     [(-(10**8), "not_reproduced"), (10**8, 10**8), (2**62, "not_reproduced")],
 )
 def test_an_event_with_impossible_reserves_is_not_used(october, reserves, wanted):
-    """`reserves`: the vault and the virtual ones, here negative except in the last case. An event that exchanges nothing agrees with every formula, and virtual reserves are signed.
-    With -0.1 SOL, a follower's first 0.1 SOL would be divided by zero.
+    """An event that exchanges nothing agrees with every formula, and virtual reserves are signed:
+    here, `reserves` minus the vault. With -0.1 SOL, a follower's first 0.1 SOL would be divided by
+    zero.
     """
     sample = next(one for one in october if one["label"].startswith("buy"))
 
