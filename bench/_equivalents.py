@@ -92,6 +92,10 @@ EQUIVALENTS = {
             'return next((one for one in self.events[::-1] if one[:16] in names), b"")',
             'return next((one for one in self.events[::-1] if one[:16] in names), b"XXXX")',
         ): "what follows the name is read, and is as empty",
+        **{
+            ("if len(stored) < 2:", other): "a reading has 13 fields"
+            for other in ("if len(stored) <= 2:", "if len(stored) < 3:")
+        },
     },
     "chain/reading/receipts.py": {
         **_unchecked(

@@ -134,8 +134,6 @@ def read_pool(flows: Flows, mint: str) -> PoolReading | str:
     In `flows`, the trade's calls must be chosen.
     """
     receipt, programs = flows.receipt, flows.programs
-    if not flows.trading:
-        return "no_call"
     bodies = [flows.calls[place].body for place in sorted(flows.trading)]
     hops = [hop for body in bodies for hop in _list_hops(body, programs)]
     keys = {_find_key(hop) for hop in hops}
@@ -250,7 +248,7 @@ def _read_fills(
         if isinstance(found, str):
             return found
         fills.append(found)
-    return fills or "venue_unreadable"
+    return fills
 
 
 # ---- venues --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from story import address
 
 from chain.addresses import SYSTEM, TOKEN, WRAPPED_SOL, b58decode, b58encode
 from chain.reading.entries import Entry, read_entry
-from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, name_event, unpack_pool
+from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, find_fee, name_event, unpack_pool
 from chain.reading.programs import table
 from chain.reading.receipts import Instruction, Operation, Receipt, TokenBalance, parse_receipt
 
@@ -92,25 +92,31 @@ CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
 @pytest.mark.parametrize("is_buy", [True, False])
 @pytest.mark.parametrize("fee_bps", [25, 100, 200, 400])
 def test_a_tier_is_found_by_what_three_calls_exchanged(is_buy, fee_bps):
-    """Each pays 1% of a vault; the fee stays there."""
+    """Each pays 1% of a vault, where the fee stays but for a unit."""
     scene = Scene(ada=10**9)
-    for owner in ("ada", "pool"):
+    for owner in ("ada", "pool", "app"):
         scene.holds(owner, "SOL", 10**12).holds(owner, "CAT", 10**12)
     given, taken = ("SOL", "CAT") if is_buy else ("CAT", "SOL")
     sides = {given: 10**12, taken: 10**12}
     for _ in range(3):
         net = 10**10 * (10_000 - fee_bps) // 10_000
         got = net * sides[taken] // (sides[given] + net)
-        sides[given] += 10**10
+        sides[given] += 10**10 - 1
         sides[taken] -= got
         with scene.call(CPMM, "ada", "pool"):
             scene.send(given, "ada", "pool", 10**10)
+            scene.send(given, "pool", "app", 1)
             scene.send(taken, "pool", "ada", got)
     entry = read_entry(parse_receipt(scene.receipt("ada")), address("ada"), PROGRAMS)
     pool = unpack_pool(entry.pool)
     assert (entry.kind, pool.fee_bps) == ("buy" if is_buy else "sell", fee_bps)
     assert pool.before == (10**12,) * 4
     assert pool.after == (sides["SOL"], sides["CAT"]) * 2
+
+
+def test_a_fee_is_rounded_up():
+    # 25.0025
+    assert find_fee(10_001, 25) == 26
 
 
 def test_vaults_match_the_transaction(receipts):
@@ -130,18 +136,19 @@ def test_vaults_match_the_transaction(receipts):
 
 def test_curve_readings_lie_on_the_shared_curve(receipts):
     """In 3S2vFs five wallets buy: each sees the pool before and after the whole transaction."""
-    checked = 0
+    checked, shared = 0, set()
     for sign, _, entry in read_corpus(receipts):
         pool = unpack_pool(entry.pool)
         if isinstance(pool, PoolReading) and pool.venue == "pump.fun":
             checked += 1
+            shared |= {pool} if sign == "3S2vFs" else set()
             for state in (pool.before, pool.after):
                 assert state.sol * state.raw == pytest.approx(CURVE, rel=1e-6)
                 assert state.sol - state.payable == CURVE_SOL
                 assert state.raw - state.buyable == CURVE_RAW
             change = next(raw for mint, raw, _ in entry.tokens if mint == entry.mint)
             assert sign == "3S2vFs" or pool.before.raw - pool.after.raw == change
-    assert checked == 9
+    assert (checked, len(shared)) == (9, 1)
 
 
 def test_readings_are_stored_with_their_entry(receipts):
@@ -331,7 +338,9 @@ def test_pumpswap_uses_virtual_reserves(october):
         is_buy = entry.kind == "buy"
         assert (pool.before.payable, pool.before.raw) == tuple(sample["vault_before"])
         assert pool.before.sol > pool.before.payable
-        assert (pool.after.sol > pool.before.sol) == is_buy
+        # The event has this change too: with the part of the fee that stays in the pool.
+        whole = u64(base64.b64decode(sample["event"]), 104)
+        assert pool.after.sol - pool.before.sol == (whole if is_buy else -whole)
         assert (pool.before.buyable, pool.after.buyable) == (pool.before.raw, pool.after.raw)
         # The vaults match the event, except for fees waiting in them.
         assert pool.after.raw == sample["vault_after"][1]
