@@ -116,6 +116,10 @@ EQUIVALENTS = {
             for other in ("", "encoding=None, ", 'encoding="UTF-8", ')
         },
         (
+            'with open(FOLDER / name, encoding="utf-8", newline="") as file:',
+            'with open(FOLDER / name, encoding="utf-8", newline=None) as file:',
+        ): "the tables' lines end in a line feed",
+        (
             'return self.names.get(program, "(unknown program)")',
             'return self.names.get(program, "XX(unknown program)XX")',
         ): "shown are known ones, and no other is an order book",

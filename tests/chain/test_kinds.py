@@ -193,8 +193,9 @@ def test_other_order_programs_are_read_by_what_moved(story, program):
         "order_cancel",
         "order_fill",
     ]
-    story.transact("ada", [], program)
-    assert kind_of(story.rows[-1].receipt, address("ada")).kind == "order_cancel"
+    for moves, kind in (([PAID], "order_open"), ([], "order_cancel")):
+        story.transact("ada", moves, program)
+        assert kind_of(story.rows[-1].receipt, address("ada")).kind == kind
 
 
 def test_a_margin_deposit_is_not_a_sale(story):
@@ -265,6 +266,16 @@ def test_a_swap_program_hands_over_a_collectible():
         scene.send("CAT", "eve", "ada", 1)
     found = kind_of(scene.receipt("ada", "eve"), address("ada"))
     assert found == Kind("nft", "pump.fun", address("CAT"))
+
+
+@pytest.mark.parametrize(("signers", "more"), [(["ada"], ()), ([], ("not_signer",))])
+def test_a_deposit_beside_a_swap_is_ambiguous(signers, more):
+    scene = Scene(ada=10**9, eve=10**9).holds("ada", "CAT", 5).holds("eve", "CAT", 5)
+    for program in (LENDING, RAYDIUM):
+        with scene.call(program, "ada", "eve"):
+            scene.send("CAT", "eve", "ada", 1)
+    found = kind_of(scene.receipt("eve", *signers), address("ada"))
+    assert (found.kind, found.flags) == ("other", ("ambiguous", *more))
 
 
 def test_what_others_burn_is_no_share():
