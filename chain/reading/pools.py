@@ -134,6 +134,8 @@ def read_pool(flows: Flows, mint: str) -> PoolReading | str:
     In `flows`, the trade's calls must be chosen.
     """
     receipt, programs = flows.receipt, flows.programs
+    if not flows.trading:
+        return "no_call"
     bodies = [flows.calls[place].body for place in sorted(flows.trading)]
     hops = [hop for body in bodies for hop in _list_hops(body, programs)]
     keys = {_find_key(hop) for hop in hops}
@@ -145,10 +147,17 @@ def read_pool(flows: Flows, mint: str) -> PoolReading | str:
         return "route"
     if _withholds(receipt, mint):
         return "transfer_fee"
-    every = (hop for top in receipt.instructions for hop in _list_hops(top, programs))
-    hops = [hop for hop in every if _find_key(hop) in keys]
+    if _ran_elsewhere(flows, hops[0].program):
+        every = (hop for top in receipt.instructions for hop in _list_hops(top, programs))
+        hops = [hop for hop in every if _find_key(hop) in keys]
     fills = _read_fills(receipt, mint, hops, programs)
     return fills if isinstance(fills, str) else _join(fills, _read_address(flows.effect.wallet))
+
+
+def _ran_elsewhere(flows: Flows, program: str) -> bool:
+    return any(
+        one.instruction.program == program and one.call not in flows.trading for one in flows.placed
+    )
 
 
 def _join(fills: Sequence[_Fill], wallet: bytes) -> PoolReading | str:
@@ -248,7 +257,7 @@ def _read_fills(
         if isinstance(found, str):
             return found
         fills.append(found)
-    return fills
+    return fills or "venue_unreadable"
 
 
 # ---- venues --------------------------------------------------------------------------------------
