@@ -84,14 +84,7 @@ EQUIVALENTS = {
         ): "a purchase or sale has both",
     },
     "chain/reading/pools.py": {
-        **_unchecked(
-            "for sign, side in zip((-1, 1), sides, strict=True)",
-            "both are pairs",
-        ),
-        (
-            'return next((one for one in self.events[::-1] if one[:16] in names), b"")',
-            'return next((one for one in self.events[::-1] if one[:16] in names), b"XXXX")',
-        ): "what follows the name is read, and is as empty",
+        **_unchecked("for sign, side in zip((-1, 1), sides, strict=True)", "both are pairs"),
         **{
             ("if len(stored) < 2:", other): "a reading has 13 fields"
             for other in ("if len(stored) <= 2:", "if len(stored) < 3:")
