@@ -805,6 +805,7 @@ def find_signals(views: Iterable[View], strategy: Strategy, now: int) -> list[Si
         try:
             found = decide(view, None, strategy, now)
         except Exception as error:
+            # An owner's strategy may raise anything. `consider` raises it again for each trader.
             signals.append((view, error))
             continue
         if found:
