@@ -269,7 +269,7 @@ def find_main_mint(
     raw change, decimals), ...).
     """
     shares = {
-        _mint_of(receipt, o)
+        o.mint
         for o in receipt.operations
         if (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
     }
@@ -278,10 +278,6 @@ def find_main_mint(
     if len(moved) == 1:
         return moved[0][0]
     return risen[0] if len(moved) == 2 and len(risen) == 1 else None
-
-
-def _mint_of(receipt: Receipt, operation: Operation) -> str | None:
-    return operation.mint or receipt.mints.get(operation.target or operation.source or "")
 
 
 # ---- moves ---------------------------------------------------------------------------------------
@@ -368,7 +364,10 @@ def list_moves(receipt: Receipt, placed: Sequence[Placed]) -> list[Move]:
 
 
 def _move(
-    one: Operation, call: int | None, mints: Mapping[str, str], held: Mapping[str | None, int]
+    one: Operation,
+    call: int | None,
+    mints: Mapping[str | None, str],
+    held: Mapping[str | None, int],
 ) -> Move | None:
     if one.name in LAMPORT_MOVES:
         opens = one.name == "create"
@@ -377,14 +376,14 @@ def _move(
         amount = max(0, held[one.source])
         return Move(WRAPPED_SOL, one.source, one.target, amount, one.authority, call)
     if one.name in TOKEN_MOVES:
-        mint = one.mint or mints.get(one.source or "") or mints.get(one.target or "")
+        mint = one.mint or mints.get(one.source) or mints.get(one.target)
         return Move(mint, one.source, one.target, one.amount, one.authority, call) if mint else None
     return None
 
 
-def _mints(receipt: Receipt) -> dict[str, str]:
-    mints = {one.target: one.mint for one in receipt.operations if one.target and one.mint}
-    return mints | receipt.mints
+def _mints(receipt: Receipt) -> dict[str | None, str]:
+    named = ((one.target, one.mint) for one in receipt.operations if one.mint)
+    return dict([*named, *receipt.mints.items()])
 
 
 # ---- flows ---------------------------------------------------------------------------------------
@@ -1096,8 +1095,7 @@ class Feeding:
         given, got = self.flows.given(mint), self.flows.got(mint)
         if given <= got:
             return 0
-        lost = any(took < 0 and of == mint for (of, _), took in self.took.items())
-        return (self._given_along(mint) if lost else 0) + self._poured(mint)
+        return self._given_along(mint) + self._poured(mint)
 
     def _given_along(self, mint: str) -> int:
         """Sum what signers, delegating accounts, and accounts that got nothing in return gave
