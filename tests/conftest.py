@@ -297,6 +297,12 @@ def key(bot):
 
 
 @pytest.fixture
+def get(service, key):
+    """get("feed?limit=1") -> the response of /api/v1/feed?limit=1 to the bot's key."""
+    return lambda path, **headers: service.get(f"/api/v1/{path}", key, headers=headers)
+
+
+@pytest.fixture
 def browser(service):
     """A browser for the application, with its own cookies."""
     from test_studio import Browser
