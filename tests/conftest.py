@@ -283,6 +283,22 @@ def service(tmp_path):
 
 
 @pytest.fixture
+def serve(tmp_path):
+    """serve(**settings) -> an empty service with these settings, closed at the end."""
+    from service import Service
+
+    made = []
+
+    def make(**settings):
+        made.append(Service(tmp_path / f"service-{len(made)}", **settings))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
 def bot(service):
     """A NewBot of the application, with a wallet."""
     from service import address
