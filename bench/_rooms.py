@@ -8,7 +8,7 @@ ROOMS = {
         "addresses amounts answers attacks balances board bot_wallets coverage deceptions "
         "effects exchanges histories instructions inventory kinds ledger ledger_store "
         "mints notices packing pools programs quote_board quotes quotes_shown receipts "
-        "reconciliation risk_shown rpc stablecoins standings totals value verify views"
+        "reconciliation risk_shown rpc stablecoins standings totals value verification views"
     ),
     "paper": (
         "account_figures adaptive backtest_pages backtests brain closes engine falls fills"

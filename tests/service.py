@@ -48,6 +48,26 @@ def refused(act, *given, **more):
     return caught.value
 
 
+def race(count, act):
+    """Call act(number) in this many threads at once; return each one's result or Problem code."""
+    ready, outcomes = threading.Barrier(count), []
+
+    def run(number):
+        with storage.database.connection_context():
+            ready.wait()
+            try:
+                outcomes.append(act(number))
+            except Problem as problem:
+                outcomes.append(problem.code)
+
+    crew = [threading.Thread(target=run, args=[number]) for number in range(count)]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join()
+    return outcomes
+
+
 def inspect(config, *checks):
     """What checks of operate.inspection find in an instance."""
     reader = inspection.Reader(config)

@@ -1,13 +1,17 @@
 """Operator actions: each happens once, and its log line says who did it, when and why."""
 
+import re
+
 import pytest
 from service import NOW, address, refused
+from test_cli import cli, shown
 
-from accounts import acts, conduct, hooks, influencers, owners, posts
-from accounts.tables import AdminAct, Report
-from models import Attachment
+from accounts import acts, admin, conduct, hooks, influencers, posts
+from accounts.tables import AdminAct, AdminLogin, AdminSession, Hook, Report
+from models import Attachment, Bot, Post
 from storage import database
 
+__all__ = ["cli"]
 WHO, WHY = "sess_1", "as told"
 
 
@@ -24,18 +28,8 @@ def lines():
     ]
 
 
-def say(made):
-    """Create a post of the bot; return its uid."""
-    return posts.publish(made.bot.id, posts.PostBody(eventId="e", body="words"), NOW).uid
-
-
-def make_hook(made, settings):
-    url = "https://hooks.example/h"
-    return hooks.add_hook(settings, made.owner, url, NOW).uid
-
-
 def test_a_hook_is_pinged_switched_and_removed(made, settings):
-    uid = make_hook(made, settings)
+    uid = hooks.add_hook(settings, made.owner, "https://hooks.example/h", NOW).uid
     assert acts.ping_hook(uid, WHO, "", NOW + 1)
     assert acts.switch_hook(uid, False, WHO, WHY, NOW + 2)
     assert not acts.switch_hook(uid, False, WHO, "again", NOW + 3)
@@ -54,7 +48,7 @@ def test_a_hook_is_pinged_switched_and_removed(made, settings):
 
 
 def test_dismissing_a_report_records_its_post_once(made):
-    post = say(made)
+    post = posts.publish(made.bot.id, posts.PostBody(eventId="e", body="words"), NOW).uid
     conduct.report_post(post, "spam", "", NOW)
     report = Report.get().uid
     assert acts.dismiss_report(report, WHO, WHY, NOW + 1)
@@ -85,10 +79,16 @@ def test_banning_a_wallet_disconnects_it_and_unused_wallets_can_be_banned_too(ma
     assert [target for _, target, *_ in lines()] == [address("w"), address("free")]
 
 
-def test_an_unknown_target_is_refused_and_not_recorded(made):
-    for act in (acts.hide_post, acts.retire_bot, acts.revoke_key, acts.ping_hook):
+def test_an_unknown_target_is_named_and_not_recorded(db):
+    for act, noun in (
+        (acts.hide_post, "post"),
+        (acts.retire_bot, "bot"),
+        (acts.revoke_key, "key"),
+        (acts.ping_hook, "hook"),
+        (acts.ban_owner, "owner"),
+    ):
         problem = refused(act, "nobody", WHO, WHY, NOW)
-        assert problem.code == "not_found"
+        assert (problem.code, problem.detail) == ("not_found", f"there is no such {noun}")
     assert lines() == []
 
 
@@ -107,26 +107,65 @@ def test_the_list_contains_known_actions_only_and_pages_back(db):
 
 def test_a_reason_is_limited_to_300_characters():
     assert acts.check_reason("x" * 300) == "x" * 300
+    assert acts.check_reason("") == ""
     for text, shortest in (("x" * 301, 0), ("", 1)):
         problem = refused(acts.check_reason, text, shortest)
         assert problem.errors[0]["field"] == "reason"
-    assert acts.check_reason("") == ""
 
 
-# ---- the owner's way back ------------------------------------------------------------------------
-def test_renewing_a_recovery_code_requires_the_current_one(made):
-    """Neither a session nor another owner's code is enough."""
-    other, foreign = owners.create_owner(NOW)
-    assert owners.renew_recovery_code(made.owner, foreign) is None
-    assert owners.recover_owner(foreign).owner == other
-    code = owners.renew_recovery_code(made.owner, made.recovery_code)
-    assert owners.recover_owner(made.recovery_code) is None
-    assert owners.recover_owner(code).owner == made.owner
+# ---- on the command line -------------------------------------------------------------------------
+def test_a_sign_in_link_is_printed_and_only_its_hash_is_stored(cli):
+    made = shown(cli, "admin", "login")
+    assert made["link"] == f"http://127.0.0.1:8000/admin/login?code={made['code']}"
+    assert re.fullmatch(r"[\w-]{43}", made["code"])
+    login = AdminLogin.get()
+    assert login.ends_at - login.created_at == 600_000
+    assert made["code"] not in str(login.__data__)
 
 
-def test_the_operator_replaces_the_lost_code_of_one_owner_only(made):
-    other, kept = owners.create_owner(NOW)
-    code = owners.replace_recovery_code(made.owner)
-    assert owners.recover_owner(made.recovery_code) is None
-    assert owners.recover_owner(code).owner == made.owner
-    assert owners.recover_owner(kept).owner == other
+def test_a_command_ends_sessions(cli):
+    for _ in range(2):
+        code = shown(cli, "admin", "login")["code"]
+        created = AdminLogin.get().created_at
+        assert admin.use_login(code, created + 1) is not None
+        first = AdminSession.select().order_by(AdminSession.id).get().uid
+    assert shown(cli, "admin", "logout", "--session", first) == {"ended": 1}
+    assert cli("admin", "logout", "--session", first)[0] == 1
+    shown(cli, "admin", "login")
+    # The other session, and the unused link.
+    assert shown(cli, "admin", "logout", "--all") == {"ended": 2}
+    assert cli("admin", "logout")[0] == 2
+
+
+def test_commands_are_listed_with_their_reasons(cli):
+    made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("w"))
+    key = shown(cli, "key", "create", "--owner", made["ownerId"], "--scope", "read")["keyId"]
+    hook = shown(cli, "hook", "add", made["ownerId"], "https://x.example/in")["hookId"]
+    post = posts.publish(Bot.get().id, posts.PostBody(eventId="e", body="words"), NOW).uid
+    done = [
+        ("hide_post", "post hide", post),
+        ("revoke_key", "key revoke", key),
+        ("switch_off_hook", "hook off", hook),
+        ("switch_on_hook", "hook on", hook),
+        ("remove_hook", "hook remove", hook),
+        ("retire_bot", "bot retire", made["botId"]),
+    ]
+    for what, command, uid in done:
+        # Repeating an action does nothing and adds no line.
+        for _ in range(1 if what == "remove_hook" else 2):
+            shown(cli, *command.split(), uid, "--reason", f"why {command}")
+    listed = shown(cli, "admin", "audit")["data"]
+    told = [(row["what"], row["reason"].removeprefix("why "), row["target"]) for row in listed]
+    assert told[::-1] == done
+    assert {row["who"] for row in listed} == {"command line"}
+    older = shown(cli, "admin", "audit", "--limit", "2", "--before", str(listed[1]["number"]))
+    assert older["data"] == listed[2:4]
+    assert Post.get().body == "" and Hook.select().count() == 0
+
+
+def test_a_reason_with_line_breaks_is_refused_first(cli):
+    made = shown(cli, "bot", "create", "--name", "Ada")
+    assert cli("bot", "retire", made["botId"], "--reason", "a\nb")[0] == 1
+    assert cli("admin", "audit", "--limit", "0")[0] == 1
+    assert Bot.get().retired_at is None
+    assert shown(cli, "admin", "audit") == {"data": []}

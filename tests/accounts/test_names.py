@@ -1,17 +1,17 @@
-"""Names: allowed characters, and names too similar to tell apart."""
+"""Names: allowed characters, names too similar to tell apart, and the handles made from them."""
 
 import pytest
 from service import NOW, address, refused
 
 from accounts import influencers, traders
 from accounts.fields import check_name, find_trusted
-from chain.symbols import LIKE, find_skeleton
-from models import Bot
+from chain.symbols import LIKE, clean_text, find_skeleton
+from models import Bot, Owner
 from paper.tables import Trader
 
 
-def refuse(act):
-    problem = refused(act)
+def refuse(act, *given, **more):
+    problem = refused(act, *given, **more)
     assert problem.code == "validation_failed" and problem.errors[0]["field"] == "name"
 
 
@@ -68,31 +68,55 @@ ALIKE = {
 }
 
 
-@pytest.mark.parametrize("name", [name for names in DECEPTIVE.values() for name in names])
-def test_deceptive_names_are_refused(name):
-    refuse(lambda: check_name(name))
+CLEANED = {
+    # Bidi override and isolate.
+    "a\u202eb\u2066c": "abc",
+    "tag\U000e0041\U000e0042": "tag",
+    "soft\u00adhyphen": "softhyphen",
+    "zero\u200b\ufeffwidth": "zerowidth",
+    "filler\u3164\u115f": "filler",
+    "smuggled\U000e0101\U000e0102": "smuggled",
+    "\ufe0f\ufe0f": "",
+    "1\u200d2": "12",
+    "a\u200db": "ab",
+}
+INTACT = (
+    *("👩\u200d🚀 👨\u200d👩\u200d👧", "👩🏽\u200d🚀", "❤\ufe0f\u200d🔥", "1\ufe0f\u20e3"),
+    *("\u2028kept\u2029", "naïve Ελληνικά 日本語 🙂"),
+)
 
 
-@pytest.mark.parametrize("name", ACCEPTED)
-def test_names_in_all_scripts_are_accepted(name):
-    assert check_name(name) == name
+@pytest.mark.parametrize("kind", DECEPTIVE)
+def test_deceptive_names_are_refused(kind):
+    for name in DECEPTIVE[kind]:
+        refuse(check_name, name)
 
 
-@pytest.mark.parametrize("one, other", [(one, other) for one in ALIKE for other in ALIKE[one]])
-def test_look_alike_names_have_one_likeness(one, other):
-    assert find_skeleton(check_name(one)) == find_skeleton(check_name(other))
+def test_names_in_all_scripts_are_accepted():
+    assert [check_name(name) for name in ACCEPTED] == [*ACCEPTED]
 
 
-def test_a_look_alike_name_is_refused(service):
-    made = service.make_bot("Ada")
-    for owner in (None, made.owner):
-        refuse(lambda owner=owner: service.make_bot("A-d.a", owner=owner))
-    refuse(lambda: traders.create_trader("ADA", "momentum", NOW))
-    third = service.make_bot("Third")
-    refuse(lambda: influencers.set_profile(third.bot, name="Аdа", now=1))
-    assert Bot.get(Bot.id == third.bot.id).name == "Third"
-    influencers.retire_bot(made.bot, NOW)
-    refuse(lambda: service.make_bot("ada!"))
+@pytest.mark.parametrize("name", ["", "   ", "x" * 61, "line\nbreak", "nul\0", "\u202e"])
+def test_an_invalid_name_creates_nothing(service, name):
+    refuse(service.make_bot, name)
+    assert Owner.select().count() == 0
+
+
+def test_invisible_characters_are_removed_and_emoji_kept_intact():
+    assert {text: clean_text(text) for text in CLEANED} == CLEANED
+    assert [clean_text(text) for text in INTACT] == [*INTACT]
+
+
+def test_handles_are_unique_and_never_empty(service):
+    handles = [service.make_bot(name).bot.handle for name in ("Ada", "ada 🌙", "日本", "🤖")]
+    assert (handles[0], handles[2], len(set(handles))) == ("ada", "bot", 4)
+    assert handles[1].startswith("ada-") and handles[3].startswith("bot-")
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_look_alike_names_have_one_likeness(name):
+    for other in ALIKE[name]:
+        assert find_skeleton(check_name(name)) == find_skeleton(check_name(other)), other
 
 
 @pytest.mark.parametrize(
@@ -109,6 +133,24 @@ def test_visibly_different_names_have_different_likenesses(one, other):
     assert find_skeleton(check_name(one)) != find_skeleton(check_name(other))
 
 
+def test_every_letter_of_the_table_is_recognized():
+    for letter, like in LIKE.items():
+        assert find_skeleton(f"x{letter}x") == find_skeleton(f"x{like}x"), letter
+        assert find_trusted(f"adm{letter}n") == ("admin" if like in "il1" else None), letter
+
+
+def test_a_look_alike_name_is_refused(service):
+    made = service.make_bot("Ada")
+    for owner in (None, made.owner):
+        refuse(service.make_bot, "A-d.a", owner=owner)
+    refuse(traders.create_trader, "ADA", "momentum", NOW)
+    third = service.make_bot("Third")
+    refuse(influencers.set_profile, third.bot, name="Аdа", now=1)
+    assert Bot.get(Bot.id == third.bot.id).name == "Third"
+    influencers.retire_bot(made.bot, NOW)
+    refuse(service.make_bot, "ada!")
+
+
 def test_the_error_names_the_conflicting_word(service):
     (error,) = refused(service.make_bot, "Ada is vér1fied").errors
     assert error["field"] == "name" and "“verified”" in error["message"]
@@ -118,17 +160,11 @@ def test_changed_names_are_checked(service):
     bot = service.make_bot("Ada").bot
     trader = traders.create_trader("Wren", "momentum", NOW).trader
     for name in ("wallet proven", "Wr€n admin", "candor"):
-        refuse(lambda name=name: influencers.set_profile(bot, name=name, now=1))
-        refuse(lambda name=name: traders.set_profile(trader, name=name))
-    refuse(lambda: influencers.set_profile(bot, name="W.r.e.n", now=1))
-    refuse(lambda: traders.set_profile(trader, name="A·d·a"))
+        refuse(influencers.set_profile, bot, name=name, now=1)
+        refuse(traders.set_profile, trader, name=name)
+    refuse(influencers.set_profile, bot, name="W.r.e.n", now=1)
+    refuse(traders.set_profile, trader, name="A·d·a")
     assert (Bot.get().name, Trader.get().name) == ("Ada", "Wren")
-
-
-def test_every_letter_of_the_table_is_recognized():
-    for letter, like in LIKE.items():
-        assert find_skeleton(f"x{letter}x") == find_skeleton(f"x{like}x"), letter
-        assert find_trusted(f"adm{letter}n") == ("admin" if like in "il1" else None), letter
 
 
 def test_a_bot_may_respell_its_own_name(service):
@@ -141,10 +177,10 @@ def test_a_bot_may_respell_its_own_name(service):
 
 def test_bots_cannot_imitate_a_traders_name(service):
     trader = traders.create_trader("Wren", "momentum", NOW).trader
-    refuse(lambda: service.make_bot("wren"))
+    refuse(service.make_bot, "wren")
     traders.set_profile(trader, name="WREN")
     owl = traders.create_trader("Owl", "momentum", NOW).trader
-    refuse(lambda: traders.set_profile(owl, name="Wren"))
+    refuse(traders.set_profile, owl, name="Wren")
 
 
 def test_older_names_may_stay(service):

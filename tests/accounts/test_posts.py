@@ -2,31 +2,45 @@
 observed trades verify a post.
 """
 
-import threading
-
 import ground
 import orjson
 import pytest
 from nacl.signing import SigningKey
-from service import NOW, address, hide_post, refused, signature
+from service import NOW, address, hide_post, race, refused, signature
 
 from accounts import influencers, posts, wallets
 from accounts.fields import HOLDS_SECRET
 from accounts.problem import Problem
 from chain.addresses import b58encode
 from models import Arrival, Post
-from storage import database, writing
+from storage import writing
 
 FIRST = {"eventId": "e-1", "body": "bought the dip", "symbol": "DIP", "reason": "momentum"}
+SHORT = {"eventId": "v", "body": "b"}
 
 
 @pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", address("w"))
+def send(service, key):
+    """send(post) -> the answer to the bot's request"""
+    return lambda post, **more: service.post(post, key, **more)
 
 
-def test_a_post_is_returned_as_sent(service, bot):
-    answer = service.post(FIRST, bot.publish_key.text)
+def check(answer, status, code):
+    """Check a refusal; return {field: message}."""
+    problem = answer.json
+    assert (answer.status_code, problem["code"], problem["status"]) == (status, code, status)
+    assert answer.content_type == "application/problem+json"
+    assert problem["requestId"] == answer.headers["X-Request-Id"]
+    return {error["field"]: error["message"] for error in problem.get("errors", ())}
+
+
+def check_replay(answer, first):
+    assert (answer.status_code, answer.headers["Idempotent-Replayed"]) == (200, "true")
+    assert answer.json == first
+
+
+def test_a_post_is_returned_as_sent(bot, send):
+    answer = send(FIRST)
     shown = answer.json
     assert answer.status_code == 201 and "Idempotent-Replayed" not in answer.headers
     assert shown["id"].startswith("post_") and shown["createdAt"].endswith("Z")
@@ -35,19 +49,13 @@ def test_a_post_is_returned_as_sent(service, bot):
     # The log: tests/evidence/test_log.py
     for name in ("id", "eventAt", "createdAt", "url", "logId", "logIndex", "logPromise"):
         del shown[name]
+    unchecked = {"tradeId": None, "checkedAt": None, "reason": "no_signature"}
     assert shown == {
         **FIRST,
         **{"botId": bot.bot.uid, "botName": "Ada", "mint": None, "signature": None},
         **{"source": "bot", "simulated": False, "verified": False, "receipt": None},
-        "verification": {
-            "status": "none",
-            "tradeId": None,
-            "checkedAt": None,
-            "reason": "no_signature",
-        },
-        "tokenAddresses": [],
-        "sanitized": False,
-        "hiddenAt": None,
+        **{"tokenAddresses": [], "sanitized": False, "hiddenAt": None},
+        "verification": {"status": "none", **unchecked},
         "provenance": {
             "channel": "api",
             "keyId": bot.publish_key.key.uid,
@@ -59,63 +67,42 @@ def test_a_post_is_returned_as_sent(service, bot):
     }
 
 
-def test_an_identical_retry_returns_the_same_post(service, bot):
-    first = service.post(FIRST, bot.publish_key.text)
+# ---- one event is one post -----------------------------------------------------------------------
+def test_an_identical_retry_returns_the_same_post(bot, send):
+    """However its JSON is written, and whatever the bot has changed since."""
+    first = send(FIRST).json
     wallets.detach_wallet(bot.bot, NOW)
     influencers.set_profile(bot.bot, name="Eve", now=1)
-    again = service.post(
-        orjson.dumps(dict(reversed(FIRST.items())), option=orjson.OPT_INDENT_2),
-        bot.publish_key.text,
-    )
-    assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
-    assert again.json == {**first.json, "botName": "Eve"} and Post.select().count() == 1
+    rewritten = orjson.dumps(dict(reversed(FIRST.items())), option=orjson.OPT_INDENT_2)
+    check_replay(send(rewritten), {**first, "botName": "Eve"})
+    assert Post.select().count() == 1
 
 
-@pytest.mark.parametrize(
-    "change, differing",
-    [
-        ({"body": "sold"}, ["body"]),
-        ({"reason": None, "symbol": "TOP"}, ["reason", "symbol"]),
-        ({"mint": address("m")}, ["mint"]),
-    ],
-)
-def test_different_content_under_one_id_is_a_conflict(service, bot, change, differing):
-    first = service.post(FIRST, bot.publish_key.text).json
-    answer = service.post({**FIRST, **change}, bot.publish_key.text)
-    check(answer, 409, "event_conflict")
-    assert answer.json["existingPostId"] == first["id"]
-    assert sorted(answer.json["differingFields"]) == differing
+def test_different_content_under_one_id_is_a_conflict(send):
+    first = send(FIRST).json["id"]
+    for change in ({"body": "sold"}, {"reason": None, "symbol": "TOP"}, {"mint": address("m")}):
+        answer = send({**FIRST, **change})
+        check(answer, 409, "event_conflict")
+        assert answer.json["existingPostId"] == first
+        assert sorted(answer.json["differingFields"]) == sorted(change)
     assert Post.get().body == "bought the dip"
 
 
-def test_observer_events_do_not_conflict_with_the_bots_own(service, bot):
-    """A post by the observer may have an event ID that the bot uses too."""
+def test_event_ids_are_unique_per_bot_and_source(service, bot, send):
+    """The observer may use an event ID of the bot's."""
     told = {"source": "observer", "channel": "observer", "event_id": FIRST["eventId"]}
     with writing():
         posts.store_post(bot=bot.bot.id, body="told for it", event_at=NOW, created_at=NOW, **told)
-    made = service.post(FIRST, bot.publish_key.text)
-    again = service.post(FIRST, bot.publish_key.text)
-    assert (made.status_code, again.status_code) == (201, 200)
-    assert again.json["id"] == made.json["id"] and again.json["body"] == "bought the dip"
-
-
-def test_event_ids_are_unique_per_bot(service, bot):
+    made = send(FIRST)
+    assert made.status_code == 201
+    check_replay(send(FIRST), made.json)
     other = service.make_bot("Bob", owner=bot.owner)
-    for one in (bot, other):
-        assert service.post(FIRST, one.publish_key.text).status_code == 201
+    assert service.post(FIRST, other.publish_key.text).status_code == 201
 
 
-def test_concurrent_identical_posts_create_one_row(service, bot):
+def test_concurrent_identical_posts_create_one_row(bot):
     body, _ = posts.parse_post(FIRST)
-    done, gate = [], threading.Barrier(16)
-
-    def publish():
-        with database.connection_context():
-            gate.wait()
-            done.append(posts.publish(bot.bot.id, body, NOW))
-
-    crew = [threading.Thread(target=publish) for _ in range(16)]
-    [thread.start() for thread in crew], [thread.join() for thread in crew]
+    done = race(16, lambda _: posts.publish(bot.bot.id, body, NOW))
     assert [one.replayed for one in done].count(False) == len({one.uid for one in done}) == 1
     assert Post.select().count() == 1
 
@@ -129,57 +116,39 @@ def test_concurrent_identical_posts_create_one_row(service, bot):
         ({}, "h" * 129, "must have 1 to 128 characters"),
     ],
 )
-def test_the_event_id_may_be_in_the_header(service, bot, body, header, why):
-    sent = {**body, "body": "b"}
-    answer = service.post(sent, bot.publish_key.text, headers={"Idempotency-Key": header})
+def test_the_event_id_may_be_in_the_header(send, body, header, why):
+    answer = send({**body, "body": "b"}, headers={"Idempotency-Key": header})
     if why is None:
         assert (answer.status_code, answer.json["eventId"]) == (201, header)
     else:
-        check(answer, 422, "validation_failed", "eventId")
-        assert answer.json["errors"][0]["message"] == why
+        assert check(answer, 422, "validation_failed") == {"eventId": why}
 
 
-def check(answer, status, code, field=None):
-    """Check a refusal."""
-    problem = answer.json
-    assert (answer.status_code, problem["code"], problem["status"]) == (status, code, status)
-    assert answer.content_type == "application/problem+json"
-    assert problem["requestId"] == answer.headers["X-Request-Id"]
-    assert field is None or field in [error["field"] for error in problem["errors"]]
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"",
-        b"null",
-        b"[1]",
-        b'"x"',
-        b'{"eventId": "j", "body": ',
-        b'{"eventId": "j", "body": NaN}',
-        b'{"eventId": "j", "body": -Infinity}',
-        b'{"eventId": "j", "body": "a", "body": "b"}',
-        b'{"eventId": "j", "body": {"a": 1, "a": 2}}',
-        b'{"eventId": "j", "body": "\xff"}',
-        b'\xef\xbb\xbf{"eventId": "j", "body": "b"}',
-        b'{"eventId": "j", "body": "a\\ud800b"}',
-        b'{"eventId": "j", "\\udfff": "b"}',
-        b'{"eventId": "j", "body": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
-        b'{"eventId": "j", "body": "a\nb"}',
-        b'{"eventId": "j", "body": ' + b"9" * 5_000 + b"}",
-    ],
-)
-def test_a_body_that_is_not_a_json_object_is_refused(service, bot, raw):
-    check(service.post(raw, bot.publish_key.text), 400, "invalid_json")
-    assert Post.select().count() == 0
-
-
-def test_followers_receive_a_post_and_its_hiding(service, bot):
-    hide_post(service.post(FIRST, bot.publish_key.text).json["id"], NOW)
+def test_followers_receive_a_post_and_its_hiding(send):
+    hide_post(send(FIRST).json["id"], NOW)
     heard = [(arrival.kind, arrival.post) for arrival in Arrival.select().order_by(Arrival.id)]
     assert heard == [("post", Post.get()), ("verification", Post.get())]
 
 
+# ---- what is refused -----------------------------------------------------------------------------
+NO_OBJECT = (
+    b"",
+    b"null",
+    b"[1]",
+    b'"x"',
+    b'{"eventId": "j", "body": ',
+    b'{"eventId": "j", "body": NaN}',
+    b'{"eventId": "j", "body": -Infinity}',
+    b'{"eventId": "j", "body": "a", "body": "b"}',
+    b'{"eventId": "j", "body": {"a": 1, "a": 2}}',
+    b'{"eventId": "j", "body": "\xff"}',
+    b'\xef\xbb\xbf{"eventId": "j", "body": "b"}',
+    b'{"eventId": "j", "body": "a\\ud800b"}',
+    b'{"eventId": "j", "\\udfff": "b"}',
+    b'{"eventId": "j", "body": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+    b'{"eventId": "j", "body": "a\nb"}',
+    b'{"eventId": "j", "body": ' + b"9" * 5_000 + b"}",
+)
 # By field.
 BAD = {
     "body": (
@@ -193,50 +162,47 @@ BAD = {
     "signature": (address("m"), "1" * 88),
     **{"colour": ("red",), "verified": (True,), "botId": (5,)},
 }
-GOOD = {"eventId": "v", "body": "b"}
 
 
-@pytest.mark.parametrize(
-    "body, field",
-    [
-        *(
-            ({**GOOD, field: wrong}, field)
-            for field, all_wrong in BAD.items()
-            for wrong in all_wrong
-        ),
-        (b'{"eventId": "v", "body": 1e999}', "body"),
-    ],
-)
-def test_an_invalid_field_is_named(service, bot, body, field):
-    check(service.post(body, bot.publish_key.text), 422, "validation_failed", field)
+def test_a_body_that_is_not_a_json_object_is_refused(send):
+    for raw in NO_OBJECT:
+        check(send(raw), 400, "invalid_json")
     assert Post.select().count() == 0
 
 
-def test_errors_describe_what_is_allowed(service, bot):
-    body = {"eventId": "", "body": 5, "reason": "x" * 4001, "symbol": "y" * 33, "colour": "red"}
-    problem = service.post(body, bot.publish_key.text).json
-    assert {one["field"]: one["message"] for one in problem["errors"]} == {
-        "eventId": "must have 1 to 128 characters",
-        "body": "must be text",
-        "symbol": "must have 1 to 32 characters",
-        "reason": "must have at most 4,000 characters",
-        "colour": "must be one of eventId, body, mint, symbol, signature, reason, botId",
-    }
-    missing = service.post({"eventId": "a"}, bot.publish_key.text).json
-    assert missing["detail"] == "body: is required"
+@pytest.mark.parametrize("field", BAD)
+def test_an_invalid_field_is_named(send, field):
+    for wrong in BAD[field]:
+        assert [field] == [*check(send({**SHORT, field: wrong}), 422, "validation_failed")], wrong
+    assert Post.select().count() == 0
 
 
-def test_every_missing_field_is_named(service, bot):
-    """Together with any other errors."""
+def test_an_infinite_number_is_not_text(send):
+    assert [*check(send(b'{"eventId": "v", "body": 1e999}'), 422, "validation_failed")] == ["body"]
+
+
+def test_errors_describe_what_is_allowed(send):
+    """All of them at once, also for what is missing."""
     event_id = "is required, here or in the Idempotency-Key header"
-    both = {"eventId": event_id, "body": "is required"}
-    mint = {"mint": "must be base58 of 32 bytes"}
-    for body, named in (({}, both), ({"mint": "x"}, {**both, **mint})):
-        answer = service.post(body, bot.publish_key.text)
-        check(answer, 422, "validation_failed")
-        assert {one["field"]: one["message"] for one in answer.json["errors"]} == named
-    told = service.post({}, bot.publish_key.text, headers={"Idempotency-Key": "e"}).json
-    assert told["detail"] == "body: is required"
+    missing = {"eventId": event_id, "body": "is required"}
+    wrong = {"eventId": "", "body": 5, "reason": "x" * 4001, "symbol": "y" * 33, "colour": "red"}
+    for body, errors in (
+        ({}, missing),
+        ({"mint": "x"}, {**missing, "mint": "must be base58 of 32 bytes"}),
+        (
+            wrong,
+            {
+                "eventId": "must have 1 to 128 characters",
+                "body": "must be text",
+                "symbol": "must have 1 to 32 characters",
+                "reason": "must have at most 4,000 characters",
+                "colour": "must be one of eventId, body, mint, symbol, signature, reason, botId",
+            },
+        ),
+    ):
+        assert check(send(body), 422, "validation_failed") == errors
+    for body, header in (({"eventId": "a"}, {}), ({}, {"Idempotency-Key": "e"})):
+        assert send(body, headers=header).json["detail"] == "body: is required"
 
 
 def test_text_over_twice_the_limit_is_refused_unread():
@@ -251,73 +217,70 @@ def test_a_private_key_is_refused_and_not_repeated(field):
     """In the format of wallet exports: seed and public half in base58."""
     made = SigningKey(bytes(range(32)))
     key = b58encode(bytes(made) + bytes(made.verify_key))
-    problem = refused(posts.parse_post, {"eventId": "e", "body": "b", field: key})
+    problem = refused(posts.parse_post, {**SHORT, field: key})
     assert problem.errors == [{"field": field, "message": HOLDS_SECRET}]
 
 
-def test_values_at_the_limits_are_accepted(service, bot):
-    body = {
-        "eventId": "e" * 128,
-        "body": " x\n\t" + "y" * 3997 + " ",
-        "symbol": "S" * 32,
-        "reason": "",
-        "mint": address("m"),
-        "botId": bot.bot.uid,
-    }
-    kind = "application/json; charset=utf-8"
-    answer = service.post(body, bot.publish_key.text, content_type=kind)
+def test_posting_needs_a_publishing_key(service, bot, send):
+    other = service.make_bot("Bob").bot.uid
+    check(service.post(FIRST, service.make_read_key(bot.owner)), 403, "insufficient_scope")
+    check(service.post(FIRST), 401, "missing_key")
+    check(send({**FIRST, "botId": other}), 403, "bot_mismatch")
+    check(send(FIRST, content_type="text/plain"), 415, "unsupported_media_type")
+    check(send({**SHORT, "body": "x" * 65 * 1024}), 413, "body_too_large")
+    assert Post.select().count() == 0
+
+
+# ---- what is accepted ----------------------------------------------------------------------------
+def test_values_at_the_limits_are_accepted(bot, send):
+    ends = {"eventId": "e" * 128, "symbol": "S" * 32, "reason": "", "mint": address("m")}
+    body = {**ends, "body": " x\n\t" + "y" * 3997 + " ", "botId": bot.bot.uid}
+    answer = send(body, content_type="application/json; charset=utf-8")
     assert (answer.status_code, answer.json["tokenAddresses"]) == (201, [address("m")])
     assert answer.json["body"] == "x\n\t" + "y" * 3997
 
 
-def test_invisible_characters_are_removed_and_reported(service, bot):
-    words = "a\u202eb\U000e0041c 👩\u200d🚀"
-    answer = service.post({"eventId": "h", "body": words}, bot.publish_key.text)
-    assert (answer.json["body"], answer.json["sanitized"]) == ("abc 👩\u200d🚀", True)
-
-
 @pytest.mark.parametrize("name", ["eventId", "body", "symbol", "reason"])
-def test_a_character_removed_from_any_text_is_reported(service, bot, name):
-    post = {"eventId": "h", "body": "words", "symbol": "COIN", "reason": "why"}
-    answer = service.post({**post, name: f"{post[name]}\u202e"}, bot.publish_key.text)
+def test_invisible_characters_are_removed_and_reported(send, name):
+    answer = send({**FIRST, name: f"\u202e{FIRST[name]}\U000e0041"})
     assert answer.status_code == 201 and answer.json["sanitized"]
-    assert {one: answer.json[one] for one in post} == post
-
-
-def test_posting_needs_a_publishing_key(service, bot):
-    other, key = service.make_bot("Bob").bot.uid, bot.publish_key.text
-    check(service.post(FIRST, service.make_read_key(bot.owner)), 403, "insufficient_scope")
-    check(service.post({**FIRST, "botId": other}, key), 403, "bot_mismatch")
-    check(service.post(FIRST), 401, "missing_key")
-    text = service.post(FIRST, key, content_type="text/plain")
-    check(text, 415, "unsupported_media_type")
-    check(service.post({**GOOD, "body": "x" * 65 * 1024}, key), 413, "body_too_large")
-    assert Post.select().count() == 0
+    assert {one: answer.json[one] for one in FIRST} == FIRST
 
 
 # ---- verification at creation --------------------------------------------------------------------
 def verification(service, bot, name, **more):
-    """(status, reason, verified, trade ID) of a post about a trade."""
+    """(status, reason, trade ID) of a new post about a trade."""
     said = {"eventId": f"v-{name}-{len(more)}", "body": "b", "signature": signature(name), **more}
     shown = service.post(said, bot.publish_key.text).json
     told = shown["verification"]
-    return told["status"], told["reason"], shown["verified"], told["tradeId"]
+    assert shown["verified"] == (told["status"] == "verified")
+    return told["status"], told["reason"], told["tradeId"]
 
 
-def test_an_observed_trade_verifies_immediately(service, bot):
+def test_an_observed_trade_verifies_immediately(service, bot, key):
     service.observe_trade(address("w"), "buy", 10, mint=address("m"))
     for more in ({}, {"mint": address("m")}):
-        told = verification(service, bot, "buy", **more)
-        assert told == ("verified", None, True, "trade_buy")
+        assert verification(service, bot, "buy", **more) == ("verified", None, "trade_buy")
     told = verification(service, bot, "buy", mint=address("other"), symbol="X")
-    assert told == ("mismatch", "mint_not_in_trade", False, "trade_buy")
-    shown = service.get("/api/v1/feed?limit=1", bot.publish_key.text).json["data"][0]
-    # A mismatch doesn't set the time.
-    assert shown["eventAt"] == shown["createdAt"]
-    verified = service.get("/api/v1/feed", bot.publish_key.text).json["data"][-1]
-    # The block's time is an hour before NOW.
+    assert told == ("mismatch", "mint_not_in_trade", "trade_buy")
+    mismatched, *_, verified = service.get("/api/v1/feed", key).json["data"]
+    # A mismatch doesn't set the time; the block's time is an hour before NOW.
+    assert mismatched["eventAt"] == mismatched["createdAt"]
     assert verified["eventAt"] == "2026-11-05T11:00:00Z"
     assert verified["tokenAddresses"] == [address("m")]
+
+
+def test_other_transactions_do_not_verify(service, bot):
+    service.make_bot("Bob", address("other"))
+    service.observe_trade(address("w"), "bad", 10, kind="failed")
+    service.observe_trade(address("w"), "gift", 11, kind="transfer_in")
+    service.observe_trade(address("other"), "theirs", 10)
+    assert verification(service, bot, "bad") == ("mismatch", "failed", "trade_bad")
+    assert verification(service, bot, "gift") == ("mismatch", "not_a_trade", "trade_gift")
+    for name in ("theirs", "unseen"):
+        assert verification(service, bot, name) == ("pending", "history_loading", None)
+    mute = service.make_bot("Mute")
+    assert verification(service, mute, "unseen") == ("none", "no_wallet", None)
 
 
 def test_a_bots_first_post_about_a_transaction_is_its_claim(service, bot):
@@ -329,49 +292,42 @@ def test_a_bots_first_post_about_a_transaction_is_its_claim(service, bot):
     assert [claim for (claim,) in claims] == [True, False, True, True]
 
 
-def test_other_transactions_do_not_verify(service, bot):
-    service.observe_trade(address("w"), "bad", 10, kind="failed")
-    service.observe_trade(address("w"), "gift", 11, kind="transfer_in")
-    assert verification(service, bot, "bad") == ("mismatch", "failed", False, "trade_bad")
-    assert verification(service, bot, "gift") == ("mismatch", "not_a_trade", False, "trade_gift")
-
-
-def test_a_post_is_pending_until_observed_and_none_without_a_wallet(service, bot):
-    assert verification(service, bot, "unseen") == ("pending", "history_loading", False, None)
-    mute = service.make_bot("Mute")
-    assert verification(service, mute, "unseen") == ("none", "no_wallet", False, None)
-
-
-def test_another_wallets_trade_does_not_verify(service, bot):
-    service.make_bot("Bob", address("other"))
-    service.observe_trade(address("other"), "theirs", 10)
-    assert verification(service, bot, "theirs")[0] == "pending"
-
-
-def test_a_conflicting_retry_does_not_change_verification(service, bot):
-    service.post({"eventId": "m", "body": "b"}, bot.publish_key.text)
+def test_a_conflicting_retry_does_not_change_verification(service, send):
+    send(SHORT)
     service.observe_trade(address("w"), "buy", 10)
-    more = {"eventId": "m", "body": "b", "signature": signature("buy")}
-    check(service.post(more, bot.publish_key.text), 409, "event_conflict")
+    check(send({**SHORT, "signature": signature("buy")}), 409, "event_conflict")
     assert Post.get().status == "none"
 
 
-def test_a_hidden_post_keeps_its_record_without_its_text(service, bot):
-    uid = service.post(FIRST, bot.publish_key.text).json["id"]
+# ---- hidden --------------------------------------------------------------------------------------
+def test_a_hidden_post_keeps_its_record_without_its_text(service, key, send):
+    uid = send(FIRST).json["id"]
     hide_post(uid, NOW)
-    shown = service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json
+    shown = service.get(f"/api/v1/posts/{uid}", key).json
     assert shown["body"] is shown["reason"] is shown["symbol"] is None
     assert shown["eventId"] == "e-1" and shown["hiddenAt"].endswith("Z")
     hide_post(uid, NOW + 1000)
-    assert service.get(f"/api/v1/posts/{uid}", bot.publish_key.text).json == shown
+    assert service.get(f"/api/v1/posts/{uid}", key).json == shown
+
+
+def test_a_hidden_post_still_detects_a_different_retry(send):
+    uid = send(FIRST).json["id"]
+    hide_post(uid, NOW)
+    again = send(FIRST)
+    check_replay(again, again.json)
+    assert (again.json["id"], again.json["body"]) == (uid, None)
+    # The words are gone, so the answer can't say which field differs.
+    for change, differing in (({"body": "other words"}, []), ({"mint": address("m")}, ["mint"])):
+        answer = send({**FIRST, **change})
+        check(answer, 409, "event_conflict")
+        assert (answer.json["existingPostId"], answer.json["differingFields"]) == (uid, differing)
 
 
 @ground.sqlite_only
-def test_hidden_text_is_on_no_page_and_in_no_file(service, bot):
+def test_hidden_text_is_on_no_page_and_in_no_file(service, bot, send):
     """Long enough to fill database pages."""
     words = {"body": "canary-body " * 300, "reason": "canary-reason " * 280}
-    words["symbol"] = "CANARYSYMBOL"
-    uid = service.post({"eventId": "e-1", **words}, bot.publish_key.text).json["id"]
+    uid = send({"eventId": "e-1", **words, "symbol": "CANARYSYMBOL"}).json["id"]
     files = [service.config.database_path, service.config.database_path.with_name("app.db-wal")]
     assert b"canary-body" in b"".join(file.read_bytes() for file in files)
     hide_post(uid, NOW)
@@ -381,17 +337,3 @@ def test_hidden_text_is_on_no_page_and_in_no_file(service, bot):
     for path in ("/", f"/posts/{uid}", profile, "/feed.json", f"{profile}/feed.json"):
         page = service.get(path).text
         assert "removed this text" in page and "canary" not in page.lower(), path
-
-
-def test_a_hidden_post_still_detects_a_different_retry(service, bot):
-    uid = service.post(FIRST, bot.publish_key.text).json["id"]
-    hide_post(uid, NOW)
-    again = service.post(FIRST, bot.publish_key.text)
-    assert (again.status_code, again.json["id"], again.json["body"]) == (200, uid, None)
-    assert again.headers["Idempotent-Replayed"] == "true"
-    changed = service.post({**FIRST, "body": "other words"}, bot.publish_key.text)
-    check(changed, 409, "event_conflict")
-    assert (changed.json["existingPostId"], changed.json["differingFields"]) == (uid, [])
-    moved = service.post({**FIRST, "mint": address("another")}, bot.publish_key.text)
-    check(moved, 409, "event_conflict")
-    assert moved.json["differingFields"] == ["mint"]

@@ -1,19 +1,103 @@
-"""Wallet ownership: only a signature by its key counts, in the formats that wallets produce."""
+"""Wallets: which addresses are accepted, and which signatures prove that somebody owns one."""
 
 import base64
+import hashlib
+import json
 import struct
 
+import ground
 import pytest
 from nacl.signing import SigningKey
+from service import NOW, address, refused, signature
 
-from accounts import wallets
+from accounts import influencers, wallets
+from accounts.fields import NOBODYS, check_wallet
 from chain import addresses
+from chain.addresses import NATIVE, SYSVARS, is_on_curve
+from chain.reading.programs import table
 
 KEY = SigningKey(bytes(range(32)))
 WALLET = addresses.b58encode(bytes(KEY.verify_key))
-TEXT = wallets.write_challenge(
-    "https://candor.example", "bot_1", WALLET, "0f" * 12, 1_793_880_300_999
+OFF_CURVE = addresses.b58encode(b"\x02" + bytes(31))
+# Raydium's "amm authority", a mainnet address that a program derives.
+VAULT = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
+SECRETS = {
+    "a key of 64 bytes": signature("secret"),
+    "a byte array": json.dumps(list(range(64))),
+    "a byte array without brackets": ", ".join(map(str, range(64))),
+    "12 words": (
+        "abandon ability able about above absent absorb abstract absurd abuse access accident"
+    ),
+    "24 words over lines": "\n".join(["abandon"] * 24),
+    "15 words": " ".join(["zoo"] * 15),
+    "hex of 32 bytes": "ab" * 32,
+    "hex of 64 bytes": "0x" + "0F" * 64,
+}
+NO_ADDRESSES = (
+    *("", "hello", "name.sol", "0OIl" * 9, "é" * 32, "1" * 31, address("a") + "1" * 20),
+    *(addresses.b58encode(bytes(range(1, 32))), "11111111111111111111111111111111"),
+    "So11111111111111111111111111111111111111112",
 )
+
+
+# ---- addresses -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_is_refused_with_a_warning_and_never_repeated(name):
+    problem = refused(check_wallet, SECRETS[name])
+    shown = str(problem) + json.dumps(problem.errors)
+    assert "seed phrase" in shown
+    assert not [part for part in SECRETS[name].split() if len(part) > 8 and part in shown]
+
+
+def test_an_invalid_wallet_address_is_refused():
+    for text in NO_ADDRESSES:
+        problem = refused(check_wallet, text)
+        assert problem.errors[0]["field"] == "wallet" and "seed" not in str(problem), text
+    assert check_wallet(f"  {address('a')}\n") == address("a")
+
+
+def test_programs_and_sysvars_are_refused_as_wallets(service):
+    """A claim of one would show strangers' trades, and nobody could displace it by a proof."""
+    for one in (*NATIVE, *SYSVARS, *table().names):
+        assert len(addresses.b58decode(one)) == 32, one
+        problem = refused(check_wallet, one)
+        assert problem.errors == [{"field": "wallet", "message": NOBODYS}]
+    rows = f"id,name,family,source\n{address('added')},Tomorrow,swap,https://tomorrow.example\n"
+    programs = {"extra_swap_programs": (address("venue"),), "added_programs": rows}
+    mine = ground.change(service.config, **programs)
+    for name in ("venue", "added"):
+        problem = refused(influencers.create_bot, mine, "A", NOW, address(name))
+        assert problem.code == "validation_failed"
+
+
+def test_addresses_off_the_curve_are_recognized_as_derived():
+    """Keys made by libsodium are on the curve; addresses derived by programs aren't."""
+    for n in range(50):
+        key = SigningKey(hashlib.sha256(str(n).encode()).digest()).verify_key.encode()
+        assert is_on_curve(key)
+    assert not is_on_curve(addresses.b58decode(VAULT))
+    # The generator, RFC 8032: y = 4/5.
+    assert is_on_curve((4 * pow(5, -1, 2**255 - 19) % (2**255 - 19)).to_bytes(32, "little"))
+
+
+def test_a_vault_can_be_observed_but_not_proven(service):
+    vault, key = service.make_bot("Vault", VAULT).bot, service.make_bot("Z").publish_key.text
+    shown = service.get(f"/api/v1/bots/{vault.uid}", key).json
+    assert (shown["provable"], shown["wallet"]["ownership"]) == (False, "claimed")
+    problem = refused(wallets.attach_wallet, service.config, vault, VAULT, NOW, "proven")
+    assert problem.code == "validation_failed"
+    assert wallets.find_attachment(vault).ownership == "claimed"
+    assert "a program derives it" in service.get(f"/bots/{vault.uid}").text
+    for name, wallet, provable in (("Person", WALLET, True), ("Mute", None, None)):
+        made = service.make_bot(name, wallet)
+        assert service.get(f"/api/v1/bots/{made.bot.uid}", key).json["provable"] is provable
+
+
+# ---- signatures ----------------------------------------------------------------------------------
+NAMED = ("https://candor.example", "bot_1", WALLET, "0f" * 12)
+TEXT = wallets.write_challenge(*NAMED, 1_793_880_300_999)
+DOMAIN = b"\xffsolana offchain"
+LENGTH = struct.pack("<H", len(TEXT))
 
 
 def sign(message, key=KEY):
@@ -21,83 +105,60 @@ def sign(message, key=KEY):
 
 
 def test_the_challenge_names_its_purpose_on_one_printable_line():
-    assert all(
-        part in TEXT
-        for part in ("https://candor.example", "bot_1", WALLET, "0f" * 12, "2026-11-05T12:05:00Z")
-    )
+    assert all(part in TEXT for part in (*NAMED, "2026-11-05T12:05:00Z"))
     assert TEXT.isascii() and TEXT.isprintable() and len(TEXT) < 1000
 
 
-def test_a_signature_of_the_plain_text_proves_the_wallet():
-    assert wallets.is_signed(WALLET, sign(TEXT.encode()), TEXT)
-
-
-@pytest.mark.parametrize("form", [0, 1])
-def test_the_solana_cli_off_chain_format_is_accepted(form):
-    """In the format of `solana sign-offchain-message`: domain, version, format, length, text
-    (solana-offchain-message 2.2).
-    """
-    message = (
-        b"\xffsolana offchain" + bytes([0, form]) + struct.pack("<H", len(TEXT)) + TEXT.encode()
-    )
+@pytest.mark.parametrize(
+    "message",
+    [
+        TEXT.encode(),
+        # `solana sign-offchain-message` (solana-offchain-message 2.2): domain, version, format,
+        # length, text.
+        *(DOMAIN + bytes([0, form]) + LENGTH + TEXT.encode() for form in (0, 1)),
+        # docs.anza.xyz: version, application domain, format, signers, length, text.
+        b"".join((DOMAIN, b"\0", bytes(32), b"\0\1", bytes(KEY.verify_key), LENGTH, TEXT.encode())),
+    ],
+    ids=["plain text", "CLI, ASCII", "CLI, UTF-8", "as documented"],
+)
+def test_a_signature_in_each_format_proves_the_wallet(message):
     assert wallets.is_signed(WALLET, sign(message), TEXT)
-
-
-def test_the_documented_off_chain_format_is_accepted():
-    """Preamble offsets from docs.anza.xyz: 0x11 application domain, 0x31 format, 0x32 signers, then
-    the length.
-    """
-    message = bytearray(0x33) + bytes(KEY.verify_key) + struct.pack("<H", len(TEXT)) + TEXT.encode()
-    message[0:16], message[0x10], message[0x31], message[0x32] = b"\xffsolana offchain", 0, 0, 1
-    assert wallets.is_signed(WALLET, sign(bytes(message)), TEXT)
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: sign(TEXT.encode(), SigningKey(bytes(32))),
-        lambda: sign(TEXT.encode() + b" "),
-        lambda: sign(b"\xffsolana offchain" + TEXT.encode()),
-        lambda: bytes(64),
-        lambda: sign(TEXT.replace("bot_1", "bot_2").encode()),
+        sign(TEXT.encode(), SigningKey(bytes(32))),
+        sign(TEXT.encode() + b" "),
+        sign(DOMAIN + TEXT.encode()),
+        bytes(64),
+        sign(TEXT.replace("bot_1", "bot_2").encode()),
     ],
+    ids=["another key", "another text", "another format", "zeros", "another bot"],
 )
 def test_a_wrong_signature_proves_nothing(wrong):
-    assert not wallets.is_signed(WALLET, wrong(), TEXT)
-
-
-def test_an_off_curve_address_is_never_proven():
-    off_curve = addresses.b58encode(b"\x02" + bytes(31))
-    assert not wallets.is_signed(off_curve, bytes(64), TEXT)
+    assert not wallets.is_signed(WALLET, wrong, TEXT)
+    assert not wallets.is_signed(OFF_CURVE, wrong, TEXT)
 
 
 def test_every_common_signature_encoding_is_accepted():
     raw = sign(TEXT.encode())
-    for text in (
-        addresses.b58encode(raw),
-        base64.b64encode(raw).decode(),
-        raw.hex(),
-        f"  {raw.hex()}\n",
-    ):
+    in_base64 = base64.b64encode(raw).decode()
+    for text in (addresses.b58encode(raw), in_base64, raw.hex(), f"  {raw.hex()}\n"):
         assert wallets.parse_signature(text) == raw
+    # 200 characters at most: 128 hex digits with 72 spaces between them.
+    spaced = "{}" + " " * 72 + "{}"
+    assert wallets.parse_signature(" " * 99 + spaced.format(raw.hex()[:2], raw.hex()[2:])) == raw
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "abc", "0" * 126, base64.b64encode(bytes(63)).decode(), "ü" * 88, "[1,2,3]", "\0" * 128],
+    [
+        *("", "abc", "0" * 126, base64.b64encode(bytes(63)).decode(), "ü" * 88, "[1,2,3]"),
+        *("\0" * 128, "00" + " " * 73 + "0" * 126),
+        # Valid base64 if other characters were ignored.
+        base64.b64encode(bytes(64)).decode().replace("A", "!*A", 1),
+    ],
 )
 def test_an_invalid_signature_is_refused(text):
     assert wallets.parse_signature(text) is None
-
-
-def test_a_signature_is_limited_to_200_characters_including_spaces():
-    """128 hex digits with 72 spaces between them, or 73."""
-    text = sign(TEXT.encode()).hex()
-    assert wallets.parse_signature(" " * 99 + text[:2] + " " * 72 + text[2:])
-    assert wallets.parse_signature(text[:2] + " " * 73 + text[2:]) is None
-
-
-def test_a_base64_signature_allows_no_other_characters():
-    text = base64.b64encode(sign(TEXT.encode())).decode()
-    assert wallets.parse_signature(text)
-    assert wallets.parse_signature(text[:40] + "!*" + text[40:]) is None
