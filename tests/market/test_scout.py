@@ -2,6 +2,7 @@
 do to it.
 """
 
+import itertools
 import json
 import re
 import time
@@ -21,15 +22,7 @@ import storage
 from chain.rpc import Unavailable
 from market import providers, store
 from market.fetch import PROVIDER_LIMITS
-from market.rules import (
-    DAY_MS,
-    HOUR_MS,
-    MINUTE_MS,
-    PROBATION_MS,
-    choose_dropped,
-    keep_until,
-    mark_absurd,
-)
+from market.rules import DAY_MS, HOUR_MS, MINUTE_MS, PROBATION_MS, choose_dropped, keep_until
 from market.tables import Snapshot, Token
 from models import Job
 from operate.doctor import check_budgets
@@ -38,7 +31,62 @@ from web.api import market as shown
 from web.api.serialize import show_time
 
 NOW = 1_800_000_000_000
+FIRST_TICK = "2027-01-15T08:01:00Z"
 ONE, TWO, THREE = address(1), address(2), address(3)
+
+
+class World:
+    """A scout with an empty database, its market and its node."""
+
+    def __init__(self, settings, market):
+        self.settings, self.market, self.node = settings, market, FakeNode()
+        self.now, self.seconds = NOW, 0.0
+        self.start()
+
+    def start(self):
+        self.scout = Scout(self.settings, self.node, lambda: self.seconds)
+
+    def stop(self):
+        self.scout.session.close()
+
+    def tick(self, minutes=1):
+        """Run one pass, this long after the last one on both clocks."""
+        self.now += minutes * MINUTE_MS
+        self.seconds += minutes * 60
+        problem, details = self.scout.run_tick(self.now)
+        jobs.note_job("scout", "failing" if problem else "ok", self.now, problem, details)
+
+    def run_held(self):
+        """Run a pass over held tokens, six seconds after the last one."""
+        assert self.scout.run_held(self.now + 6_000) == (None, None)
+
+    # ---- what readers see ------------------------------------------------------------------------
+    def entries(self):
+        return {entry["mint"]: entry for entry in shown.list_entries(self.now)[0]}
+
+    def entry(self, *names, mint=ONE):
+        """These members of a token's entry."""
+        entry = self.entries()[mint]
+        return [entry[name] for name in names]
+
+    def price(self, mint=ONE):
+        (price,) = self.entry("priceUsd", mint=mint)
+        return price
+
+    def statuses(self, mint=ONE):
+        (checks,) = self.entry("checks", mint=mint)
+        return {check["key"]: check["status"] for check in checks}
+
+    def health(self):
+        return shown.show_market_health(self.now)
+
+    def discovery(self, *names):
+        """These members of the health of finding tokens and prices."""
+        discovery = self.health()["discovery"]
+        return [discovery[name] for name in names]
+
+    def budget(self, provider):
+        return self.scout.budgets[provider]
 
 
 @pytest.fixture
@@ -50,40 +98,10 @@ def market():
 
 @pytest.fixture
 def world(db, tmp_path, market):
-    """A scout with an empty database; `world.tick()` runs one pass, a minute after the last one on
-    both clocks.
-    """
-    settings = ground.settings_of(
-        tmp_path / "data", DEXSCREENER_URL=market.url, GECKOTERMINAL_URL=market.url
-    )
-    world = SimpleNamespace(now=NOW, market=market, node=FakeNode(), settings=settings, seconds=0.0)
-
-    def tick(minutes=1):
-        world.now += minutes * MINUTE_MS
-        world.seconds += minutes * 60
-        problem, details = world.scout.run_tick(world.now)
-        jobs.note_job("scout", "failing" if problem else "ok", world.now, problem, details)
-
-    world.scout = Scout(settings, world.node, lambda: world.seconds)
-    world.tick = tick
-    yield world
-    world.scout.session.close()
-
-
-def entries(world):
-    return {entry["mint"]: entry for entry in shown.list_entries(world.now)[0]}
-
-
-def entry(world, mint=ONE):
-    return entries(world)[mint]
-
-
-def statuses(world, mint=ONE):
-    return {check["key"]: check["status"] for check in entry(world, mint)["checks"]}
-
-
-def health(world):
-    return shown.show_market_health(world.now)
+    urls = {"DEXSCREENER_URL": market.url, "GECKOTERMINAL_URL": market.url}
+    made = World(ground.settings_of(tmp_path / "data", **urls), market)
+    yield made
+    made.stop()
 
 
 def discover(world, *mints):
@@ -92,91 +110,59 @@ def discover(world, *mints):
         world.market.price(mint)
 
 
+@pytest.fixture
+def found(world):
+    """A world whose scout found one token."""
+    discover(world, ONE)
+    world.tick()
+    return world
+
+
 # ---- finding -------------------------------------------------------------------------------------
 def test_tokens_from_all_sources_are_listed_newest_first(world):
+    told = {"priceUsd": "0.0003798", "priceSol": "0.000003465", "liquidityUsd": "52239.46"}
+    told |= {"symbol": "ONE", "name": "One Coin", "volume24hUsd": "24660.15"}
+    told |= {"venue": "raydium/clmm", "dexId": "raydium", "pairId": address(8)}
+    told |= {"discoveredAt": FIRST_TICK, "asOf": "2027-01-15T08:02:00Z", "source": "dexscreener"}
+    told |= {"stale": False, "priceDoubt": None}
+    sent = {"usd": "0.0003798", "sol": "0.000003465", "liquidity": 52239.46, "volume": 24660.15}
+    sent |= {"symbol": "ONE", "name": "One Coin", "dexId": "raydium", "labels": ["CLMM"]}
     world.market.profile(ONE)
-    world.market.price(
-        ONE,
-        usd="0.0003798",
-        sol="0.000003465",
-        liquidity=52239.46,
-        volume=24660.15,
-        symbol="ONE",
-        name="One Coin",
-    )
+    world.market.price(ONE, **sent)
     world.tick()
     world.market.boost(TWO)
     world.market.open_pool(THREE, symbol="THREE", usd="0.25", sol="0.00125")
     world.tick()
-    assert [row["mint"] for row in shown.list_entries(world.now)[0]] == [THREE, TWO, ONE]
-    assert {mint: row["source"] for mint, row in entries(world).items()} == {
-        ONE: "dexscreener",
-        TWO: "dexscreener",
-        THREE: "geckoterminal",
-    }
-    one = entry(world)
-    told = {"symbol": "ONE", "name": "One Coin", "priceUsd": "0.0003798", "priceSol": "0.000003465"}
-    told |= {"liquidityUsd": "52239.46", "volume24hUsd": "24660.15"}
-    assert {name: one[name] for name in told} == told
-    assert (one["discoveredAt"], one["asOf"], one["stale"], one["priceDoubt"]) == (
-        "2027-01-15T08:01:00Z",
-        "2027-01-15T08:02:00Z",
-        False,
-        None,
-    )
+    assert list(world.entries()) == [THREE, TWO, ONE]
+    assert dict(zip(told, world.entry(*told), strict=True)) == told
+    assert world.entry("source", "priceUsd", "symbol", mint=TWO) == ["dexscreener", None, None]
     # DexScreener has no pair for it, so GeckoTerminal's price is used.
-    three = entry(world, THREE)
-    assert (three["symbol"], three["priceUsd"], three["priceSol"], three["liquidityUsd"]) == (
-        "THREE",
-        "0.25",
-        "0.00125",
-        "4000",
-    )
-    assert entry(world, TWO)["priceUsd"] is None and entry(world, TWO)["symbol"] is None
+    names = ("source", "symbol", "priceUsd", "priceSol", "liquidityUsd")
+    given = ["geckoterminal", "THREE", "0.25", "0.00125", "4000"]
+    assert world.entry(*names, mint=THREE) == given
 
 
 def test_dexscreener_prices_take_precedence(world):
     world.market.open_pool(ONE, usd="9")
     world.market.price(ONE, usd="8")
     world.tick()
-    assert entry(world)["priceUsd"] == "8" and Snapshot.select().count() == 1
+    assert world.price() == "8" and Snapshot.select().count() == 1
 
 
-def test_an_entry_names_venue_and_pool(world):
+def test_a_missing_value_replaces_the_old_one_except_for_names(world):
     world.market.profile(ONE)
-    world.market.price(ONE, dexId="raydium", labels=["CLMM"])
+    world.market.price(ONE, dexId="raydium")
     world.tick()
-    found = entry(world)
-    assert (found["venue"], found["dexId"], found["pairId"]) == (
-        "raydium/clmm",
-        "raydium",
-        address(8),
-    )
-    world.market.price(ONE, dexId=None)
+    names = ("symbol", "name", "liquidityUsd", "dexId")
+    assert world.entry(*names) == ["COIN", "Coin", "4000", "raydium"]
+    world.market.price(ONE, symbol=None, name="\u200b", liquidity=None, dexId=None)
     world.tick()
-    assert entry(world)["dexId"] is None
-
-
-def test_missing_liquidity_replaces_the_old_value_with_null(world):
-    discover(world, ONE)
-    world.tick()
-    assert entry(world)["liquidityUsd"] == "4000"
-    world.market.price(ONE, liquidity=None)
-    world.tick()
-    assert entry(world)["liquidityUsd"] is None
+    assert world.entry(*names) == ["COIN", "Coin", None, None]
     assert [row.pool_sol for row in Snapshot.select().order_by(Snapshot.id)] == ["10.25", None]
 
 
-def test_a_missing_name_keeps_the_known_one(world):
-    discover(world, ONE)
-    world.tick()
-    world.market.price(ONE, symbol=None, name="\u200b")
-    world.tick()
-    assert (entry(world)["symbol"], entry(world)["name"]) == ("COIN", "Coin")
-
-
 def test_new_tokens_do_not_shift_pages(world):
-    discover(world, *(address(n) for n in range(1, 8)))
+    discover(world, *map(address, range(1, 8)))
     world.tick()
     first, place = shown.list_entries(world.now, limit=3)
     discover(world, address(50))
@@ -199,12 +185,12 @@ def test_traded_tokens_get_prices_and_held_ones_only_names(world):
     # Came by a transfer.
     trade(THREE, None, NOW // 1000, 3)
     trade(SOL, "buy", NOW // 1000, 4)
-    for mint, symbol in ((ONE, "BOUGHT"), (TWO, "OLD"), (THREE, "GIFT")):
-        world.market.price(mint, symbol=symbol)
-    world.tick()
-    assert list(entries(world)) == [ONE] and entry(world)["source"] == "wallets"
     named = {ONE: "BOUGHT", TWO: "OLD", THREE: "GIFT", SOL: "SOL"}
-    assert shown.find_symbols([ONE, TWO, THREE, SOL]) == named
+    for mint in (ONE, TWO, THREE):
+        world.market.price(mint, symbol=named[mint])
+    world.tick()
+    assert list(world.entries()) == [ONE] and world.entry("source") == ["wallets"]
+    assert shown.find_symbols([*named]) == named
     assert shown.find_symbols([]) == {}
     assert shown.find_entry(world.now, TWO)["symbol"] == "OLD"
     assert shown.find_entry(world.now, address(9)) is None
@@ -221,19 +207,20 @@ def test_an_unknown_name_is_requested_once_a_day(world):
 
 
 # ---- checks --------------------------------------------------------------------------------------
+def list_checked_at(world, mint=ONE):
+    (checks,) = world.entry("checks", mint=mint)
+    return {check["checkedAt"] for check in checks}
+
+
 def test_checks_show_what_accounts_allow_and_when_they_were_read(world):
     world.node.accounts = {ONE: mint_account(), TWO: mint_account((9, b""), mint_authority=KEY)}
     discover(world, ONE, TWO, THREE)
     world.tick()
-    assert set(statuses(world).values()) == {"pass"} and len(statuses(world)) == 11
-    assert (statuses(world, TWO)["non_transferable"], statuses(world, TWO)["mint_authority"]) == (
-        "fail",
-        "warn",
-    )
-    assert set(statuses(world, THREE).values()) == {"unknown"}
-    assert {check["checkedAt"] for check in entry(world, THREE)["checks"]} == {
-        "2027-01-15T08:01:00Z"
-    }
+    assert [*world.statuses().values()] == ["pass"] * 11
+    told = {"non_transferable": "fail", "mint_authority": "warn"}
+    assert told.items() <= world.statuses(TWO).items()
+    assert set(world.statuses(THREE).values()) == {"unknown"}
+    assert list_checked_at(world, THREE) == {FIRST_TICK}
     assert Token.get(mint=ONE).decimals == 6 and Token.get(mint=THREE).decimals is None
 
 
@@ -249,12 +236,11 @@ def test_before_the_first_read_everything_is_unknown(world):
     world.node.fail = Unavailable("getMultipleAccounts: every endpoint is paused")
     discover(world, ONE)
     world.tick()
-    assert set(statuses(world).values()) == {"unknown"}
-    assert {check["checkedAt"] for check in entry(world)["checks"]} == {None}
-    assert health(world)["safety"]["state"] == "failing"
-    assert "every endpoint is paused" in health(world)["safety"]["lastError"]
+    assert set(world.statuses().values()) == {"unknown"} and list_checked_at(world) == {None}
+    safety = world.health()["safety"]
+    assert safety["state"] == "failing" and "every endpoint is paused" in safety["lastError"]
     # One response doesn't replace the other.
-    assert health(world)["discovery"]["state"] == "ok"
+    assert world.discovery("state") == ["ok"]
 
 
 def test_mint_accounts_are_reread_after_ten_minutes_and_kept_during_node_failures(world):
@@ -265,21 +251,16 @@ def test_mint_accounts_are_reread_after_ten_minutes_and_kept_during_node_failure
     assert len(world.node.calls) == 1
     world.node.accounts = {ONE: mint_account(freeze_authority=KEY)}
     world.tick(minutes=2)
-    assert len(world.node.calls) == 2 and statuses(world)["freeze_authority"] == "warn"
+    assert len(world.node.calls) == 2 and world.statuses()["freeze_authority"] == "warn"
     world.node.fail = Unavailable("gone")
     world.tick(minutes=11)
-    assert statuses(world)["freeze_authority"] == "warn"
-    assert health(world)["safety"]["state"] == "failing"
+    assert world.statuses()["freeze_authority"] == "warn"
+    assert world.health()["safety"]["state"] == "failing"
     world.node.fail = None
     world.tick()
-    assert health(world)["safety"] == {
-        "state": "ok",
-        "lastSuccessAt": health(world)["safety"]["lastAttemptAt"],
-        "ageSeconds": 0,
-        "lastAttemptAt": health(world)["safety"]["lastAttemptAt"],
-        "lastError": None,
-        "droppedRows": 0,
-    }
+    at = dict.fromkeys(("lastSuccessAt", "lastAttemptAt"), show_time(world.now))
+    healthy = {"state": "ok", "ageSeconds": 0, "lastError": None, "droppedRows": 0}
+    assert world.health()["safety"] == healthy | at
 
 
 @pytest.mark.parametrize("account", [None, mint_account((1, b"\0" * 8))])
@@ -295,7 +276,7 @@ def test_an_unreadable_transfer_fee_keeps_the_last_known_one(world, account):
     world.tick(minutes=11)
     token = Token.get(mint=ONE)
     assert (token.transfer_fee_bps, token.decimals) == (300, 6)
-    assert statuses(world)["transfer_fee"] == "unknown"
+    assert world.statuses()["transfer_fee"] == "unknown"
     world.node.accounts = {ONE: mint_account()}
     world.tick(minutes=11)
     assert Token.get(mint=ONE).transfer_fee_bps == 0
@@ -307,8 +288,8 @@ def test_mint_account_names_fill_in_missing_ones(world):
     world.market.profile(ONE)
     discover(world, TWO)
     world.tick()
-    assert (entry(world)["symbol"], entry(world)["name"]) == ("PLN", "Plain")
-    assert entry(world, TWO)["symbol"] == "COIN"
+    assert world.entry("symbol", "name") == ["PLN", "Plain"]
+    assert world.entry("symbol", mint=TWO) == ["COIN"]
 
 
 # ---- providers that misbehave --------------------------------------------------------------------
@@ -326,55 +307,47 @@ def test_a_failing_provider_leaves_the_cache_and_is_named(world, fault):
     discover(world, ONE)
     world.market.open_pool(TWO)
     world.tick()
-    before = entries(world)
-    assert health(world)["discovery"]["state"] == "ok"
-    assert not any(row["stale"] for row in before.values())
+    before = world.entries()
+    assert world.discovery("state") == ["ok"]
+    assert [row["stale"] for row in before.values()] == [False, False]
     world.market.break_all(**FAULTS[fault])
     world.tick()
-    after, told = entries(world), health(world)["discovery"]
-    assert after == {mint: {**row, "stale": True} for mint, row in before.items()}
-    assert told["state"] == "failing"
-    assert told["ageSeconds"] == 60
-    assert told["lastSuccessAt"] == "2027-01-15T08:01:00Z"
-    assert "DexScreener" in told["lastError"]
-    assert "GeckoTerminal" in told["lastError"]
-    assert world.market.url not in json.dumps(told)
+    assert world.entries() == {mint: {**row, "stale": True} for mint, row in before.items()}
+    told = world.discovery("state", "ageSeconds", "lastSuccessAt")
+    assert told == ["failing", 60, FIRST_TICK]
+    (error,) = world.discovery("lastError")
+    assert "DexScreener" in error and "GeckoTerminal" in error
+    assert world.market.url not in json.dumps(world.health())
     row = Job.get(name="scout")
-    assert (row.state, row.heartbeat_at, row.last_success_at) == (
-        "failing",
-        world.now,
-        NOW + MINUTE_MS,
-    )
+    times = (world.now, NOW + MINUTE_MS)
+    assert (row.state, row.heartbeat_at, row.last_success_at) == ("failing", *times)
     assert "DexScreener" in row.last_error
     world.market.heal()
     world.tick()
-    assert not any(row["stale"] for row in entries(world).values())
-    assert health(world)["discovery"]["state"] == "ok"
-    assert Job.get(name="scout").state == "ok" and Job.get(name="scout").last_error is None
+    assert [row["stale"] for row in world.entries().values()] == [False, False]
+    assert world.discovery("state") == ["ok"]
+    row = Job.get(name="scout")
+    assert (row.state, row.last_error) == ("ok", None)
 
 
-def test_one_malformed_row_is_dropped_alone_and_counted(world):
+def test_one_malformed_row_is_dropped_alone_and_counted(found):
     """For ten passes, one of two tokens has a price that isn't a number: nothing fails, its price
     becomes stale, and the other one is renewed.
     """
-    discover(world, ONE, TWO)
-    world.tick()
-    world.market.price(ONE, usd="NaN")
+    found.market.price(ONE, usd="NaN")
+    discover(found, TWO)
     for number in range(10):
-        world.market.price(TWO, usd=f"0.{number + 11}")
-        world.tick()
-        told = health(world)["discovery"]
-        assert (
-            told["state"],
-            told["lastError"],
-            told["feeds"]["dexscreenerPrices"]["droppedRows"],
-        ) == ("ok", None, 1)
+        found.market.price(TWO, usd=f"0.{number + 11}")
+        found.tick()
+        told = found.health()["discovery"]
+        assert (told["state"], told["lastError"]) == ("ok", None)
+        assert told["feeds"]["dexscreenerPrices"]["droppedRows"] == 1
         assert Job.get(name="scout").state == "ok"
-        assert entry(world, TWO)["priceUsd"] == f"0.{number + 11}"
-    assert entry(world)["stale"] is True and entry(world)["priceUsd"] == "0.5"
-    world.market.price(ONE, usd="0.7")
-    world.tick()
-    assert health(world)["discovery"]["droppedRows"] == 0 and entry(world)["priceUsd"] == "0.7"
+        assert found.price(TWO) == f"0.{number + 11}"
+    assert found.entry("stale", "priceUsd") == [True, "0.5"]
+    found.market.price(ONE, usd="0.7")
+    found.tick()
+    assert found.discovery("droppedRows") == [0] and found.price() == "0.7"
 
 
 def test_an_entirely_invalid_response_is_reported(world):
@@ -383,23 +356,17 @@ def test_an_entirely_invalid_response_is_reported(world):
     for mint in (ONE, TWO):
         world.market.price(mint, usd="NaN")
     world.tick()
-    assert (
-        health(world)["discovery"]["lastError"] == "DexScreener prices: 2 entries couldn't be read"
-    )
+    assert world.discovery("lastError") == ["DexScreener prices: 2 entries couldn't be read"]
     assert Job.get(name="scout").state == "failing"
-    assert entry(world)["stale"]
-    assert entry(world, TWO)["stale"]
+    assert [row["stale"] for row in world.entries().values()] == [True, True]
 
 
-def test_empty_responses_keep_the_cache_until_it_is_stale(world):
-    discover(world, ONE)
-    world.tick()
-    world.market.pairs, world.market.profiles = {}, []
-    world.tick(minutes=3)
-    assert entry(world)["priceUsd"] == "0.5" and entry(world)["stale"] is False
-    world.tick(minutes=1)
-    assert entry(world)["priceUsd"] == "0.5" and entry(world)["stale"] is True
-    assert entry(world)["asOf"] == "2027-01-15T08:01:00Z"
+def test_empty_responses_keep_the_cache_until_it_is_stale(found):
+    found.market.pairs, found.market.profiles = {}, []
+    found.tick(minutes=3)
+    assert found.entry("priceUsd", "stale") == ["0.5", False]
+    found.tick(minutes=1)
+    assert found.entry("priceUsd", "stale", "asOf") == ["0.5", True, FIRST_TICK]
 
 
 def test_one_failing_provider_does_not_stop_the_other(world):
@@ -407,17 +374,15 @@ def test_one_failing_provider_does_not_stop_the_other(world):
     world.market.open_pool(TWO)
     world.market.answer(PROFILES, status=None)
     world.tick()
-    assert set(entries(world)) == {TWO}
-    assert [
-        name
-        for name, feed in health(world)["discovery"]["feeds"].items()
-        if feed["state"] == "failing"
-    ] == ["dexscreenerProfiles"]
+    assert set(world.entries()) == {TWO}
+    (feeds,) = world.discovery("feeds")
+    failing = [name for name, feed in feeds.items() if feed["state"] == "failing"]
+    assert failing == ["dexscreenerProfiles"]
     world.market.heal()
     world.market.answer(POOLS, status=500)
     world.tick()
-    assert set(entries(world)) == {ONE, TWO}
-    assert health(world)["discovery"]["lastError"] == "GeckoTerminal new pools: returned HTTP 500"
+    assert set(world.entries()) == {ONE, TWO}
+    assert world.discovery("lastError") == ["GeckoTerminal new pools: returned HTTP 500"]
 
 
 def test_a_provider_that_asks_for_a_pause_gets_it(world):
@@ -430,11 +395,11 @@ def test_a_provider_that_asks_for_a_pause_gets_it(world):
     world.market.heal()
     # 120 seconds
     world.tick()
-    assert world.market.asked[PRICES] == 2 and entry(world)["priceUsd"] == "0.5"
+    assert world.market.asked[PRICES] == 2 and world.price() == "0.5"
 
 
 def test_a_slow_provider_delays_one_request_each(world):
-    discover(world, *(address(n) for n in range(1, 100)))
+    discover(world, *map(address, range(1, 100)))
     world.tick()
     # Set only now, because on a busy machine even an immediate response takes longer.
     world.scout.limits = replace(PROVIDER_LIMITS, read_seconds=0.5)
@@ -442,83 +407,83 @@ def test_a_slow_provider_delays_one_request_each(world):
     asked = world.market.asked[PRICES]
     world.tick()
     assert world.market.asked[PRICES] == asked + 1
-    assert "did not respond in time" in health(world)["discovery"]["lastError"]
+    assert "did not respond in time" in world.discovery("lastError")[0]
 
 
 def test_batches_after_a_failed_one_go_first_next_time(world):
-    discover(world, *(address(n) for n in range(1, 61)))
+    discover(world, *map(address, range(1, 61)))
     world.market.answer(PRICES, status=500)
     world.tick()
     world.market.heal()
     world.tick()
-    assert sum(row["priceUsd"] is not None for row in entries(world).values()) == 60
+    assert sum(row["priceUsd"] is not None for row in world.entries().values()) == 60
     # The first thirty already had their turn.
     assert Snapshot.get(Snapshot.id == 1).token.mint == address(31)
 
 
+# A jump is more than twentyfold, up or down.
+QUOTES = """
+0.5          fine
+10.0         fine
+10000000000  jump
+10000000001  fine
+0.5          jump
+-5           not_positive
+1            fine
+20           fine
+400.1        jump
+20.005       fine
+1            jump
+0            not_positive
+0.5          fine
+"""
+
+
 def test_absurd_prices_are_stored_and_marked(world):
     discover(world, ONE)
-    quotes = (
-        ("0.5", None),
-        ("10.0", None),
-        ("10000000000", "jump"),
-        ("10000000001", None),
-        ("0.5", "jump"),
-        ("-5", "not_positive"),
-        ("0", "not_positive"),
-        ("0.5", None),
-    )
+    quotes = [line.split() for line in QUOTES.strip().splitlines()]
     for usd, mark in quotes:
         world.market.price(ONE, usd=usd)
         world.tick()
-        assert (entry(world)["priceUsd"], entry(world)["priceDoubt"]) == (usd, mark)
-    stored = [row.absurd for row in Snapshot.select().order_by(Snapshot.id)]
+        price, doubt = world.entry("priceUsd", "priceDoubt")
+        assert (price, doubt or "fine") == (usd, mark)
+    stored = [row.absurd or "fine" for row in Snapshot.select().order_by(Snapshot.id)]
     assert stored == [mark for _, mark in quotes]
 
 
-def test_before_the_first_request_the_market_says_it_is_empty(db):
-    assert shown.list_entries(NOW) == ([], None)
-    assert (
-        shown.show_market_health(NOW)["discovery"]["state"]
-        == shown.show_market_health(NOW)["safety"]["state"]
-        == "waiting"
-    )
-    assert shown.explain_empty(NOW) == "the scout has not checked the market yet"
-
-
 def test_an_empty_market_explains_why(world):
+    health = world.health()
+    assert health["discovery"]["state"] == health["safety"]["state"] == "waiting"
+    assert shown.list_entries(NOW) == ([], None)
+    assert shown.explain_empty(NOW) == "the scout has not checked the market yet"
     world.tick()
-    assert shown.explain_empty(world.now) == "the scout has found nothing yet"
+    nothing = "the scout has found nothing yet"
+    assert shown.explain_empty(world.now) == nothing
     world.market.answer(POOLS, status=500)
     world.tick()
-    assert (
-        shown.explain_empty(world.now)
-        == "the scout has found nothing yet; GeckoTerminal new pools: returned HTTP 500"
-    )
+    failure = "GeckoTerminal new pools: returned HTTP 500"
+    assert shown.explain_empty(world.now) == f"{nothing}; {failure}"
+
+
+def restart(world):
+    world.stop()
+    world.start()
+    world.tick()
 
 
 @pytest.mark.parametrize(
     "text", ["{", "[]", '{"discovery": []}', '{"safety": {}, "discovery": {}, "budgets": {}}']
 )
-def test_a_damaged_report_counts_as_missing_and_is_replaced(world, text):
-    discover(world, ONE)
-    world.tick()
+def test_a_damaged_report_counts_as_missing_and_is_replaced(found, text):
     Job.update(details=text).where(Job.name == "scout").execute()
-    world.scout.session.close()
-    world.scout = Scout(world.settings, world.node, lambda: world.seconds)
-    world.tick()
-    assert health(world)["discovery"]["state"] == "ok"
+    restart(found)
+    assert found.discovery("state") == ["ok"]
 
 
-def test_success_times_survive_a_restart(world):
-    discover(world, ONE)
-    world.tick()
-    world.market.break_all(status=None)
-    world.scout.session.close()
-    world.scout = Scout(world.settings, world.node, lambda: world.seconds)
-    world.tick()
-    assert health(world)["discovery"]["lastSuccessAt"] == "2027-01-15T08:01:00Z"
-    assert health(world)["discovery"]["ageSeconds"] == 60
+def test_success_times_survive_a_restart(found):
+    found.market.break_all(status=None)
+    restart(found)
+    assert found.discovery("lastSuccessAt", "ageSeconds") == [FIRST_TICK, 60]
 
 
 # ---- the limits ----------------------------------------------------------------------------------
@@ -529,26 +494,20 @@ def test_a_thousand_tokens_stay_within_both_providers_limits(world):
     mints = [address(n) for n in range(1, 1001)]
     discover(world, *mints)
     world.node.accounts = {mint: mint_account() for mint in mints}
-    world.tick()
-    asked = dict(world.market.asked)
-    for _ in range(3):
+    for passes in (1, 2):
         world.tick()
-    assert {path: world.market.asked[path] - asked[path] for path in asked} == {
-        PROFILES: 3,
-        BOOSTS: 3,
-        POOLS: 3,
-        PRICES: 3 * 34,
-    }
-    assert world.market.most_asked == 30 and len(entries(world)) == 100
-    assert Snapshot.select().count() == 4000
-    # 500 per pass, then nothing for ten minutes.
-    assert len(world.node.calls) == 10 and all(len(call) == 100 for call in world.node.calls)
+        lists = dict.fromkeys((PROFILES, BOOSTS, POOLS), passes)
+        assert world.market.asked == lists | {PRICES: 34 * passes}
+        # Of mint accounts, 500 per pass.
+        assert [len(call) for call in world.node.calls] == [100] * 5 * passes
+    assert world.market.most_asked == 30 and len(world.entries()) == 100
+    assert Snapshot.select().count() == 2000
 
 
 def test_frequent_passes_stay_within_the_limits_too(world, monkeypatch):
     """A tenth of the tokens, three per call."""
     monkeypatch.setattr("scout.ADDRESSES_PER_CALL", 3)
-    discover(world, *(address(n) for n in range(1, 101)))
+    discover(world, *map(address, range(1, 101)))
     for _ in range(30 if sampling.FULL else 12):
         # Every two seconds, for a minute in full runs.
         world.tick(minutes=1 / 30)
@@ -559,63 +518,53 @@ def test_frequent_passes_stay_within_the_limits_too(world, monkeypatch):
     assert Token.select(fn.MIN(Token.asked_at)).scalar() >= world.now - 14_000
 
 
-def test_reading_a_page_sends_no_requests(world):
-    discover(world, ONE)
-    world.tick()
-    asked, calls = dict(world.market.asked), len(world.node.calls)
-    for _ in range(50):
-        shown.list_entries(world.now)
-        shown.find_entry(world.now, ONE)
-        shown.show_market_health(world.now)
-    assert world.market.asked == asked and len(world.node.calls) == calls
+def test_reading_a_page_sends_no_requests(found):
+    asked, calls = dict(found.market.asked), len(found.node.calls)
+    shown.list_entries(found.now)
+    shown.find_entry(found.now, ONE)
+    shown.show_market_health(found.now)
+    assert found.market.asked == asked and len(found.node.calls) == calls
 
 
 # ---- what is tracked -----------------------------------------------------------------------------
-def token(number, tracked_at=0, volume=None, held=False):
-    return SimpleNamespace(id=number, tracked_at=tracked_at, volume24h_usd=volume, held=held)
-
-
 def test_held_tokens_come_first_then_new_ones_then_high_volume():
-    tokens = [
-        token(1, volume="5"),
-        token(2, volume="100"),
-        token(3, volume=None),
-        token(4, tracked_at=NOW),
-        token(5, held=True, volume="0"),
-    ]
-    assert [
-        [one.id for one in choose_dropped(tokens, NOW, most)] for most in (5, 4, 3, 2, 1, 0)
-    ] == [[], [3], [1, 3], [2, 1, 3], [4, 2, 1, 3], [4, 2, 1, 3]]
+    def token(number, tracked_at=0, volume=None, held=False):
+        return SimpleNamespace(id=number, tracked_at=tracked_at, volume24h_usd=volume, held=held)
+
+    tokens = [token(1, volume="5"), token(2, volume="100"), token(3)]
+    tokens += [token(4, tracked_at=NOW), token(5, held=True, volume="0")]
+    dropped = [[one.id for one in choose_dropped(tokens, NOW, most)] for most in range(5, -1, -1)]
+    assert dropped == [[], [3], [1, 3], [2, 1, 3], [4, 2, 1, 3], [4, 2, 1, 3]]
 
 
-def test_a_dropped_token_is_forgotten_and_may_return(world, monkeypatch):
-    discover(world, ONE, TWO)
-    world.market.price(TWO, volume=99999)
-    world.tick()
-    assert set(entries(world)) == {ONE, TWO}
+def test_a_dropped_token_is_forgotten_and_may_return(found, monkeypatch):
+    discover(found, TWO)
+    found.market.price(TWO, volume=99999)
+    found.tick()
+    assert set(found.entries()) == {ONE, TWO}
     monkeypatch.setattr(store, "MAX_TRACKED", 1)
-    world.market.profiles = []
-    world.tick(minutes=20)
-    assert set(entries(world)) == {TWO} and Token.get(mint=ONE).discovered_at == NOW + MINUTE_MS
+    found.market.profiles = []
+    found.tick(minutes=20)
+    assert set(found.entries()) == {TWO} and Token.get(mint=ONE).discovered_at == NOW + MINUTE_MS
     # Its snapshots were kept for two hours.
-    world.tick(minutes=130)
+    found.tick(minutes=130)
     assert Token.get_or_none(mint=ONE) is None
     assert Snapshot.select().where(Snapshot.token == 1).count() == 0
-    discover(world, ONE)
-    world.tick()
+    discover(found, ONE)
+    found.tick()
     # New tokens come before busy ones.
-    assert set(entries(world)) == {ONE}
+    assert set(found.entries()) == {ONE}
 
 
-def test_a_held_token_gets_prices_whatever_its_volume(world, monkeypatch):
-    discover(world, ONE, TWO)
-    world.market.price(ONE, volume=0)
-    world.tick()
+def test_a_held_token_gets_prices_whatever_its_volume(found, monkeypatch):
+    discover(found, TWO)
+    found.market.price(ONE, volume=0)
+    found.tick()
     monkeypatch.setattr(store, "MAX_TRACKED", 1)
     store.replace_held([ONE])
-    world.market.profiles = []
-    world.tick(minutes=20)
-    assert set(entries(world)) == {ONE}
+    found.market.profiles = []
+    found.tick(minutes=20)
+    assert set(found.entries()) == {ONE}
     store.replace_held([])
     assert not Token.get(mint=ONE).held
 
@@ -636,38 +585,31 @@ def test_older_snapshots_are_kept_more_sparsely():
     assert keep_until(later, sixth, later - 1) == later + HOUR_MS // 2
 
 
-def test_thinning_keeps_promised_ages_and_pinned_snapshots(world):
-    discover(world, ONE)
-    world.tick()
-    start = world.now
-    pinned = Snapshot.get().id
+def test_thinning_keeps_promised_ages_and_pinned_snapshots(found):
+    start, pinned = found.now, Snapshot.get().id
     store.pin_snapshots([pinned])
     seen = providers.Quote(ONE, "dexscreener", "C", "C", "1", "1", *[None] * 5)
     # Each minute of the last three hours; before them, the last of five minutes and the next one.
     for minute in range(1, 30 * 60 + 1):
-        world.now += MINUTE_MS
-        if minute > 27 * 60 or world.now // MINUTE_MS % 5 in (4, 0):
-            store.store_quotes({ONE: seen}, [ONE], world.now)
-    store.prune(world.now)
-    taken = [row.taken_at for row in Snapshot.select().order_by(Snapshot.id)]
-    assert taken[0] == start and Snapshot.get_by_id(pinned).expires_at is None
-    ages = [(world.now - at) // MINUTE_MS for at in taken[1:]]
-    assert sum(age <= 120 for age in ages) == 121
-    assert all(
-        later - earlier == MINUTE_MS
-        for earlier, later in zip(taken[-121:-1], taken[-120:], strict=True)
-    )
-    day = [at for at, age in zip(taken[1:], ages, strict=True) if 120 < age <= 24 * 60]
-    assert all(at % (5 * MINUTE_MS) == 0 for at in day) and len(day) == (24 * 60 - 120) // 5
-    rest = [at for at, age in zip(taken[1:], ages, strict=True) if age > 24 * 60]
+        found.now += MINUTE_MS
+        if minute > 27 * 60 or found.now // MINUTE_MS % 5 in (4, 0):
+            store.store_quotes({ONE: seen}, [ONE], found.now)
+    store.prune(found.now)
+    first, *taken = [row.taken_at for row in Snapshot.select().order_by(Snapshot.id)]
+    assert first == start and Snapshot.get_by_id(pinned).expires_at is None
+    two_hours, day = found.now - 120 * MINUTE_MS, found.now - DAY_MS
+    minutes = [at for at in taken if at >= two_hours]
+    assert len(minutes) == 121
+    assert all(later - earlier == MINUTE_MS for earlier, later in itertools.pairwise(minutes))
+    fives = [at for at in taken if day <= at < two_hours]
+    assert all(at % (5 * MINUTE_MS) == 0 for at in fives) and len(fives) == (24 * 60 - 120) // 5
     # 30 hours of history, six full hours more than a day.
-    assert all(at % HOUR_MS == 0 for at in rest) and len(rest) == 6
+    hours = [at for at in taken if at < day]
+    assert all(at % HOUR_MS == 0 for at in hours) and len(hours) == 6
 
 
-def test_a_snapshot_pinned_during_pruning_is_kept(world, monkeypatch):
-    discover(world, ONE)
-    world.tick()
-    late = world.now + DAY_MS
+def test_a_snapshot_pinned_during_pruning_is_kept(found, monkeypatch):
+    late = found.now + DAY_MS
     expired = store.list_expired(late)
     assert expired == [1]
     store.pin_snapshots(expired)
@@ -677,106 +619,71 @@ def test_a_snapshot_pinned_during_pruning_is_kept(world, monkeypatch):
     assert Snapshot.select().count() == 1
 
 
-@pytest.mark.parametrize(
-    "usd, before, mark",
-    [
-        ("1", None, None),
-        ("20", "1", None),
-        ("20.001", "1", "jump"),
-        ("0.05", "1", None),
-        ("0.0499", "1", "jump"),
-        ("0", "1", "not_positive"),
-        ("-1", None, "not_positive"),
-        (None, "1", None),
-        ("1", "0", None),
-        ("1", "-1", None),
-    ],
-)
-def test_a_jump_is_more_than_twentyfold(usd, before, mark):
-    quote = providers.Quote(ONE, "dexscreener", None, None, None, usd, None, None, None, None, None)
-    assert mark_absurd(quote, SimpleNamespace(price_usd=before, price_sol=None)) == mark
-
-
 # ---- what paper mode holds -----------------------------------------------------------------------
-def test_held_tokens_are_requested_between_passes(world):
+def test_held_tokens_are_requested_between_passes(found):
     """Only their prices are new, and a snapshot of each is kept."""
-    discover(world, ONE, TWO)
-    world.tick()
+    discover(found, TWO)
+    found.tick()
     Token.update(held=True).where(Token.mint == ONE).execute()
-    world.market.price(ONE, usd="9", sol="0.06")
-    world.market.price(TWO, usd="9", sol="0.06")
-    assert world.scout.run_held(world.now + 6_000) == (None, None)
-    assert entry(world, ONE)["priceUsd"] == "9" != entry(world, TWO)["priceUsd"]
-    assert Snapshot.select().where(Snapshot.taken_at == world.now + 6_000).count() == 1
+    for mint in (ONE, TWO):
+        found.market.price(mint, usd="9", sol="0.06")
+    found.run_held()
+    assert (found.price(ONE), found.price(TWO)) == ("9", "0.5")
+    assert Snapshot.select().where(Snapshot.taken_at == found.now + 6_000).count() == 1
 
 
-def test_a_short_pass_waits_for_no_other_and_needs_a_holding(world):
-    discover(world, ONE)
-    world.tick()
-    asked = entry(world, ONE)["asOf"]
-    assert world.scout.run_held(world.now + 6_000) == (None, None)
+def test_a_short_pass_waits_for_no_other_and_needs_a_holding(found):
+    found.run_held()
     Token.update(held=True).where(Token.mint == ONE).execute()
-    with world.scout.busy:
-        assert world.scout.run_held(world.now + 6_000) == (None, None)
-    world.scout.interval_seconds = 5
-    assert world.scout.run_held(world.now + 6_000) == (None, None)
-    assert entry(world, ONE)["asOf"] == asked
+    with found.scout.busy:
+        found.run_held()
+    found.scout.interval_seconds = 5
+    found.run_held()
+    assert found.entry("asOf") == [FIRST_TICK]
 
 
-def test_requests_are_counted_per_provider_and_day(world):
+def test_requests_are_counted_per_provider_and_day(found):
     """Two lists and a page of prices, and one list of new pools; a short pass adds one request."""
-    discover(world, ONE)
-    world.tick()
-    budgets = json.loads(world.scout._report(world.now)[1])["budgets"]
-    day = world.now // 86_400_000
+    budgets = json.loads(found.scout._report(found.now)[1])["budgets"]
+    fresh = {"day": found.now // DAY_MS, "heldBack": 0, "heldBackAt": None}
     # 360 and 30 requests a minute.
-    never = {"heldBack": 0, "heldBackAt": None}
     assert budgets == {
-        "dexscreener": {"day": day, "requests": 3, "allowed": 518_400, **never},
-        "geckoterminal": {"day": day, "requests": 1, "allowed": 43_200, **never},
+        "dexscreener": {"requests": 3, "allowed": 518_400, **fresh},
+        "geckoterminal": {"requests": 1, "allowed": 43_200, **fresh},
     }
     Token.update(held=True).execute()
-    world.scout.run_held(world.now + 6_000)
-    assert world.scout.budgets["dexscreener"].requests == 4
-    assert world.scout.budgets["dexscreener"].show(world.now + 86_400_000)["requests"] == 0
+    found.run_held()
+    budget = found.budget("dexscreener")
+    assert budget.requests == 4 and budget.show(found.now + DAY_MS)["requests"] == 0
 
 
-def test_requests_held_back_by_a_minute_limit_are_counted(world):
+def test_requests_held_back_by_a_minute_limit_are_counted(found):
     """31 mints need two price requests, but only one is left in the minute."""
-    discover(world, ONE)
-    world.tick()
-    for number in range(31):
-        discover(world, address(100 + number))
-    world.tick()
-    asked = world.scout.budgets["dexscreener"].requests
-    world.scout.prices.pace.left = 1
-    world.scout.run_held(world.now)
-    assert world.scout.budgets["dexscreener"].requests == asked
+    discover(found, *map(address, range(100, 131)))
+    found.tick()
+    budget = found.budget("dexscreener")
+    asked = budget.requests
+    found.scout.prices.pace.left = 1
+    found.run_held()
+    assert budget.requests == asked
     Token.update(held=True).execute()
-    world.scout.run_held(world.now + 6_000)
-    assert world.scout.budgets["dexscreener"].requests == asked + 1
-    jobs.note_job("scout", "ok", world.now, None, world.scout._report(world.now + 6_000)[1])
-    told = health(world)
-    assert told["budgets"]["dexscreener"]["heldBackToday"] == 1
-    assert told["budgets"]["dexscreener"]["heldBackAt"] == show_time(world.now + 6_000)
+    found.run_held()
+    assert budget.requests == asked + 1
+    jobs.note_job("scout", "ok", found.now, None, found.scout._report(found.now + 6_000)[1])
+    told = found.health()["budgets"]
+    held_back = [(one["heldBackToday"], one["heldBackAt"]) for one in told.values()]
+    assert list(told) == ["dexscreener", "geckoterminal"]
+    assert held_back == [(1, show_time(found.now + 6_000)), (0, None)]
     # It waits for the next pass, without a failure.
-    assert told["discovery"]["state"] == "ok"
-    assert told["budgets"]["geckoterminal"] == {
-        **told["budgets"]["geckoterminal"],
-        "heldBackToday": 0,
-        "heldBackAt": None,
-    }
-    world.tick()
-    assert world.scout.prices.error is None and world.scout.budgets["dexscreener"].held_back == 1
+    assert found.discovery("state") == ["ok"]
+    found.tick()
+    assert found.scout.prices.error is None and budget.held_back == 1
 
 
-def test_an_exhausted_day_is_reported_and_ends_at_midnight(world):
-    discover(world, ONE)
-    world.tick()
-    pools = world.scout.budgets["geckoterminal"]
-    pools.requests = pools.allowed
-    world.tick()
-    told = health(world)
+def test_an_exhausted_day_is_reported_and_ends_at_midnight(found):
+    found.budget("geckoterminal").requests = 43_200
+    found.tick()
+    told = found.health()
     assert told["budgets"]["geckoterminal"]["requestsToday"] == 43_200
     assert told["discovery"]["lastError"] == (
         "GeckoTerminal new pools: the daily limit on requests is used up; requests resume at"
@@ -784,44 +691,42 @@ def test_an_exhausted_day_is_reported_and_ends_at_midnight(world):
     )
     # The other provider continues, and a restart keeps the counts.
     assert told["discovery"]["feeds"]["dexscreenerPrices"]["lastError"] is None
-    again = Scout(world.settings, world.node, lambda: world.seconds)
-    again._restore_times()
-    assert again.budgets["geckoterminal"].is_used_up(world.now)
-    again.session.close()
-    world.tick(24 * 60)
-    told = health(world)
-    assert told["discovery"]["lastError"] is None
-    assert told["budgets"]["geckoterminal"]["requestsToday"] == 1
+    found.stop()
+    found.start()
+    found.scout._restore_times()
+    assert found.budget("geckoterminal").is_used_up(found.now)
+    found.tick(24 * 60)
+    assert found.discovery("lastError") == [None]
+    assert found.health()["budgets"]["geckoterminal"]["requestsToday"] == 1
 
 
-def test_doctor_reports_budgets(world):
+def test_doctor_reports_budgets(found):
     def tell(now):
-        jobs.note_job("scout", "ok", now, None, world.scout._report(world.now)[1])
-        found = check_budgets(storage.database.execute_sql, now)
-        return [(one.level, one.text) for one in found if "dexscreener" in one.text]
+        jobs.note_job("scout", "ok", now, None, found.scout._report(found.now)[1])
+        told = check_budgets(storage.database.execute_sql, now)
+        return [(one.level, one.text) for one in told if "dexscreener" in one.text]
 
-    discover(world, ONE)
-    world.tick()
     used = "dexscreener used 3 of 518,400 daily requests"
-    assert tell(world.now) == [("fine", used)]
-    world.scout.budgets["dexscreener"].hold_back(world.now)
-    ((level, text),) = tell(world.now)
+    assert tell(found.now) == [("fine", used)]
+    found.budget("dexscreener").hold_back(found.now)
+    ((level, text),) = tell(found.now)
     assert level == "look"
     assert text.startswith(f"{used}; its limits delayed other requests (today: 1,")
     # Yesterday's requests don't matter.
-    assert tell(world.now + DAY_MS) == []
+    assert tell(found.now + DAY_MS) == []
 
 
 def test_the_status_page_shows_the_used_budget(service, standing_clock):
-    def show(held_back):
+    def show(held_back, at):
         now = time.time_ns() // 1_000_000
-        budget = {"day": now // DAY_MS, "requests": 129_600, "allowed": 518_400, **held_back}
+        budget = {"day": now // DAY_MS, "requests": 129_600, "allowed": 518_400}
+        budget |= {"heldBack": held_back, "heldBackAt": at and now}
         details = json.dumps({"budgets": {"dexscreener": budget}})
         with storage.database.connection_context():
             jobs.note_job("scout", "ok", now, None, details)
         _, _, page = service.get("/status").text.partition("Requests to price providers")
         return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
 
-    assert "DexScreener 129,600 518,400 25% never" in show({"heldBack": 0, "heldBackAt": None})
-    told = show({"heldBack": 2, "heldBackAt": time.time_ns() // 1_000_000})
+    assert "DexScreener 129,600 518,400 25% never" in show(0, None)
+    told = show(2, True)
     assert "25% 2 times, last" in told and "sends postponed requests" in told
