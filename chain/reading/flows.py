@@ -1320,7 +1320,7 @@ def is_fee_income(flows: Flows) -> bool:
     """Whether a fee went to a wallet that neither signed nor gave anything, and more to others."""
     effect = flows.effect
     gains = {mint: change for mint, change, _ in effect.tokens}
-    gains[WRAPPED_SOL] = effect.sol + effect.fee
+    gains[WRAPPED_SOL] = effect.sol
     arrived = any(call.delivered for call in flows.calls) or flows.unshown_in > 0
     if effect.wallet in flows.receipt.signers or not arrived or min(gains.values()) < 0:
         return False

@@ -1,0 +1,149 @@
+"""Which part of a value passed through the venue, to the unit: others' payments, pools that others
+filled, rent, tips and accounts that exist only inside the transaction.
+
+Ada is the wallet; test_value.py has the scene. `FEE` is 5,000 lamports.
+"""
+
+import pytest
+from scene import FEE
+from story import RENT, account_of, address
+from test_value import FED, LIMO, PUMP, RAYDIUM, SOL, beside_tokens, buy, entry, scene_of, sell
+
+from chain.addresses import b58encode
+from chain.reading.kinds import find_discriminator
+from chain.reading.programs import TIP_ACCOUNTS
+
+START, END = (
+    b58encode(find_discriminator(f"flash_take_order_{word}")) for word in ("start", "end")
+)
+
+
+@pytest.mark.parametrize(
+    "friends, percent, flags",
+    # The keeper's lamport for the order counts: she pays 1,000 of 1,001, or 100 of 1,001.
+    [(0, 99, ()), (900, 9, ("value_unexplained",))],
+)
+def test_others_cannot_pay_for_a_fill(friends, percent, flags):
+    """A keeper takes ada's order around a purchase of 100 CAT for 1,000 lamports."""
+    scene = scene_of(keeper=SOL, order=SOL)
+    scene.noop(LIMO, "ada", "keeper", "order", data=START)
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve", "friend"):
+        scene.pay("ada", "curve", 1_000 - friends)
+        if friends:
+            scene.pay("friend", "curve", friends)
+        scene.send("CAT", "curve", "ada", 100)
+    with scene.call(LIMO, "ada", "keeper", "order", data=END):
+        scene.pay("keeper", "order", 1)
+    found = entry(scene, "keeper", "ada", "friend")
+    assert (found.kind, found.explained_percent, found.flags) == ("order_fill", percent, flags)
+
+
+def test_one_lamport_from_a_friend_is_a_payment():
+    """Of 2 SOL and a lamport, she paid 99%, rounded down, but nobody else may pay any part."""
+    scene = scene_of()
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve"):
+        scene.pay("ada", "curve", 2 * SOL)
+        scene.pay("friend", "curve", 1)
+        scene.send("CAT", "curve", "ada", 100)
+    found = entry(scene, "ada", "friend")
+    assert (found.explained_percent, found.flags) == (99, FED)
+
+
+def test_a_friends_tip_is_not_a_payment():
+    tip = min(TIP_ACCOUNTS)
+    scene = scene_of(**{tip: SOL})
+    scene.address = lambda word, known=scene.address: word if word == tip else known(word)
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve"):
+        scene.pay("ada", "curve", 2 * SOL)
+        scene.pay("friend", tip, SOL)
+        scene.send("CAT", "curve", "ada", 100)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.explained_percent, found.flags) == ("buy", 100, ())
+
+
+def test_a_signer_who_takes_back_most_of_his_payment_paid_the_rest():
+    """He gives 900 CAT and takes 700 back: 200 of the 300 sold were his."""
+    scene = scene_of()
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), account_of("friend", "CAT"), "curve"):
+        scene.send("CAT", "friend", "curve", 900)
+        scene.send("CAT", "curve", "friend", 700)
+        scene.send("CAT", "ada", "curve", 100)
+        scene.shift("curve", "ada", SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.flags) == ("sell", FED)
+
+
+@pytest.mark.parametrize(
+    "receiver, percent, flags",
+    [
+        # Ada gives 97 to the curve and 3 to a collector of fees, which isn't a pool below 5%.
+        ("collector", 100, ()),
+        # 97 + 3 given by her, 100 by him.
+        ("curve", 50, FED),
+    ],
+)
+def test_tokens_poured_into_a_pool_are_part_of_what_was_given(receiver, percent, flags):
+    scene = scene_of().holds("collector", "CAT", 0)
+    scene.send("CAT", "friend", receiver, 100)
+    with scene.call(RAYDIUM, "ada", account_of("ada", "CAT"), "curve", "collector"):
+        scene.send("CAT", "ada", "curve", 97)
+        scene.send("CAT", "ada", "collector", 3)
+        scene.shift("curve", "ada", SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.explained_percent, found.flags) == ("sell", percent, flags)
+
+
+def test_what_others_fed_is_a_share_of_the_gain():
+    """A curve takes 1 SOL from ada for 100 CAT, 2 SOL from a friend for 50, and pays ada 3 SOL for
+    hers: she gained 2 SOL, and the curve lost nothing but her own.
+    """
+    scene = scene_of()
+    buy(scene, 100, SOL)
+    buy(scene, 50, 2 * SOL, payer="friend", to="friend")
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve"):
+        scene.send("CAT", "ada", "curve", 100)
+        scene.shift("curve", "ada", 3 * SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.explained_percent, found.flags) == ("round_trip", 0, FED)
+
+
+def test_what_was_in_an_account_before_it_was_opened_is_beside_the_trade():
+    """Half a SOL waits at the address of ada's wrapped SOL account. She opens it there, sells 100
+    CAT for 3 SOL into it, and closes it.
+    """
+    where = account_of("ada", "SOL")
+    scene = scene_of(**{where: SOL // 2}).holds("pool", "CAT", 0).holds("pool", "SOL", 9 * SOL)
+    scene.adopt(where, "ada")
+    with scene.call(RAYDIUM, "ada", "pool"):
+        scene.send("CAT", "ada", "pool", 100)
+        scene.send("SOL", "pool", "ada", 3 * SOL)
+    scene.close(where, "ada")
+    found = entry(scene, "ada")
+    assert (found.kind, found.venue_sol, found.beside_sol) == ("sell", 3 * SOL - FEE, SOL // 2)
+
+
+def test_rent_from_a_friend_does_not_swallow_his_other_gifts():
+    """He opens ada's accounts of FOX and OWL, and sends 70 FOX in between."""
+    scene = scene_of().holds("friend", "FOX", 500)
+    scene.open("friend", "ada", "FOX")
+    scene.send("FOX", "friend", "ada", 70)
+    scene.open("friend", "ada", "OWL")
+    sell(scene, 100, SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.sponsored) == ("sell", 2 * RENT)
+    assert (beside_tokens(found), found.beside_sol) == ({address("FOX"): 70}, 0)
+
+
+def test_counterparties_are_sorted_by_their_loss_in_what_the_wallet_got():
+    """One pool gives 40 CAT, the other 60; a SOL refund makes nobody a counterparty."""
+    scene = scene_of().holds("pool", "CAT", 500)
+    with scene.call(RAYDIUM, "ada", account_of("ada", "CAT"), "curve", "pool"):
+        scene.pay("ada", "curve", 2 * SOL)
+        scene.send("CAT", "pool", "ada", 40)
+        scene.send("CAT", "curve", "ada", 60)
+        scene.shift("curve", "ada", SOL // 2)
+    found = entry(scene, "ada")
+    assert found.kind == "buy"
+    assert found.counterparties == tuple(
+        address(account_of(who, "CAT")) for who in ("curve", "pool")
+    )
