@@ -18,7 +18,7 @@ from chain.stored.store import LedgerStore
 from models import Attachment, Bot, Wallet, WalletSignature
 from web.api import leaderboard
 
-W, OTHER, HOUR_MS = address("w"), address("other"), 3_600_000
+W, OTHER, HOUR_MS, DAY = address("w"), address("other"), 3_600_000, 86_400
 GOOD = {"realized": 500, "volume": 900, "trades": 6, "matched": 3, "winning": 3}
 
 
@@ -35,6 +35,10 @@ def ranks(service, made, query=""):
     return [(row["name"], row["rank"], row["ownership"]) for row in board(service, made, query)]
 
 
+def names(service, made, query=""):
+    return [row["name"] for row in board(service, made, query)]
+
+
 def attach(service, made, wallet, now, ownership="claimed"):
     wallets.attach_wallet(service.config, Bot.get_by_id(made.bot.id), wallet, now, ownership)
 
@@ -44,15 +48,9 @@ def observe(wallet, entries, now=NOW):
     row = Wallet.get(Wallet.address == wallet)
     Wallet.update(backfilled=True).where(Wallet.id == row.id).execute()
     for e in entries:
-        WalletSignature.insert(
-            wallet=row,
-            signature=e.signature,
-            slot=e.slot,
-            tx_index=e.tx_index,
-            state="stored",
-            entry=e.dump(),
-            seen_at=now,
-        ).on_conflict_ignore().execute()
+        place = {"wallet": row, "signature": e.signature, "slot": e.slot, "tx_index": e.tx_index}
+        stored = {"state": "stored", "entry": e.dump(), "seen_at": now}
+        WalletSignature.insert(**place, **stored).on_conflict_ignore().execute()
     ledger_store, row = LedgerStore(update_posts), Wallet.get_by_id(row.id)
     ledger_store.apply(row)
     ledger_store.publish(row, DONE, now)
@@ -77,8 +75,8 @@ def test_a_hundred_wallets_attached_after_a_lucky_trade_get_no_rank(service):
     first.
     """
     honest = service.make_bot("Honest", W)
-    picked = [service.make_bot(f"Picked {n}", address(f"picked {n}")) for n in range(100)]
-    for n in range(len(picked)):
+    for n in range(100):
+        service.make_bot(f"Picked {n}", address(f"picked {n}"))
         observe(address(f"picked {n}"), lucky().entries)
     t = Teller()
     for proceeds in (130, 130, 140):
@@ -97,26 +95,24 @@ def test_a_hundred_wallets_attached_after_a_lucky_trade_get_no_rank(service):
 def test_a_retired_bot_stays_in_windows_in_which_it_traded(service, ada):
     """Retired ten days ago: in 30 days and all time, not in 7 days. Its result doesn't change."""
     now = int(time.time())
-    gone = service.make_bot("Gone", OTHER)
+    gone, retired = service.make_bot("Gone", OTHER), now - 10 * DAY
     service.observe_results(W, 500)
     service.observe_results(OTHER, 400)
     service.observe_span(W, at=now - 60, **GOOD)
-    service.observe_span(OTHER, at=now - 11 * 86_400, **{**GOOD, "realized": 400})
-    influencers.retire_bot(Bot.get_by_id(gone.bot.id), (now - 10 * 86_400) * 1000)
+    service.observe_span(OTHER, at=now - 11 * DAY, **{**GOOD, "realized": 400})
+    influencers.retire_bot(Bot.get_by_id(gone.bot.id), retired * 1000)
     rows = board(service, ada, "window=30d")
-    assert [(row["name"], row["rank"], row["wallet"]) for row in rows] == [
-        ("Ada", 1, W),
-        ("Gone", 2, OTHER),
+    assert [(row["name"], row["rank"], row["wallet"], row["retiredAt"]) for row in rows] == [
+        ("Ada", 1, W, None),
+        ("Gone", 2, OTHER, time.strftime("%FT%TZ", time.gmtime(retired))),
     ]
-    assert rows[0]["retiredAt"] is None
-    assert rows[1]["retiredAt"] == time.strftime("%FT%TZ", time.gmtime(now - 10 * 86_400))
-    assert [row["name"] for row in board(service, ada)] == ["Ada", "Gone"]
-    assert [row["name"] for row in board(service, ada, "record=all")] == ["Ada", "Gone"]
-    assert [row["name"] for row in board(service, ada, "window=7d")] == ["Ada"]
+    for query in ("", "record=all"):
+        assert names(service, ada, query) == ["Ada", "Gone"]
+    assert names(service, ada, "window=7d") == ["Ada"]
     assert "retired" in service.get("/leaderboard").text
     # Another bot claims its unproven wallet: the past stays with the first bot.
     attach(service, ada, OTHER, now * 1000)
-    assert [row["name"] for row in board(service, ada)] == ["Ada", "Gone"]
+    assert names(service, ada) == ["Ada", "Gone"]
     (gone, ada_now) = board(service, ada, "record=all")
     assert (gone["name"], gone["realizedLamports"]) == ("Gone", "400")
     assert (ada_now["name"], ada_now["unrankedReason"]) == ("Ada", "held_by_another")
@@ -124,7 +120,6 @@ def test_a_retired_bot_stays_in_windows_in_which_it_traded(service, ada):
 
 # ---- proven and claimed --------------------------------------------------------------------------
 def test_proven_bots_come_first_and_unranked_ones_last(service, ada):
-    made = {}
     for name, ownership, totals in (
         ("Named", "claimed", {**GOOD, "realized": 900}),
         ("Signed", "proven", {**GOOD, "realized": 100}),
@@ -132,9 +127,9 @@ def test_proven_bots_come_first_and_unranked_ones_last(service, ada):
         ("Named, two sales", "claimed", {**GOOD, "matched": 1, "partial": 1}),
         ("Signed, three sales", "proven", {**GOOD, "matched": 0, "partial": 3, "realized": 10}),
     ):
-        made[name] = service.make_bot(name, address(name))
+        made = service.make_bot(name, address(name))
         service.observe_span(address(name), **totals)
-        Attachment.update(ownership=ownership).where(Attachment.bot == made[name].bot).execute()
+        Attachment.update(ownership=ownership).where(Attachment.bot == made.bot).execute()
     assert ranks(service, ada) == [
         ("Signed", 1, "proven"),
         ("Signed, three sales", 2, "proven"),
@@ -144,14 +139,14 @@ def test_proven_bots_come_first_and_unranked_ones_last(service, ada):
         ("Ada", None, "claimed"),
     ]
     # The limit counts rows of the whole response.
-    names = [row[0] for row in ranks(service, ada)]
-    for limit in range(1, len(names) + 1):
-        assert [row[0] for row in ranks(service, ada, f"limit={limit}")] == names[:limit]
-    assert [row[0] for row in ranks(service, ada, "ownership=claimed&limit=1")] == ["Named"]
+    order = names(service, ada)
+    for limit in range(1, len(order) + 1):
+        assert names(service, ada, f"limit={limit}") == order[:limit]
+    assert names(service, ada, "ownership=claimed&limit=1") == ["Named"]
     assert {row[2] for row in ranks(service, ada, "ownership=claimed")} == {"claimed"}
     for sort in ("volume", "trades"):
         kinds = [(row[1] is None, row[2]) for row in ranks(service, ada, f"sort={sort}")]
-        # Ada was not observed
+        # Ada was not observed.
         assert kinds == [(False, "proven")] * 3 + [(False, "claimed")] * 2 + [(True, "claimed")]
     page = service.get("/leaderboard").text
     told = "Anyone can name a wallet; these owners haven’t proven theirs."
@@ -184,34 +179,29 @@ def test_a_claim_of_a_proven_wallet_has_its_own_record(service, ada):
 
 
 # ---- windows -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "window, realized, cost_left, sells, reason",
-    [
+def test_windows_cut_the_record(service, ada):
+    """Running totals of two spans. The first ended three days ago with 100 of cost left."""
+    now = int(time.time())
+    service.observe_span(W, at=now - 40 * DAY, realized=1, matched=1, cost_left=1)
+    service.observe_span(W, open_cost=100, at=now - 20 * DAY, realized=9, matched=2, cost_left=11)
+    Attachment.update(attached_at=(now - 41 * DAY) * 1000).execute()
+    attach(service, ada, OTHER, (now - 3 * DAY) * 1000)
+    service.observe_span(OTHER, at=now - 2 * DAY, realized=7, matched=1)
+    service.observe_span(OTHER, at=now - 60, realized=37, matched=2, cost_left=5)
+    told = ("realizedLamports", "costLeftLamports", "matchedSells", "unrankedReason")
+    for window, *expected in (
         ("24h", "30", "5", 1, "too_few_sells"),
         ("7d", "37", "105", 2, "too_few_sells"),
         ("30d", "45", "115", 3, None),
         ("all", "46", "116", 4, None),
-    ],
-)
-def test_windows_cut_the_record(service, ada, window, realized, cost_left, sells, reason):
-    """Running totals of two spans. The first ended three days ago with 100 of cost left."""
-    now = int(time.time())
-    day = 86_400
-    service.observe_span(W, at=now - 40 * day, realized=1, matched=1, cost_left=1)
-    service.observe_span(W, open_cost=100, at=now - 20 * day, realized=9, matched=2, cost_left=11)
-    Attachment.update(attached_at=(now - 41 * day) * 1000).execute()
-    attach(service, ada, OTHER, (now - 3 * day) * 1000)
-    service.observe_span(OTHER, at=now - 2 * day, realized=7, matched=1)
-    service.observe_span(OTHER, at=now - 60, realized=37, matched=2, cost_left=5)
-    (row,) = board(service, ada, f"window={window}")
-    assert (row["realizedLamports"], row["costLeftLamports"]) == (realized, cost_left)
-    assert (row["matchedSells"], row["unrankedReason"]) == (sells, reason)
-    floor = int(realized) - int(cost_left)
-    page = service.get(f"/leaderboard?sort=pnl_floor&window={window}")
-    assert page.status_code == 200 and (reason or floor < 0)
+    ):
+        (row,) = board(service, ada, f"window={window}")
+        assert [row[name] for name in told] == expected, window
+        assert service.get(f"/leaderboard?sort=pnl_floor&window={window}").status_code == 200
 
 
-@pytest.mark.parametrize(("sales", "is_ranked"), [(2, False), (3, True)])
+# ---- the page ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("sales, is_ranked", [(2, False), (3, True)])
 def test_the_chart_shows_only_ranked_bots(service, ada, sales, is_ranked):
     """A rank needs three sales with a result."""
     begin = int(time.time()) - 3600
@@ -220,16 +210,22 @@ def test_the_chart_shows_only_ranked_bots(service, ada, sales, is_ranked):
     assert ("chart race" in page) == ("Only Ada is ranked: " in page) == is_ranked
     assert ('aria-label="The race as a table"' in page) == is_ranked
     assert "chart race" not in service.get("/").text
+    if is_ranked:
+        coverage = orjson.loads(Wallet.get().coverage)
+        for state, mark in (("complete", ""), ("partial", " partial")):
+            Wallet.update(coverage=orjson.dumps({**coverage, "state": state}).decode()).execute()
+            lane = re.search(r'<path class="lane-1([^"]*)"', service.get("/leaderboard").text)
+            assert lane[1] == mark
 
 
 def test_the_chart_follows_the_filters(service, ada):
     """300 gained eight days ago, 60 since yesterday; Ben's wallet is proven, Ada's is claimed."""
     now = int(time.time())
     ben = service.make_bot("Ben", OTHER)
-    Attachment.update(attached_at=(now - 9 * 86_400) * 1000).execute()
+    Attachment.update(attached_at=(now - 9 * DAY) * 1000).execute()
     Attachment.update(ownership="proven").where(Attachment.bot == ben.bot).execute()
     for wallet, before in ((W, 300), (OTHER, 500)):
-        service.observe_span(wallet, at=now - 8 * 86_400, realized=before, matched=3)
+        service.observe_span(wallet, at=now - 8 * DAY, realized=before, matched=3)
         service.observe_span(wallet, at=now - 3_600, realized=before + 60, matched=6)
     for query, told in (
         ("", "Ben is ahead with +0.00000056 SOL; Ada is last with +0.00000036 SOL."),
@@ -239,42 +235,48 @@ def test_the_chart_follows_the_filters(service, ada):
     ):
         page = service.get(f"/leaderboard?{query}").text
         assert f'role="img" aria-label="{told}"' in page, query
-    page = service.get("/leaderboard?currency=USDC").text
-    assert "chart race" not in page
+    assert "chart race" not in service.get("/leaderboard?currency=USDC").text
+
+
+def test_the_chart_uses_stored_standings(service, ada, monkeypatch):
+    """A sale becomes seven days old in half an hour; the chart extends to the end of the hour,
+    which is later.
+    """
+    now = int(time.time()) // 3_600 * 3_600 + 600
+    monkeypatch.setattr("time.time_ns", lambda: now * 10**9)
+    Attachment.update(attached_at=(now - 8 * DAY) * 1000).execute()
+    service.observe_span(W, at=now - 7 * DAY + 1_800, realized=9, matched=3, winning=3)
+    refresh_standings(now * 1000)
+    asked, work_out = [], leaderboard.work_out
+
+    def note(*given):
+        asked.extend(given[3])
+        return work_out(*given)
+
+    monkeypatch.setattr(leaderboard, "work_out", note)
+    assert "chart race" in service.get("/leaderboard").text and asked == []
 
 
 def test_one_form_has_the_filters_and_keeps_the_order(service, ada):
     page = service.get("/leaderboard?window=7d&sort=return&ownership=").text
     form = re.search(r'<form class="filter".*?</form>', page, re.S)[0]
-    assert re.findall(r'<select id="f-(\w+)"', form) == [
-        *("window", "record", "currency", "ownership")
-    ]
+    filters = ["window", "record", "currency", "ownership"]
+    assert re.findall(r'<select id="f-(\w+)"', form) == filters
     assert '<option value="7d" selected>' in form and 'name="sort" value="return"' in form
     # The first tab stop after the header leads to the table.
     main = page[page.index("<main") :]
     assert re.search(r"<a [^>]*>", main)[0] == '<a class="skip" href="#ranking">'
 
 
-@pytest.mark.parametrize("state", ["complete", "partial"])
-def test_the_chart_marks_incomplete_histories(service, ada, state):
-    begin = int(time.time()) - 3600
-    observe(W, from_now(lucky(3).entries, begin), begin * 1000)
-    told = orjson.loads(Wallet.get(Wallet.address == W).coverage)
-    Wallet.update(coverage=orjson.dumps({**told, "state": state}).decode()).execute()
-    lane = re.search(r'<path class="lane-1([^"]*)"', service.get("/leaderboard").text)
-    assert lane[1] == {"complete": "", "partial": " partial"}[state]
-
-
 def test_a_board_names_itself(service, ada):
     shown = service.get("/api/v1/leaderboard?window=7d", ada.publish_key.text).json
     assert (shown["record"], shown["sort"], shown["window"]) == ("forward", "pnl", "7d")
     assert [row["record"] for row in shown["data"]] == ["forward"]
-    for query in ("record=luck", "ownership=mine", "ownership="):
-        path = f"/api/v1/leaderboard?{query}"
-        assert service.get(path, ada.publish_key.text).status_code == 400
-        # A form submits empty fields.
-        expected = 200 if query.endswith("=") else 400
-        assert service.get(f"/leaderboard?{query}").status_code == expected
+    # A form submits empty fields.
+    for query, of_page in (("record=luck", 400), ("ownership=mine", 400), ("ownership=", 200)):
+        answer = service.get(f"/api/v1/leaderboard?{query}", ada.publish_key.text)
+        assert answer.status_code == 400
+        assert service.get(f"/leaderboard?{query}").status_code == of_page
 
 
 def test_a_cut_page_says_where_the_rest_is(service, ada, monkeypatch):
@@ -287,23 +289,3 @@ def test_a_cut_page_says_where_the_rest_is(service, ada, monkeypatch):
     page = service.get("/leaderboard?sort=pnl").text
     assert "The first 1 of each group" in page and "Bob" not in page
     assert service.get(re.search(rf'href="([^"]*{rest})"', page).group(1)).status_code == 200
-
-
-def test_the_chart_uses_stored_standings(service, ada, monkeypatch):
-    """A sale becomes seven days old in half an hour; the chart extends to the end of the hour,
-    which is later.
-    """
-    hour = int(time.time()) // 3_600 * 3_600
-    now = hour + 600
-    monkeypatch.setattr("time.time_ns", lambda: now * 10**9)
-    Attachment.update(attached_at=(now - 8 * 86_400) * 1000).execute()
-    service.observe_span(W, at=now - 7 * 86_400 + 1_800, realized=9, matched=3, winning=3)
-    refresh_standings(now * 1000)
-    asked, work_out = [], leaderboard.work_out
-
-    def note(*given):
-        asked.extend(given[3])
-        return work_out(*given)
-
-    monkeypatch.setattr(leaderboard, "work_out", note)
-    assert "chart race" in service.get("/leaderboard").text and asked == []

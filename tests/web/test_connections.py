@@ -131,7 +131,7 @@ def begin(conn, parts, kind="text/csv"):
     conn.begin_answer(app)
 
 
-def read_all(conn, theirs):
+def read_unread(conn, theirs):
     """Everything a client reads until nothing is left to send."""
     got = b""
     theirs.setblocking(False)
@@ -145,15 +145,14 @@ def read_all(conn, theirs):
 
 
 def test_a_long_response_is_produced_in_turns_without_waiting_for_the_client(pair):
+    """Three of these parts make a turn of 256 KiB: 3 + 3 + 3 + 1."""
     conn, theirs = pair
     parts = [bytes([number]) * 100_000 for number in range(1, 11)]
     begin(conn, iter(parts))
-    # Three of these parts make a turn of 256 KiB: 3 + 3 + 3 + 1.
-    got, turns = b"", []
-    while not turns or not turns[-1]:
-        turns.append(conn.continue_answer())
-        got += read_all(conn, theirs)
-    assert turns == [False, False, False, True]
+    got = b""
+    for is_last in (False, False, False, True):
+        assert conn.continue_answer() == is_last
+        got += read_unread(conn, theirs)
     assert got.partition(b"\r\n\r\n")[2] == b"".join(parts)
 
 
@@ -201,9 +200,29 @@ def test_a_client_gets_15_seconds_plus_one_for_each_4096_bytes_read(pair, monkey
 # ---- a real server -----------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    made = Server(tmp_path_factory.mktemp("server"))
-    yield made
-    made.stop()
+    with running(tmp_path_factory.mktemp("server")) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def running(folder, **more):
+    made = Server(folder, **more)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def connect_many():
+    """connect_many(server, count, address...) -> connections from these addresses in turn."""
+    with contextlib.ExitStack() as opened:
+
+        def connect(server, count, *addresses):
+            turns = itertools.islice(itertools.cycle(addresses), count)
+            return [opened.enter_context(server.connect(address)) for address in turns]
+
+        yield connect
 
 
 def ended(opened):
@@ -215,49 +234,42 @@ def ended(opened):
 
 
 def wait_for_end(opened, count):
+    """The number of connections that the server closed, when there are at least as many."""
     end = time.monotonic() + 60
     while len(ended(opened)) < count and time.monotonic() < end:
         time.sleep(0.05)
-    return ended(opened)
+    return len(ended(opened))
+
+
+def receive(connection):
+    return b"".join(iter(lambda: connection.recv(65_536), b""))
 
 
 def ask_from(server, address, path="/api/health"):
     """The response to a request from this address, or b"" if the connection is closed."""
+    asked = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with server.connect(address) as connection, contextlib.suppress(OSError):
-        connection.sendall(
-            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
-        )
-        return b"".join(iter(lambda: connection.recv(65_536), b""))
+        connection.sendall(asked.encode())
+        return receive(connection)
     return b""
 
 
-def test_an_address_with_too_many_connections_loses_some_and_others_none(tmp_path):
-    server = Server(tmp_path, METRICS="on")
-    try:
-        crowd = [server.connect("127.0.0.2") for _ in range(266)]
-        closed = wait_for_end(crowd, 10)
-        assert len(closed) == 10
+def test_an_address_with_too_many_connections_loses_some_and_others_none(tmp_path, connect_many):
+    with running(tmp_path, METRICS="on") as server:
+        crowd = connect_many(server, 266, "127.0.0.2")
+        assert wait_for_end(crowd, 10) == 10
         assert b"candor_connections_closed 10.0" in ask_from(server, "127.0.0.3", "/metrics")
         # Idle connections make room for active ones, even of the same address.
         time.sleep(worker.MIN_WAIT_SECONDS)
         assert b" 200 OK" in ask_from(server, "127.0.0.2")
-        assert len(wait_for_end(crowd, 11)) == 11
-        for one in crowd:
-            one.close()
-    finally:
-        server.stop()
+        assert wait_for_end(crowd, 11) == 11
 
 
-def test_behind_a_proxy_addresses_are_not_distinguished(tmp_path):
-    server = Server(tmp_path, TRUSTED_PROXIES="1")
-    try:
-        crowd = [server.connect() for _ in range(266)]
+def test_behind_a_proxy_addresses_are_not_distinguished(tmp_path, connect_many):
+    with running(tmp_path, TRUSTED_PROXIES="1") as server:
+        crowd = connect_many(server, 266, "127.0.0.1")
         assert ask_from(server, "127.0.0.1").startswith(b"HTTP/1.1 200")
         assert ended(crowd) == []
-        for one in crowd:
-            one.close()
-    finally:
-        server.stop()
 
 
 HALVES = (
@@ -270,19 +282,16 @@ HALVES = (
 )
 
 
-def test_half_a_request_blocks_no_thread(server):
+def test_half_a_request_blocks_no_thread(server, connect_many):
     """More of them than there are threads, from several addresses; each can still be completed."""
-    crowd = [server.connect(f"127.0.0.{2 + n % 3}") for n in range(600)]
-    for n, one in enumerate(crowd):
-        one.sendall(HALVES[n % len(HALVES)])
+    crowd = connect_many(server, 600, "127.0.0.2", "127.0.0.3", "127.0.0.4")
+    for one, half in zip(crowd, itertools.cycle(HALVES), strict=False):
+        one.sendall(half)
     for _ in range(20):
         assert b" 200 OK" in ask_from(server, "127.0.0.9")
     assert ended(crowd) == []
-    whole = crowd[2]
-    whole.sendall(b"TP/1.1\r\nHost: localhost\r\n\r\n")
-    assert whole.recv(100).startswith(b"HTTP/1.1 200 OK")
-    for one in crowd:
-        one.close()
+    crowd[2].sendall(b"TP/1.1\r\nHost: localhost\r\n\r\n")
+    assert crowd[2].recv(100).startswith(b"HTTP/1.1 200 OK")
 
 
 def test_100_continue_precedes_the_body(server):
@@ -293,61 +302,48 @@ def test_100_continue_precedes_the_body(server):
         )
         assert connection.recv(100).startswith(b"HTTP/1.1 100 Continue")
         connection.sendall(b"{}")
-        answer = b"".join(iter(lambda: connection.recv(65_536), b""))
-    assert b"HTTP/1.1 401 " in answer
+        assert b"HTTP/1.1 401 " in receive(connection)
 
 
-def exchange(server, head, body):
-    """The response to a POST after which the client sends nothing more."""
-    with server.connect() as connection:
-        connection.sendall(
-            b"POST /connect HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-            b"Content-Type: application/x-www-form-urlencoded\r\n" + head + b"\r\n\r\n" + body
-        )
-        connection.shutdown(socket.SHUT_WR)
-        return b"".join(iter(lambda: connection.recv(65_536), b""))
+FORM = (
+    b"POST /connect HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    b"Content-Type: application/x-www-form-urlencoded\r\n"
+)
 
 
 def test_a_truncated_body_is_refused(server):
-    answer = exchange(server, b"Content-Length: 1000", b"name=A")
+    answer = server.send(FORM + b"Content-Length: 1000\r\n\r\nname=A")
     assert b" 400 " in answer and b"the request ended early" in answer
 
 
 def test_a_chunked_body_has_the_same_limit(server):
-    chunk = b"8000\r\n" + bytes(0x8000) + b"\r\n"
-    answers = [
-        exchange(server, b"Transfer-Encoding: chunked", chunk * count + b"0\r\n\r\n")
-        for count in (1, 3)
-    ]
-    assert b" 413 " not in answers[0] and answers[1].startswith(b"HTTP/1.1 413 ")
+    head, chunk = (
+        FORM + b"Transfer-Encoding: chunked\r\n\r\n",
+        b"8000\r\n" + bytes(0x8000) + b"\r\n",
+    )
+    assert b" 413 " not in server.send(head + chunk + b"0\r\n\r\n")
+    assert server.send(head + chunk * 3 + b"0\r\n\r\n").startswith(b"HTTP/1.1 413 ")
 
 
-def test_clients_that_keep_connections_open_delay_no_others(server):
+def test_clients_that_keep_connections_open_delay_no_others(server, connect_many):
     """The accepting thread used to wait two seconds for each: 50 of them, 100 s."""
-    crowd = [server.connect("127.0.0.2") for _ in range(50)]
+    crowd = connect_many(server, 50, "127.0.0.2")
     for one in crowd:
         one.sendall(b"GET /api/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     for one in crowd:
-        assert b"".join(iter(lambda one=one: one.recv(65_536), b"")).startswith(b"HTTP/1.1 200")
+        assert receive(one).startswith(b"HTTP/1.1 200")
     assert b" 200 OK" in ask_from(server, "127.0.0.3")
-    for one in crowd:
-        one.close()
 
 
-def test_a_full_instance_closes_connections_of_the_busiest_address(tmp_path):
+def test_a_full_instance_closes_connections_of_the_busiest_address(tmp_path, connect_many):
     """The limit on open files leaves room for some 100 connections; 400 are tried."""
     limited = ["sh", "-c", 'ulimit -n 360; exec "$@"', "limited"]
-    server = Server(tmp_path, through=limited)
-    try:
-        crowd = [server.connect(f"127.0.0.{2 + n % 4}") for n in range(400)]
-        assert len(wait_for_end(crowd, 250)) >= 250
+    with running(tmp_path, through=limited) as server:
+        crowd = connect_many(server, 400, *(f"127.0.0.{n}" for n in (2, 3, 4, 5)))
+        assert wait_for_end(crowd, 250) >= 250
         time.sleep(worker.MIN_WAIT_SECONDS)
         for _ in range(10):
             assert b" 200 OK" in ask_from(server, "127.0.0.9")
-        for one in crowd:
-            one.close()
-    finally:
-        server.stop()
     assert "Traceback" not in (tmp_path / "server.log").read_text()
 
 

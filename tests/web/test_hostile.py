@@ -17,12 +17,12 @@ from test_studio import Browser
 import jobs
 from accounts import traders
 from accounts.fields import has_control
+from chain.stored.derived import NOT_POLLED
 from chain.symbols import clean_text
 from market.tables import Token
 from models import Bot, Job, Key, Post, Wallet
 from observer import Observer
-from paper import tables as paper_tables
-from paper.tables import PaperPost, Review, Trader
+from paper.tables import PaperPost, Period, Review, Trader
 from storage import store_arrival
 
 # A page with such an element treated untrusted text as its own.
@@ -64,146 +64,81 @@ CORPUS = {
 MINT = address("mint")
 
 
+def dump(value):
+    return orjson.dumps(value).decode()
+
+
 def fill(service, text):
     """An instance whose every free text is `text`, bypassing all checks, and its pages: {path:
     whether `text` is on it}; `browser` owns everything.
     """
-    wallet = address("w")
     browser = Browser(service)
-    _, uid, _, _ = browser.create("Nell", wallet=wallet)
+    _, uid, _, _ = browser.create("Nell", wallet=address("w"))
     browser.send("/connect/keys", label="reading")
-    bot = Bot.get()
-    service.observe_trade(
-        wallet,
-        "t",
-        10,
-        mint=MINT,
-        kind="sell",
-        raw=-5,
-        realized="matched",
-        result=1,
-        proceeds=5,
-        cost=4,
-        lots='[["trade_t","5",4],[null,"5",null]]',
-        flags=orjson.dumps([text]).decode(),
-        venue=text,
-    )
-    service.observe_results(wallet, 5, realizedSol="0.000000005", volumeSol="0.0000001")
-    coverage = {
-        "state": "partial",
-        "observedFrom": None,
-        "observedTo": None,
-        "firstSlot": 1,
-        "lastSlot": 9,
-        "checkedAt": None,
-        "receipts": 1,
-        "pending": 0,
-        "openingInventoryUnknown": [],
-        "note": text,
-        "gaps": [{"fromSlot": 1, "toSlot": 2, "reason": text}],
-    }
-    position = {
-        "mint": MINT,
-        "amountRaw": "5",
-        "decimals": 0,
-        "costLamports": "4",
-        "unknownBasisRaw": "0",
-    }
-    Wallet.update(
-        coverage=orjson.dumps(coverage).decode(), positions=orjson.dumps([position]).decode()
-    ).execute()
-    voice = orjson.dumps(
-        {
-            "tone": text,
-            "style": [text],
-            "adjectives": [text],
-            "topics": [text],
-            "catchphrases": [text],
-            "emoji": text,
-        }
-    ).decode()
+    tone = {"tone": text, "style": [text], "adjectives": [text], "topics": [text], "emoji": text}
+    voice = dump({**tone, "catchphrases": [text]})
     Bot.update(name=text, bio=text, voice=voice, avatar_url=text).execute()
     Key.update(name=text, last4=text[:4]).execute()
-    post = Post.create(
-        uid="post_1",
-        bot=bot,
-        source="bot",
-        channel="api",
-        event_id=text,
-        body=text,
-        symbol=text,
-        reason=text,
-        mint=MINT,
-        signature=signature("t"),
-        status="mismatch",
-        status_reason=text,
-        event_at=NOW,
-        created_at=NOW,
-        wallet=Wallet.get(),
-    )
-    store_arrival("post", post=post)
-    Token.update(symbol=text, name=text).execute()
-    checks = [{"key": "supply", "label": text, "status": "warn", "detail": text, "checkedAt": None}]
-    Token.delete().where(Token.mint == MINT).execute()
-    Token.insert(
-        mint=MINT,
-        symbol=text,
-        name=text,
-        found_by="dexscreener",
-        discovered_at=NOW,
-        tracked_at=NOW,
-        pair_url=text,
-        checks=orjson.dumps(checks).decode(),
-        quoted_at=NOW,
-        absurd=text,
-        source="dexscreener",
-    ).execute()
-    trader = traders.create_trader("Penny", "momentum", NOW).trader
-    Trader.update(name=text, bio=text, voice=voice).execute()
-    closed(
-        trader,
-        1,
-        5,
-        symbol=text,
-        mint=MINT,
-        reason=text,
-        marks=orjson.dumps([text]).decode(),
-        pipeline=text,
-    )
-    closed(trader, 2, 5, symbol=text, mint=MINT, closed_at=None, reason=None, raw="5")
-    said(trader, "paper", text, {"what": "not_filled", "symbol": text, "why": text})
-    PaperPost.update(symbol=text, mint=MINT).execute()
-    Review.create(
-        period=paper_tables.Period.get(),
-        state="under_review",
-        reasons=orjson.dumps(
-            [{"key": "k", "code": "code", "detail": text, "symbol": text, "at": NOW}]
-        ).decode(),
-        opened_at=NOW,
-        decision=text,
-    )
+    fill_wallet(service, text)
+    fill_posts(text)
+    fill_market(text)
+    trader = fill_trader(text, voice)
     for job in ("observer", "scout", "paper"):
         jobs.note_job(job, "failing", NOW, text, '{"safety": {"state": "failing"}}')
     assert Job.select().count() == 3
-    return browser, {
-        "/": True,
-        f"/bots/{uid}": True,
-        "/posts/post_1": True,
-        "/embed/post_1": True,
-        "/posts/post_paper": True,
-        f"/tokens/{MINT}": True,
-        "/market": True,
-        "/leaderboard": True,
-        "/traders": True,
-        f"/traders/{trader.uid}": True,
-        "/strategies": False,
-        "/status": True,
-        f"/bots/{uid}/manage": True,
-        "/connect": True,
-        "/docs": False,
-        "/create": False,
-        "/?source=paper": True,
-    }
+    shown = f"""
+        / /bots/{uid} /posts/post_1 /embed/post_1 /posts/post_paper /tokens/{MINT} /market
+        /leaderboard /traders /traders/{trader.uid} /status /bots/{uid}/manage /connect
+        /?source=paper
+    """
+    fixed = ("/strategies", "/docs", "/create")
+    return browser, {**dict.fromkeys(shown.split(), True), **dict.fromkeys(fixed, False)}
+
+
+def fill_wallet(service, text):
+    lots = '[["trade_t","5",4],[null,"5",null]]'
+    sold = {"kind": "sell", "mint": MINT, "raw": -5, "realized": "matched", "lots": lots}
+    money = {"result": 1, "proceeds": 5, "cost": 4}
+    service.observe_trade(address("w"), "t", 10, **sold, **money, flags=dump([text]), venue=text)
+    service.observe_results(address("w"), 5, realizedSol="0.000000005", volumeSol="0.0000001")
+    gap = {"fromSlot": 1, "toSlot": 2, "reason": text}
+    coverage = {**NOT_POLLED, "state": "partial", "firstSlot": 1, "lastSlot": 9, "receipts": 1}
+    coverage |= {"note": text, "gaps": [gap]}
+    position = {"mint": MINT, "amountRaw": "5", "decimals": 0, "costLamports": "4"}
+    positions = dump([{**position, "unknownBasisRaw": "0"}])
+    Wallet.update(coverage=dump(coverage), positions=positions).execute()
+
+
+def fill_posts(text):
+    said = {"event_id": text, "body": text, "symbol": text, "reason": text, "status_reason": text}
+    said |= {"uid": "post_1", "source": "bot", "channel": "api", "status": "mismatch"}
+    trade = {"mint": MINT, "signature": signature("t"), "wallet": Wallet.get(), "bot": Bot.get()}
+    post = Post.create(**said, **trade, event_at=NOW, created_at=NOW)
+    store_arrival("post", post=post)
+
+
+def fill_market(text):
+    Token.update(symbol=text, name=text).execute()
+    Token.delete().where(Token.mint == MINT).execute()
+    checks = [{"key": "supply", "label": text, "status": "warn", "detail": text, "checkedAt": None}]
+    named = {"mint": MINT, "symbol": text, "name": text, "pair_url": text, "absurd": text}
+    source = {"found_by": "dexscreener", "source": "dexscreener", "checks": dump(checks)}
+    times = {"discovered_at": NOW, "tracked_at": NOW, "quoted_at": NOW}
+    Token.insert(**named, **source, **times).execute()
+
+
+def fill_trader(text, voice):
+    trader = traders.create_trader("Penny", "momentum", NOW).trader
+    Trader.update(name=text, bio=text, voice=voice).execute()
+    token = {"symbol": text, "mint": MINT}
+    closed(trader, 1, 5, **token, reason=text, marks=dump([text]), pipeline=text)
+    closed(trader, 2, 5, **token, closed_at=None, reason=None, raw="5")
+    said(trader, "paper", text, {"what": "not_filled", "symbol": text, "why": text})
+    PaperPost.update(**token).execute()
+    reason = {"key": "k", "code": "code", "detail": text, "symbol": text, "at": NOW}
+    review = {"state": "under_review", "reasons": dump([reason]), "decision": text}
+    Review.create(period=Period.get(), opened_at=NOW, **review)
+    return trader
 
 
 class Reading(HTMLParser):
@@ -223,96 +158,67 @@ class Reading(HTMLParser):
 
     def find_intruders(self):
         """Elements and attributes that none of our templates write."""
+        foreign = ("x-pwned", "img", "iframe", "base", "object", "embed")
         for tag, given in self.elements:
-            addresses = [
-                given[name]
-                for name in ("href", "src", "action", "formaction", "data-samples")
-                if given.get(name)
-            ]
+            links = [given.get(name) or "" for name in LINKS]
+            schemes = ("javascript:", "data:", "//")
             if (
-                tag in ("x-pwned", "img", "iframe", "base", "object", "embed")
+                tag in foreign
                 or any(name.startswith("on") for name in given)
+                or any(link.strip().lower().startswith(schemes) for link in links)
                 or (tag == "script" and not given.get("src", "").startswith("/static/"))
+                or (tag == "meta" and "http-equiv" in given)
             ):
                 yield tag, given
-            if any(
-                text.strip().lower().startswith(("javascript:", "data:", "//"))
-                for text in addresses
-            ) or (tag == "meta" and "http-equiv" in given):
-                yield tag, given
 
 
-@pytest.mark.parametrize("first", range(0, len(CORPUS), 4))
+LINKS = ("href", "src", "action", "formaction", "data-samples")
+FILES = "/feed.json /api/traders /api/feed /api/market /api/health /openapi.json".split()
+
+
+@pytest.mark.parametrize("first", range(0, len(CORPUS), 5))
 def test_every_page_escapes_it(tmp_path, first):
-    """Four payloads at a time; each text begins with a different one."""
-    service, text = Service(tmp_path / "data"), "\n".join(list(CORPUS.values())[first : first + 4])
+    """Five payloads at a time; each text begins with a different one."""
+    service, text = Service(tmp_path / "data"), "\n".join(list(CORPUS.values())[first : first + 5])
     browser, paths = fill(service, text)
     for path, holds_it in paths.items():
         page = browser.get(path)
         reading = Reading(page.text)
         assert page.status_code == 200 and not list(reading.find_intruders()), path
-        assert (
-            # 1000003 * 1000033, as computed by a template
-            "1000036000099" not in page.text
-            and "SECRET_KEY" not in page.text
-            and ("x-pwned" in reading.text) >= holds_it
-        ), path
-    for path in (
-        "/feed.json",
-        "/api/traders",
-        "/api/feed",
-        "/api/market",
-        "/api/health",
-        "/openapi.json",
-    ):
+        # 1000003 * 1000033, as computed by a template
+        assert "1000036000099" not in page.text and "SECRET_KEY" not in page.text, path
+        assert ("x-pwned" in reading.text) >= holds_it, path
+    for path in FILES:
         answer = browser.get(path)
-        assert (
-            answer.status_code == 200
-            and answer.json
-            and answer.headers["X-Content-Type-Options"] == "nosniff"
-            and answer.mimetype.endswith("json")
-        ), path
+        assert answer.status_code == 200 and answer.json, path
+        assert answer.headers["X-Content-Type-Options"] == "nosniff", path
+        assert answer.mimetype.endswith("json"), path
     service.close()
 
 
 def test_injected_code_would_be_detected():
-    for page in (
-        MARK,
-        "<p onclick=x>",
-        "<script>x</script>",
-        "<script src=//evil.example></script>",
-        '<a href=" JavaScript:x">',
-        "<img src=x>",
-        "<meta http-equiv=refresh>",
-        "<form action=//evil.example>",
-    ):
+    elements = [MARK, "<p onclick=x>", "<script>x</script>", "<img src=x>"]
+    elements += ["<script src=//evil.example></script>", '<a href=" JavaScript:x">']
+    for page in [*elements, "<meta http-equiv=refresh>", "<form action=//evil.example>"]:
         assert list(Reading(page).find_intruders()), page
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_hostile_input_is_refused_or_escaped(service, name):
+def test_hostile_input_is_refused_or_escaped(service, key, name):
     """Through the API, in every field; removed characters are reported."""
-    text, key = CORPUS[name], service.make_bot().publish_key.text
     for field, longest in (("eventId", 128), ("body", 4000), ("symbol", 32), ("reason", 4000)):
-        answer = service.post(
-            {"eventId": f"e-{field}", "body": "words", field: text[-longest:]}, key
-        )
-        if has_control(text[-longest:]):
+        text = CORPUS[name][-longest:]
+        answer = service.post({"eventId": f"e-{field}", "body": "words", field: text}, key)
+        if has_control(text):
             assert (answer.status_code, answer.json["errors"][0]["field"]) == (422, field)
             continue
-        kept = clean_text(text[-longest:]).strip()
-        assert (
-            answer.status_code == 201
-            and answer.json[field] == kept
-            and answer.json["sanitized"] == (kept != text[-longest:])
-        )
-        assert (
-            answer.headers["Content-Type"] == "application/json"
-            and answer.headers["X-Content-Type-Options"] == "nosniff"
-        )
-    lone = service.post(
-        b'{"eventId": "e", "body": "' + json.dumps(text)[1:-1].encode() + b'\\ud800"}', key
-    )
+        kept = clean_text(text).strip()
+        assert (answer.status_code, answer.json[field]) == (201, kept)
+        assert answer.json["sanitized"] == (kept != text)
+        assert answer.headers["Content-Type"] == "application/json"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    escaped = json.dumps(CORPUS[name])[1:-1].encode()
+    lone = service.post(b'{"eventId": "e", "body": "' + escaped + b'\\ud800"}', key)
     assert (lone.status_code, lone.json["code"]) == (400, "invalid_json")
 
 
@@ -323,34 +229,22 @@ def test_a_memo_is_shown_nowhere(service):
     told, text = story.Story(), "\n".join(CORPUS.values())
     told.fund("nell", 10**10)
     sale = told.buy("nell", "CAT", 5_000_000, 10**9)
-    receipt = told.rows[-1].receipt
-    receipt["transaction"]["message"]["instructions"].append(
-        {
-            "programId": "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr",
-            "program": "spl-memo",
-            "parsed": text,
-            "stackHeight": None,
-        }
-    )
+    receipt, cat = told.rows[-1].receipt, story.address("CAT")
+    memo = {"programId": "MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr", "program": "spl-memo"}
+    memo |= {"parsed": text, "stackHeight": None}
+    receipt["transaction"]["message"]["instructions"].append(memo)
     receipt["meta"]["logMessages"] = [f"Program log: Memo (len {len(text)}): {text}"]
     made = service.make_bot("Nell", story.address("nell"))
+    uid, key = made.bot.uid, made.publish_key.text
     observer = Observer(service.config, connect(FakeNode(told.chain())))
     for turn in range(6):
         observer.run_tick(NOW + turn * 120_000)
-    service.post({"eventId": "e", "body": "b", "signature": sale}, made.publish_key.text)
-    (trade,) = service.get(
-        "/api/v1/trades?mint=" + story.address("CAT"), made.publish_key.text
-    ).json["data"]
+    service.post({"eventId": "e", "body": "b", "signature": sale}, key)
+    (trade,) = service.get(f"/api/v1/trades?mint={cat}", key).json["data"]
     assert (trade["signature"], trade["kind"]) == (sale, "buy")
-    for path in (
-        "/",
-        f"/bots/{made.bot.uid}",
-        f"/tokens/{story.address('CAT')}",
-        "/api/v1/trades",
-        "/api/v1/feed",
-        f"/api/v1/bots/{made.bot.uid}",
-    ):
-        answer = service.get(path, made.publish_key.text)
+    pages = ("/", f"/bots/{uid}", f"/tokens/{cat}")
+    for path in (*pages, "/api/v1/trades", "/api/v1/feed", f"/api/v1/bots/{uid}"):
+        answer = service.get(path, key)
         assert answer.status_code == 200 and "pwned" not in answer.text
 
 
@@ -364,47 +258,39 @@ def test_chromium_executes_none_of_it(tmp_path):
 
     with Site(tmp_path / "data") as site, sync_playwright() as driver:
         browser, paths = fill(site, " ".join(CORPUS.values()))
-        chromium = driver.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"]
-        )
+        flags = ["--no-sandbox", "--disable-gpu"]
+        chromium = driver.chromium.launch(executable_path=str(CHROMIUM), args=flags)
         context = chromium.new_context(base_url=site.url)
-        context.add_cookies(
-            [
-                {
-                    "name": "session",
-                    "value": browser.client.get_cookie("session").value,
-                    "url": site.url,
-                }
-            ]
-        )
+        session = browser.client.get_cookie("session").value
+        context.add_cookies([{"name": "session", "value": session, "url": site.url}])
         page, wrong = context.new_page(), []
-        page.expose_function("pwned", lambda *seen: wrong.append(("ran", seen)))
-        page.on("console", lambda seen: wrong.append(seen.text) if seen.type == "error" else None)
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
-        page.on(
-            "request",
-            lambda request: (
+
+        def note_error(seen):
+            if seen.type == "error":
+                wrong.append(seen.text)
+
+        def note_dialog(dialog):
+            wrong.append(dialog.message)
+            dialog.dismiss()
+
+        def note_request(request):
+            if not request.url.startswith((site.url, "data:image/")):
                 wrong.append(request.url)
-                if not request.url.startswith((site.url, "data:image/"))
-                else None
-            ),
-        )
+
+        page.expose_function("pwned", lambda *seen: wrong.append(("ran", seen)))
+        page.on("console", note_error)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", note_dialog)
+        page.on("request", note_request)
+        handlers = "[onclick], [onerror], [onfocus], [onmouseover], [onload]"
         for path, holds_it in paths.items():
             assert page.goto(path).status == 200
-            page.evaluate(
-                "document.querySelectorAll('details').forEach(one => { one.open = true })"
-            )
+            page.evaluate(OPEN_ALL)
             page.mouse.move(200, 300)
-            assert (
-                page.locator(
-                    "x-pwned, img, iframe, [onclick], [onerror], [onfocus], [onmouseover], [onload]"
-                ).count()
-                == 0
-            ), path
+            assert page.locator(f"x-pwned, img, iframe, {handlers}").count() == 0, path
             assert not holds_it or "x-pwned" in page.content(), path
         page.goto("/connect")
-        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        page.evaluate(OPEN_ALL)
         # Shown again while typing.
         for label in ("Name", "Bio", "Tone", "Catchphrases"):
             page.get_by_label(label, exact=True).fill(CORPUS["image"][:60])
@@ -414,4 +300,8 @@ def test_chromium_executes_none_of_it(tmp_path):
         page.set_content("<script>pwned(0)</script>")
         page.wait_for_timeout(100)
         assert wrong
-        context.close(), chromium.close()
+        context.close()
+        chromium.close()
+
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(one => { one.open = true })"

@@ -43,41 +43,20 @@ def text_of(answer):
 # ---- bots ----------------------------------------------------------------------------------------
 def test_results_and_record_list_each_stablecoin(service, bot):
     before = show(service, bot)["results"]
-    observe_quote(
-        W,
-        realized=-1_250_000,
-        volume=20_000_000,
-        trades=5,
-        matched=2,
-        partial=1,
-        unmatched=4,
-        winning=1,
-        cost_left=300_000,
-        cost_left_receipts=2,
-        fee_lamports=25_000,
-        cross_sells=3,
-    )
+    sales = {"matched": 2, "partial": 1, "unmatched": 4, "winning": 1, "cross_sells": 3}
+    money = {"realized": -1_250_000, "volume": 20_000_000, "fee_lamports": 25_000}
+    observe_quote(W, **sales, **money, trades=5, cost_left=300_000, cost_left_receipts=2)
     observe_quote(W, "USDT", realized=1, trades=2, matched=1)
     shown = show(service, bot)
     sol, usdc, usdt = shown["results"]["byCurrency"]
+    counts = {"matchedSells": 2, "partialSells": 1, "unmatchedSells": 4, "winningSells": 1}
+    results = {"realizedRaw": "-1250000", "realized": "-1.25", "maxDrawdownRaw": "1250000"}
+    # Realized PnL minus the cost that left.
+    results |= {"costLeftRaw": "300000", "worstCaseRaw": "-1550000"}
+    volume = {"volumeRaw": "20000000", "volume": "20"}
     known = {name: value for name, value in usdc.items() if name not in RATES}
-    assert known == {
-        "currency": "USDC",
-        "mint": USDC.mint,
-        "decimals": 6,
-        "realizedRaw": "-1250000",
-        "realized": "-1.25",
-        "matchedSells": 2,
-        "partialSells": 1,
-        "unmatchedSells": 4,
-        "winningSells": 1,
-        "volumeRaw": "20000000",
-        "volume": "20",
-        "costLeftRaw": "300000",
-        # Realized PnL minus the cost that left.
-        "worstCaseRaw": "-1550000",
-        "maxDrawdownRaw": "1250000",
-    }
+    named = {"currency": "USDC", "mint": USDC.mint, "decimals": 6}
+    assert known == named | counts | results | volume
     assert (usdt["mint"], usdt["realized"]) == (USDT.mint, "0.000001")
     assert (sol["currency"], sol["realizedRaw"]) == ("SOL", "7")
     assert shown["record"]["byCurrency"][1:] == [usdc, usdt]
@@ -112,13 +91,8 @@ def test_record_covers_all_wallets_and_results_the_current_one(service, bot):
 
 def test_each_stablecoin_reconciles(service, bot):
     # 100 arrived, 60 paid for holdings, 2 earned: 42 are left.
-    lines = dict.fromkeys(RAW, "0") | {
-        "closingRaw": "42000000",
-        "realizedRaw": "2000000",
-        "openCostRaw": "60000000",
-        "receivedRaw": "100000000",
-        "costLeftReceipts": 0,
-    }
+    lines = dict.fromkeys(RAW, "0") | {"closingRaw": "42000000", "realizedRaw": "2000000"}
+    lines |= {"openCostRaw": "60000000", "receivedRaw": "100000000", "costLeftReceipts": 0}
     derive(W, {USDC.mint: {"reconciliation": lines, "averageCost": None, "positions": []}})
     Wallet.update(reconciliation=orjson.dumps(SOL_BOOKS).decode()).execute()
     (told,) = show(service, bot)["reconciliation"]["byCurrency"]
@@ -128,64 +102,42 @@ def test_each_stablecoin_reconciles(service, bot):
     assert "Cost of tokens still held −60" in page
 
 
-SOL_BOOKS = {
-    f"{name}Lamports": "0"
-    for name in (
-        *("opening", "closing", "realized", "unmatchedProceeds", "openCost", "costLeft"),
-        *("received", "sent", "overhead", "failedCost", "other", "difference", "gap"),
-    )
-} | {"costLeftReceipts": 0}
+BOOKS = """
+opening closing realized unmatchedProceeds openCost costLeft received sent overhead failedCost other
+difference gap
+"""
+SOL_BOOKS = {f"{name}Lamports": "0" for name in BOOKS.split()} | {"costLeftReceipts": 0}
 
 
 # ---- trades --------------------------------------------------------------------------------------
-def test_a_trade_shows_its_result_in_its_currency(service, bot):
-    for slot, (name, kind) in enumerate(
-        (("sold", "sell"), ("crossed", "sell"), ("swapped", "swap"), ("in_sol", "sell"))
-    ):
+def test_a_trade_shows_its_result_in_its_currency(service, bot, key):
+    kinds = {"sold": "sell", "crossed": "sell", "swapped": "swap", "in_sol": "sell"}
+    for slot, (name, kind) in enumerate([*kinds.items(), ("moved", "transfer_in")]):
         service.observe_trade(W, name, slot, kind=kind)
-    service.observe_trade(W, "moved", 9, kind="transfer_in")
-    quote_trade(
-        "trade_sold",
-        change=12_500_000,
-        status="matched",
-        result=2_500_000,
-        proceeds=12_500_000,
-        cost=10_000_000,
-        matched_raw="1000",
-        lots='[["trade_x","1000",10000000]]',
-    )
+    sold = {"change": 12_500_000, "status": "matched", "result": 2_500_000, "matched_raw": "1000"}
+    money = {"proceeds": 12_500_000, "cost": 10_000_000}
+    quote_trade("trade_sold", **sold, **money, lots='[["trade_x","1000",10000000]]')
     quote_trade("trade_crossed", change=7_000_000, status="unmatched", paid_elsewhere=True)
-    key = bot.publish_key.text
     trades = {one["id"]: one for one in service.get("/api/v1/trades", key).json["data"]}
-    assert trades["trade_sold"]["realized"] == {
-        "status": "matched",
-        "method": "fifo",
-        "currency": "USDC",
-        "resultRaw": "2500000",
-        "result": "2.5",
-        "proceedsRaw": "12500000",
-        "costRaw": "10000000",
-        "returnPct": "25",
-        "matchedRaw": "1000",
-        "unmatchedRaw": "0",
-        "lots": [
-            {
-                **{"tradeId": "trade_x", "amountRaw": "1000"},
-                **{"costRaw": "10000000", "costLamports": None},
-            }
-        ],
-        **dict.fromkeys(("resultLamports", "resultSol", "proceedsLamports", "costLamports")),
-    }
+    in_sol = ("resultLamports", "resultSol", "proceedsLamports", "costLamports")
+    lot = {"tradeId": "trade_x", "amountRaw": "1000", "costRaw": "10000000", "costLamports": None}
+    result = {"resultRaw": "2500000", "result": "2.5", "returnPct": "25", "lots": [lot]}
+    result |= {"proceedsRaw": "12500000", "costRaw": "10000000"}
+    how = {"status": "matched", "method": "fifo", "currency": "USDC"}
+    matched = {"matchedRaw": "1000", "unmatchedRaw": "0"}
+    realized = trades["trade_sold"]["realized"]
+    assert realized == how | result | matched | dict.fromkeys(in_sol)
     crossed = trades["trade_crossed"]
     assert (crossed["realized"]["result"], crossed["flags"]) == (None, ["paid_elsewhere"])
-    currencies = {name: one["currency"] for name, one in trades.items()}
-    assert currencies == {
-        "trade_sold": "USDC",
-        "trade_crossed": "USDC",
-        "trade_swapped": None,
-        "trade_in_sol": "SOL",
-        "trade_moved": None,
+    currencies = {
+        "sold": "USDC",
+        "crossed": "USDC",
+        "swapped": None,
+        "in_sol": "SOL",
+        "moved": None,
     }
+    for name, currency in currencies.items():
+        assert trades[f"trade_{name}"]["currency"] == currency
     for query, names in (
         ("currency=USDC", {"trade_sold", "trade_crossed"}),
         ("currency=SOL", {"trade_in_sol"}),
@@ -202,12 +154,8 @@ def test_a_trade_shows_its_result_in_its_currency(service, bot):
     assert "were bought in another currency, so the sale has no result in either" in page
 
 
-@pytest.mark.parametrize("symbol", ["SOL", "USDC"])
-@pytest.mark.parametrize("query", ["", "&kind=order_fill,buy,sell,round_trip", "&since"])
-def test_a_currency_filter_finds_every_trade_showing_it(service, bot, symbol, query):
-    key = bot.publish_key.text
-    if query == "&since":
-        query += "=" + service.get("/api/v1/trades", key).json["newestCursor"]
+def test_a_currency_filter_finds_every_trade_showing_it(service, get):
+    since = get("trades").json["newestCursor"]
     for slot, kind in enumerate(TRADE_KINDS):
         service.observe_trade(W, f"sol_{kind}", slot, kind=kind)
         service.observe_trade(W, f"usdc_{kind}", slot, kind=kind)
@@ -216,15 +164,14 @@ def test_a_currency_filter_finds_every_trade_showing_it(service, bot, symbol, qu
         service.observe_trade(W, f"{name}_filled", 50, kind="order_fill")
     Trade.update(realized="matched").where(Trade.uid == "trade_sol_filled").execute()
     quote_trade("trade_usdc_filled", status="matched")
-    shown = {
-        one["id"]
-        for one in service.get("/api/v1/trades?limit=100", key).json["data"]
-        if one["currency"] == symbol
-    }
-    names = ("buy", "sell", "round_trip", "filled")
-    assert shown == {f"trade_{symbol.lower()}_{name}" for name in names}
-    found = service.get(f"/api/v1/trades?limit=100&currency={symbol}{query}", key).json["data"]
-    assert {one["id"] for one in found} == shown
+    shown = {one["id"]: one["currency"] for one in get("trades?limit=100").json["data"]}
+    for symbol in ("SOL", "USDC"):
+        names = ("buy", "sell", "round_trip", "filled")
+        wanted = {f"trade_{symbol.lower()}_{name}" for name in names}
+        assert {uid for uid, currency in shown.items() if currency == symbol} == wanted
+        for query in ("", "&kind=order_fill,buy,sell,round_trip", f"&since={since}"):
+            found = get(f"trades?limit=100&currency={symbol}{query}").json["data"]
+            assert {one["id"] for one in found} == wanted, (symbol, query)
 
 
 def test_csv_results_are_in_their_currency(service, bot):

@@ -10,15 +10,14 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import ground
 import pytest
 from service import GENEROUS, NOW
 
-import storage
 from accounts import api_keys, influencers
 from bench._ports import find_port
 
@@ -40,17 +39,11 @@ class Server:
         self.log = open(folder / "server.log", "w+b")
         # Sixty migrations take a fifth of a start.
         ground.copy_empty(ground.settings_of(folder / "data"))
-        environ = {
-            **os.environ,
-            **SETTINGS,
-            "PORT": str(self.port),
-            **ground.environ(folder / "data"),
-            **environ,
-        }
+        given = {**SETTINGS, "PORT": str(self.port), **ground.environ(folder / "data"), **environ}
         self.process = subprocess.Popen(
             [*through, sys.executable, "app.py", "run"],
             cwd=ROOT,
-            env=environ,
+            env={**os.environ, **given},
             stdout=self.log,
             stderr=self.log,
             start_new_session=True,
@@ -115,6 +108,7 @@ def server(tmp_path_factory):
 
 BODY = b"POST /api/v1/posts HTTP/1.1\r\nHost: localhost\r\n"
 NOISE, LONG = "this isn't a valid HTTP request", "the URL is too long"
+STRANGE = "this instance doesn't serve that host name"
 MANY = "there are too many headers, or one of them is too long"
 
 
@@ -131,22 +125,16 @@ MANY = "there are too many headers, or one of them is too long"
         (BODY + b"Content-Length: -1\r\n\r\n", 400, NOISE),
         (BODY + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, NOISE),
         (BODY + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400, NOISE),
-        (
-            b"GET /api/health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n",
-            *(421, "this instance doesn't serve that host name"),
-        ),
+        (b"GET /api/health HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, STRANGE),
     ],
 )
 def test_an_invalid_request_is_refused_in_our_own_words(server, raw, status, said):
-    answer = server.send(raw)
-    assert (
-        answer.startswith(b"HTTP/1.1 %d " % status)
-        and b"canary" not in answer
-        and b"Content-Security-Policy: " in answer
-    )
-    told = json.loads(answer.partition(b"\r\n\r\n")[2])
+    head, _, body = server.send(raw).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status) and b"Content-Security-Policy: " in head
+    told = json.loads(body)
     assert told["status"] == status and told["detail"].startswith(said)
-    assert "canary" not in server.words() and "Traceback" not in server.words()
+    for text in (head.decode(), body.decode(), server.words()):
+        assert "canary" not in text and "Traceback" not in text
 
 
 WHOLE = (
@@ -175,47 +163,32 @@ def test_malformed_requests_cause_no_crash(server):
     for _ in range(500):
         raw = spoil(dice)
         answer = server.send(raw)
-        assert (
-            answer == b""
-            or (answer.startswith(b"HTTP/1.1 ") and answer[9:10] in b"24")
-            or answer.startswith(b"HTTP/1.1 501")
-        ), (raw, answer[:80])
+        refused = answer.startswith((b"HTTP/1.1 2", b"HTTP/1.1 4", b"HTTP/1.1 501"))
+        assert answer == b"" or refused, (raw, answer[:80])
     assert server.get("/api/health")[0] == 200 and "Traceback" not in server.words()
 
 
 def test_two_workers_share_allowance_and_revocations(tmp_path, storage_url):
-    server = Server(
-        tmp_path, WEB_CONCURRENCY="2", ALLOWANCE="40/day", RATELIMIT_STORAGE_URL=storage_url
-    )
+    limits = {"ALLOWANCE": "40/day", "RATELIMIT_STORAGE_URL": storage_url}
+    settings = ground.settings_of(tmp_path / "data")
+    server = Server(tmp_path, WEB_CONCURRENCY="2", **limits)
     try:
-        import config
-
-        with storage.connect(ground.settings_of(tmp_path / "data")).connection_context():
-            made = influencers.create_bot(config.Config(), "Ada", NOW)
+        with ground.speaking_to(settings):
+            made = influencers.create_bot(settings, "Ada", NOW)
             ask = {"Authorization": f"Bearer {made.publish_key.text}"}
-            codes = []
-            crew = [
-                threading.Thread(
-                    target=lambda: codes.extend(
-                        server.get("/api/v1/feed", **ask)[0] for _ in range(10)
-                    )
-                )
-                for _ in range(6)
-            ]
-            [thread.start() for thread in crew], [thread.join() for thread in crew]
+            with ThreadPoolExecutor(6) as crew:
+                answers = [crew.submit(server.get, "/api/v1/feed", **ask) for _ in range(60)]
+            codes = [answer.result()[0] for answer in answers]
             assert (codes.count(200), codes.count(429)) == (40, 20)
             api_keys.revoke_key(made.publish_key.key.uid, NOW)
-            assert [server.get("/api/v1/me", **ask)[0] for _ in range(10)] == [401] * 10
-        storage.database.close_all()
+            assert {server.get("/api/v1/me", **ask)[0] for _ in range(10)} == {401}
     finally:
         server.stop()
     said = (tmp_path / "server.log").read_text().splitlines()
     # The first lines are for people.
     lines = [json.loads(line) for line in said if line.startswith("{")]
-    assert {line["logger"] for line in lines} >= {
-        "candor.access",
-        "gunicorn.error",
-    } and made.publish_key.text not in str(lines)
+    assert {line["logger"] for line in lines} >= {"candor.access", "gunicorn.error"}
+    assert made.publish_key.text not in str(lines)
 
 
 def test_a_connection_is_reused(server):
@@ -227,9 +200,8 @@ def test_a_connection_is_reused(server):
             connection.sendall(request * times)
             for _ in range(times):
                 assert answers.readline().startswith(b"HTTP/1.1 200 ")
-                assert json.loads(
-                    answers.read(int(http.client.parse_headers(answers)["Content-Length"]))
-                )["status"]
+                length = int(http.client.parse_headers(answers)["Content-Length"])
+                assert json.loads(answers.read(length))["status"]
 
 
 # ---- hosts ---------------------------------------------------------------------------------------
@@ -245,9 +217,8 @@ def test_a_connection_is_reused(server):
     ],
 )
 def test_a_request_must_name_a_host_of_ours(server, raw, status):
-    assert server.send(raw).startswith(b"HTTP/1.1 " + status) or (
-        status == b"200" and server.send(raw).startswith(b"HTTP/1.0 200")
-    )
+    protocol, answered = server.send(raw).split()[:2]
+    assert protocol in (b"HTTP/1.1", b"HTTP/1.0") and answered == status
 
 
 def test_a_redirect_does_not_repeat_the_clients_port(server):
