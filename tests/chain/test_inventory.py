@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
-from teller import FEE, SOL_STEP, UNEXPLAINED, Teller, write_sol_steps
+from teller import SOL_STEP, write_sol_steps
+from textledgers import list_ledgers
 
 from chain.ledger.inventory import (
     UNDATED,
@@ -248,13 +249,6 @@ def test_returned_units_regain_their_place():
     assert inventory.average.pools["A"] == Pool(16, 240, 0)
 
 
-def test_units_that_fit_nowhere_lose_their_cost():
-    inventory = ordered()
-    assert lost_cost(inventory.put_back(inventory.release("e", "A", 12), 0)) == 140
-    assert read_lots(inventory) == [(5, 100, "y")]
-    assert inventory.average.pools["A"] == Pool(5, 75, 0)
-
-
 def test_returned_units_of_a_mint_no_longer_held_are_restored():
     inventory = hold((10, 100, "x"))
     inventory.hold("e", "A", inventory.cut("A", 10))
@@ -278,13 +272,6 @@ def test_units_from_several_orders_are_merged():
 
 
 # ---- what is there
-def test_open_cost_counts_lots_and_orders_of_known_cost():
-    """100 of y are left in lots, 200 are in the order, and 7 of B have no known cost."""
-    inventory = ordered()
-    inventory.put("B", "z", 7)
-    assert inventory.count_held().cost == 100 + 200
-
-
 def test_positions_show_their_known_cost():
     inventory = ordered()
     inventory.put("A", "z", 4)
@@ -314,14 +301,6 @@ def test_a_carried_cost_starts_at_the_earliest_purchase():
     assert [(lot.left_cost, lot.since) for lot in inventory.lots["C"]] == [(20, 1_000)]
     inventory.carry(inventory.cut("C", 1), "D", "swap", 1, UNDATED, 0)
     assert [(lot.left_cost, lot.since) for lot in inventory.lots["D"]] == [(20, UNDATED)]
-
-
-def test_a_clock_set_back_dates_a_carried_cost():
-    """Bought at 3_000 and swapped at 2_000, by the chain's clock."""
-    inventory = Inventory()
-    inventory.put("A", "x", 2, 10, 3_000)
-    inventory.carry(inventory.cut("A", 2), "B", "swap", 6, 2_000, 0)
-    assert [lot.since for lot in inventory.lots["B"]] == [2_000]
 
 
 def test_a_view_leaves_out_earlier_costs():
@@ -372,49 +351,40 @@ def test_an_undated_cost_counts_only_over_all_history():
 
 
 # ---- average cost
-def average(teller):
-    """(realized lamports, matched sales)."""
-    told = teller.inventory.average
-    return told.realized, told.matched
+LEDGERS = list_ledgers("""
+# a sale costs the average of all purchases: 10 of 20 cost 150, and 100 first in, first out
+buy 10 A for 100
+buy 10 A for 200
+sell 10 A for 180               => matched 180-100 | average 180-150 in 1 | pool A 10@150
+
+# a sale uses known and unknown units proportionally: 3 and 1 of 4, for a quarter of the proceeds
+gain 6 A
+buy 2 A for 40
+sell 4 A for 100                => average 25-20 in 0 | pool A 1@20 3@?
+
+# less than a thousandth of unknown cost keeps a sale matched, for 4002 * 2000 // 2001
+gain 1 A
+buy 2000 A for 2000
+sell 2001 A for 4002            => average 4000-2000 in 1
+
+# orders keep the average cost
+buy 10 A for 100
+buy 10 A for 200
+order_open -4 A at e 4 A
+order_fill 3 B at e -3 A
+order_cancel 1 A at e -1 A      => pool B 3@45 | pool A 17@255
+
+# a sale without a result counts nowhere
+buy 10 A for 100
+sell 90 -4 A of A [value_unexplained]   => average 0 in 0 | pool A 6@60
+slip -1 A
+sell 2 A for 90                 => unmatched [incomplete_history] | average 0 in 0
+""")
 
 
-def pool(teller, mint):
-    held = teller.inventory.average.pools[mint]
-    return held.known, held.cost, held.unknown
-
-
-def test_a_sale_costs_the_average_of_all_purchases():
-    """10@100 10@200: 10 of 20 cost 150 on average, and 100 first in, first out."""
-    t = Teller().buy("A", 10, 100).buy("A", 10, 200).sell("A", 10, 180)
-    assert t.last.result == 180 - 100 and average(t) == (180 - 150, 1)
-    assert pool(t, "A") == (10, 150, 0)
-
-
-def test_a_sale_uses_known_and_unknown_units_proportionally():
-    """6@? and 2@40: 4 of 8 are 3 of unknown cost and 1 of known cost; a quarter of 100 minus 20."""
-    t = Teller().gain("A", 6).buy("A", 2, 40).sell("A", 4, 100)
-    assert average(t) == (25 - 20, 0) and pool(t, "A") == (1, 20, 3)
-
-
-def test_less_than_a_thousandth_of_unknown_cost_keeps_a_sale_matched():
-    """1@? and 2000@2000: all are sold for 4002, and 4002 * 2000 // 2001 = 4000 of that counts."""
-    t = Teller().gain("A", 1).buy("A", 2_000, 2_000).sell("A", 2_001, 4_002)
-    assert average(t) == (4_000 - 2_000, 1)
-
-
-def test_orders_keep_the_average_cost():
-    t = Teller().buy("A", 10, 100).buy("A", 10, 200)
-    t.write("order_open", changes=[("A", -4)], orders=[("e", "A", 4)])
-    t.write("order_fill", changes=[("B", 3)], orders=[("e", "A", -3)])
-    t.write("order_cancel", changes=[("A", 1)], orders=[("e", "A", -1)])
-    assert pool(t, "B") == (3, 45, 0) and pool(t, "A") == (17, 255, 0)
-
-
-def test_a_sale_without_a_result_counts_nowhere():
-    t = Teller().buy("A", 10, 100).write("sell", 90, FEE, [("A", -4)], "A", flags=UNEXPLAINED)
-    assert average(t) == (0, 0) and pool(t, "A") == (6, 60, 0)
-    t = Teller().buy("A", 10, 100).slip("A", -1).sell("A", 4, 90)
-    assert t.sale[1] is None and average(t) == (0, 0)
+@pytest.mark.parametrize("title", LEDGERS)
+def test_average_cost_is_as_written(title):
+    LEDGERS[title].check()
 
 
 @pytest.mark.parametrize(
