@@ -7,7 +7,7 @@ ROOMS = {
     "chain": (
         "addresses amounts answers attacks balances board bot_wallets coverage deceptions "
         "effects exchanges histories instructions inventory kinds ledger ledger_store "
-        "mints notices packing pools programs quote_board quotes quotes_shown receipts "
+        "mints notices packing pools programs quotes quotes_shown receipts "
         "reconciliation risk_shown rpc stablecoins standings totals value verify views"
     ),
     "paper": (

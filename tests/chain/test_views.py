@@ -76,10 +76,17 @@ buy 5 A for 50
 dated 120 buy 5 A for 90
 sell 10 A for 200               => since: partial 100-50 | since: trades 2 | since: volume 50+200
 
-# a clock set back starts no earlier day
+# a purchase in the very second of an attachment belongs to it
+gain 1 B
+attach
+dated 121 buy 5 A for 50
+sell 5 A for 70                 => since: matched 70-50
+
+# a day is counted once; a clock set back starts no earlier one
 dated 172800 buy 10 A for 100
-dated 172801 sell 5 A for 100
+dated 176400 sell 5 A for 100
 dated 172799 sell 5 A for 80    => days 1 | realized 180-100
+dated 259200 buy 1 A for 1      => days 2
 """)
 
 
