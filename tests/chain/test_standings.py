@@ -330,45 +330,44 @@ def test_only_a_publication_that_moves_something_invalidates(service, ada):
     assert forgotten() == ["Ada"]
 
 
-def test_opening_or_closing_a_gap_invalidates(service, ada):
+@pytest.mark.parametrize(
+    "progress, reason",
+    [(replace(DONE, unexplained=(("a", 1, 2),)), "gap"), (replace(DONE, pending=3), "backfilling")],
+)
+def test_a_changed_coverage_invalidates_without_new_trades(service, ada, progress, reason):
     observe(W, from_now(lucky().entries, NOW // 1000), NOW)
     wallet, ledger_store = Wallet.get(Wallet.address == W), LedgerStore()
     ledger_store.apply(wallet)
-    for progress in (replace(DONE, unexplained=(("a", 1, 2),)), DONE):
+    for changed, told in ((progress, reason), (DONE, None)):
         refresh_standings(NOW)
-        ledger_store.publish(wallet, progress, NOW)
+        ledger_store.publish(wallet, changed, NOW)
         assert forgotten() == ["Ada"]
-        reason = "gap" if progress.unexplained else None
-        assert board(service, ada)[0]["unrankedReason"] == reason
-
-
-def test_a_finished_history_invalidates_without_new_trades(service, ada):
-    """Its last transactions changed nothing, so only the coverage state changed."""
-    observe(W, from_now(lucky().entries, NOW // 1000), NOW)
-    wallet, ledger_store = Wallet.get(Wallet.address == W), LedgerStore()
-    ledger_store.apply(wallet)
-    for progress in (replace(DONE, pending=3), DONE):
-        refresh_standings(NOW)
-        ledger_store.publish(wallet, progress, NOW)
-        assert forgotten() == ["Ada"]
+        assert board(service, ada)[0]["unrankedReason"] == told
 
 
 # ---- rules, doctor, index ------------------------------------------------------------------------
-def test_a_rank_needs_three_sales_with_a_result():
-    few, enough = Sums(matched=MIN_SELLS - 1), Sums(matched=1, partial=2)
-    assert find_reason(few, True, False, by=RESULT) == "too_few_sells"
-    assert find_reason(few, True, True, by=COUNT) is None
-    assert find_reason(enough, True, False, by=RESULT) is None
-    assert find_reason(enough, True, True, by=RESULT) == "gap"
-    assert find_reason(enough, False, False, by=RESULT) == "no_wallet"
-    assert find_reason(enough, True, False, by=RESULT, is_loading=True) == "backfilling"
-    assert find_reason(enough, True, False, by=COUNT, is_loading=True) is None
-    assert find_reason(None, True, False, by=RESULT) == "not_observed"
-    order = [
-        find_tier(reason, seen, proven)
-        for reason, seen in ((None, True), ("gap", True), ("not_observed", False))
-        for proven in (True, False)
-    ]
+@pytest.mark.parametrize(
+    "sums, has_wallet, has_gap, is_loading, by_result, by_count",
+    [
+        (Sums(matched=MIN_SELLS - 1), True, False, False, "too_few_sells", None),
+        (Sums(matched=1, partial=2), True, False, False, None, None),
+        (Sums(matched=1, partial=2), True, True, False, "gap", None),
+        (Sums(matched=1, partial=2), False, False, False, "no_wallet", "no_wallet"),
+        (Sums(matched=1, partial=2), True, False, True, "backfilling", None),
+        (None, True, False, False, "not_observed", "not_observed"),
+    ],
+)
+def test_a_rank_needs_three_sales_with_a_result(
+    sums, has_wallet, has_gap, is_loading, by_result, by_count
+):
+    how = {"is_loading": is_loading}
+    assert find_reason(sums, has_wallet, has_gap, by=RESULT, **how) == by_result
+    assert find_reason(sums, has_wallet, has_gap, by=COUNT, **how) == by_count
+
+
+def test_ranked_bots_precede_unranked_ones_and_proven_precede_claimed():
+    reasons = (None, True), ("gap", True), ("not_observed", False)
+    order = [find_tier(*one, proven) for one in reasons for proven in (True, False)]
     assert order == [0, 1, 2, 4, 3, 5]
 
 

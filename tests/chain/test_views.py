@@ -80,7 +80,7 @@ sell 10 A for 200               => since: partial 100-50 | since: trades 2 | sin
 gain 1 B
 attach
 dated 121 buy 5 A for 50
-sell 5 A for 70                 => since: matched 70-50
+sell 5 A for 70                 => since: matched 70-50 | since: trades 2
 
 # a day is counted once; a clock set back starts no earlier one
 dated 172800 buy 10 A for 100
