@@ -7,17 +7,17 @@ ROOMS = {
     "chain": (
         "addresses amounts answers attacks balances board bot_wallets coverage deceptions "
         "effects exchanges flows histories instructions inventory kinds ledger ledger_store "
-        "mints notices packing pools programs quote_board quotes quotes_shown receipts "
-        "reconciliation risk_shown rpc stablecoins standings totals value verification views"
+        "mints notices packing pools programs quotes quotes_shown receipts reconciliation "
+        "risk_shown rpc stablecoins standings totals value verification views"
     ),
     "paper": (
-        "account_figures adaptive backtest_pages backtests brain closes engine falls fills"
-        " legacy measured own_strategies paper_conduct papertrade"
-        " positions results shapes strategies twins"
+        "account_figures adaptive backtest_pages backtests brain closes engine falls fills "
+        "legacy measured own_strategies paper_conduct papertrade positions results shapes "
+        "strategies twins"
     ),
     "accounts": (
-        "accounts acts attachments auto_posts delays keys leaving log posts proof quotas"
-        " said_and_did several_wallets verification"
+        "accounts acts attachments auto_posts delays keys leaving log posts proof quotas "
+        "said_and_did several_wallets verification"
     ),
 }
 # Modules on the money path, in rooms that also have others.

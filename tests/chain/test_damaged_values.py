@@ -284,9 +284,9 @@ def test_a_damaged_column_breaks_no_response_and_no_other_rows(show, asking):  #
     assert len(damage.columns) >= 30 and ask() == {}
     right = tell_others(show, damage)
     assert len(right[0]) >= 5 and right[1] and right[2]
-    # Each column separately: every request in full runs, one in forty of them otherwise.
+    # Some columns separately, and one in forty requests of each; everything in full runs.
     parts = 1 if sampling.FULL else 40
-    for place, one in enumerate(damage.columns):
+    for place, one in enumerate(sampling.sample(damage.columns, 12)):
         damage.write(one, DAMAGES[0])
         assert ask(place, parts) == {}, one
         assert tell_others(show, damage) == right, one

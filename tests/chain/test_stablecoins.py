@@ -1,33 +1,18 @@
-"""Ledgers in stablecoins: the rules of docs/results.md with another currency, small handmade
-ledgers, an independent oracle, real receipts and the recorded history.
-
-`Q` is the currency here, `K` another stablecoin. `10@100` is ten units that cost 100 raw units of
-Q.
+"""Ledgers in stablecoins: the rules of docs/results.md with another currency, in small ledgers,
+against an independent oracle, in every real receipt and in the recorded history.
 """
 
 import json
-from collections import Counter
-from fractions import Fraction
-from math import floor
 from unittest import mock
 
 import pytest
 from corpus import read_truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import Oracle
 from sampling import examples
-from teller import (
-    FEE,
-    MONEY_STEP,
-    UNEXPLAINED,
-    USDC,
-    USDT,
-    Teller,
-    mint_of,
-    rebuild,
-    show_lots,
-    write_steps,
-)
+from teller import MONEY_STEP, USDC, USDT, Teller, rebuild, write_steps
+from textledgers import BOOKS, list_ledgers
 
 from chain.addresses import WRAPPED_SOL
 from chain.ledger import coverage as chains
@@ -36,325 +21,181 @@ from chain.ledger import sales
 from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL, Inventory
 from chain.ledger.ledger import WHOLE, Ledger
-from chain.ledger.sales import AGAINST, Side, see_side
+from chain.ledger.sales import AGAINST
 from chain.ledger.totals import ALL_HISTORY, Account
 from chain.reading.currencies import MINTS
-from chain.reading.entries import Entry, read_entry
-from chain.reading.flows import Balance
+from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 
+LEDGERS = list_ledgers("""
+# one unit of the currency is enough for a purchase or sale
+gain 9 Q
+swap -90 5 A -1 Q of A              => Q: side buy -1 | side swap -90
+swap -5 A 1 Q of Q                  => Q: side sell 1
 
-def book(entries, money=USDC, **how):
-    """(Ledger, each entry's results in the currency), starting with the first entry that has
-    some.
-    """
-    ledger, made = rebuild(entries, **how)
-    key = (money, ALL_HISTORY)
-    return ledger, [one[key] for one in made if key in one]
+# what arrives outside the venue, or is a residue, is no price
+gain 9 Q
+gain 30 A
+swap -2 A 4 Q of Q beside 8 -4 A 3 Q   => Q: side sell 4 3
+swap -5 A 1 B of B beside 2 Q       => Q: side swap 0 2
+swap -5 A 1 B 2 Q of B left Q       => Q: side swap 0 2
+swap -5 A 5 Q 1 K of Q left K       => Q: side sell 5 | K: side swap 0 1
 
+# two stablecoins have a price in neither
+gain 9 Q
+swap -5 Q 4 K of K                  => Q: side swap -5 | K: side swap 4
+swap 5 Q -4 K of Q                  => Q: side swap 5 | K: side swap -4
 
-def sums(ledger, money=USDC):
-    """Running totals in a currency: raw units and counts, and `fee_lamports`."""
-    account = ledger.accounts[money, ALL_HISTORY]
-    names = (
-        "realized volume matched partial unmatched winning cost_left cost_left_receipts trades"
-        " fee_lamports cross_sells"
-    )
-    return {name: getattr(account.totals, name) for name in names.split()}
+# a trade for SOL, a transfer or a failure is no trade in a stablecoin
+gain 9 Q
+buy -90 1 A of A                    => Q: side other 0 | side buy -90
+sell 90 -1 A of A                   => Q: side other 0
+buy -90 1 A 9 Q of A                => Q: side other 9
+round_trip 90 of A                  => Q: side other 0
+transfer_in 9 Q                     => Q: side transfer_in 9
+failed -5                           => Q: side failed 0
 
+# a trade for SOL needs no explained value in a stablecoin
+gain 9 Q
+buy -9 3 A of A [residue value_unexplained]    => [residue value_unexplained] | Q: [residue]
+sell 9 -1 A of A [residue value_unexplained]   => [residue value_unexplained] | Q: [residue]
+swap -1 A 5 Q of Q [value_unexplained]         => Q: [value_unexplained]
 
-RECONCILED = (
-    "realized unmatched_proceeds open_cost cost_left cost_left_receipts received sent overhead"
-    " failed_cost other gaps"
-)
+# a gift, and what it was swapped for, was not paid elsewhere
+gain 5 Q
+gain 10 A
+swap 4 A for 60 Q                   => Q: unmatched | Q: unmatched_proceeds 60 | Q: cross_sells 0
+swap 6 A for 3 B
+swap 3 B for 60 Q                   => Q: unmatched | Q: unmatched_proceeds 120 | Q: cross_sells 0
 
+# 5 of 10 units were a gift: their cost is unknown in every currency
+buy 100 Q for 7
+gain 5 A
+swap 50 Q for 5 A
+swap 10 A for 60 Q                  => Q: partial 30-50 | Q: cross_sells 0
 
-def told(entries, quote="Q"):
-    """The nonzero running totals and reconciliation lines; the sums reconcile."""
-    money = mint_of(quote)
-    ledger, _ = book(entries, money)
-    books = ledger.reconcile(money)
-    assert books.difference == 0 and books.closing == held(entries, money)
-    lines = {name: getattr(books, name) for name in RECONCILED.split()}
-    return {n: v for n, v in {**sums(ledger, money), **lines}.items() if v}
+# what SOL or another stablecoin paid for was paid elsewhere, also after a swap
+gain 5 Q
+buy 10 A for 100
+swap 10 A for 7 B
+swap 7 B for 60 Q                   => Q: unmatched [paid_elsewhere] | Q: cross_sells 1
+gain 100 K
+swap 100 K for 10 A
+swap 10 A for 60 Q                  => Q: unmatched [paid_elsewhere] | Q: cross_sells 2
 
+# so was what went into an order before the stablecoin came, but not a gift in another order
+buy 10 A for 100
+gain 4 B
+order_open -10 A at e 10 A
+order_open -4 B at f 4 B
+gain 5 Q
+order_cancel 10 A at e -10 A
+order_cancel 4 B at f -4 B
+swap 10 A for 70 Q                  => Q: unmatched [paid_elsewhere] | Q: cross_sells 1
+swap 4 B for 20 Q                   => Q: unmatched | Q: unmatched_proceeds 90 | Q: cross_sells 1
 
-def held(entries, money):
-    """Final balances of a mint's accounts, from the entries alone."""
-    after = {b.address: b.after for e in entries for b in e.balances if b.mint == money}
-    return sum(after.values())
+# a gap in the stablecoin that is found late affects everything since it began
+gain 100 Q
+gain 5 Q/2
+swap 50 Q for 10 A
+slip -5 Q/2
+swap 10 A for 60 Q                  => Q: unmatched [incomplete_history] | Q: realized 0
+gain 1 Q/2
 
+# even if none of the stablecoin left since
+gain 100 Q
+swap 50 Q for 10 A
+gain 5 Q/2
+slip -5 Q/2
+swap 10 A for 60 Q                  => Q: unmatched [incomplete_history]
+gain 1 Q/2
 
-def lots(entries, mint, quote="Q"):
-    ledger, _ = book(entries, mint_of(quote))
-    return show_lots(ledger, mint, quote)
+# a doubtful cost stays doubtful through swaps in every currency
+gain 100 Q
+swap 50 Q for 10 A
+slip 3 A
+swap 10 A for 10 B
+swap 10 B for 500 Q                 => Q: unmatched [incomplete_history]
 
-
-# ---- what was paid and got -----------------------------------------------------------------------
-BALANCE = Balance("ada", None, 9, 0, 0, 5, 3)
-PLAIN = Entry(
-    *("one", 7, 0, 60, "swap", "a venue", "A", ("f",), (), -90, 5, 4, 3, (), (BALANCE,)),
-    others=(("e", USDC, 1, 2), ("e", "A", 3, 4)),
-    unowned=("u",),
-    sponsored=6,
-    explained_percent=97,
-    counterparties=("c",),
-    seen_at=61,
-)
-
-
-@pytest.mark.parametrize(
-    "told, seen",
-    [
-        # One unit of the currency is enough for a purchase or sale.
-        ({"tokens": (("A", 5, 0), (USDC, -1, 6))}, ("buy", -1, 0)),
-        ({"tokens": (("A", -5, 0), (USDC, 1, 6)), "mint": USDC}, ("sell", 1, 0)),
-        # 3 of the 7 that arrived were outside the venue.
-        (
-            {
-                "tokens": (("A", -4, 0), ("B", -2, 0), (USDC, 7, 6)),
-                "beside_tokens": (("A", -4, 0), (USDC, 3, 6)),
-                "beside_sol": 8,
-            },
-            ("sell", 4, 3),
-        ),
-        # All of it arrived outside the venue, or is a residue: not a trade against the currency.
-        (
-            {
-                "tokens": (("A", -5, 0), ("B", 1, 0), (USDC, 2, 6)),
-                "beside_tokens": ((USDC, 2, 6),),
-            },
-            ("swap", 0, 2),
-        ),
-        (
-            {"tokens": (("A", -5, 0), ("B", 1, 0), (USDC, 2, 6)), "residues": (USDC,)},
-            ("swap", 0, 2),
-        ),
-        ({"tokens": (("A", -5, 0), ("B", 1, 0))}, ("swap", 0, 0)),
-        # Exchanging stablecoins is a trade in neither.
-        ({"tokens": ((USDC, -5, 6), (USDT, 4, 6))}, ("swap", -5, 0)),
-        ({"tokens": ((USDC, 5, 6), (USDT, -4, 6))}, ("swap", 5, 0)),
-        # A residue of another one doesn't matter.
-        (
-            {"tokens": (("A", -5, 0), (USDC, 5, 6), (USDT, 1, 6)), "residues": (USDT,)},
-            ("sell", 5, 0),
-        ),
-        # A trade for SOL isn't one for the currency.
-        ({"kind": "buy"}, ("other", 0, 0)),
-        ({"kind": "sell"}, ("other", 0, 0)),
-        ({"kind": "buy", "tokens": ((USDC, 9, 6),)}, ("other", 9, 0)),
-        ({"kind": "round_trip"}, ("other", 0, 0)),
-        ({"kind": "transfer_in", "tokens": ((USDC, 9, 6),)}, ("transfer_in", 9, 0)),
-        ({"kind": "failed"}, ("failed", 0, 0)),
-    ],
-)
-def test_receipts_read_correctly_in_a_stablecoin(told, seen):
-    """Fee, tip, rent and sponsored amounts are SOL and not part of it."""
-    entry = PLAIN._replace(**told)
-    assert see_side(entry, USDC) == Side(*seen, fee=0, tip=0, sponsored=0)
-    beside = entry.beside_sol
-    assert see_side(entry, SOL) == Side(entry.kind, -90 - beside, beside, 5, 4, 6)
+# a stablecoin that comes later inherits the doubt; taking over the cost, it is in doubt in SOL
+buy 10 A for 100
+slip 3 A
+swap 10 A for 10 B
+gain 100 Q
+swap 10 B for 500 Q                 => Q: unmatched [incomplete_history]
+sell 600 Q for 90                   => unmatched [incomplete_history]
+swap 40 Q for 5 A
+gain 600 Q
+swap 40 Q for 5 C
+swap 5 C for 50 Q                   => Q: matched 50-40
+""")
 
 
-def test_sol_trades_need_no_explained_value_in_a_stablecoin():
-    for kind, n in (("buy", 1), ("sell", -1)):
-        t = Teller().gain("Q", 5).gain("A", 3)
-        t.write(kind, 9, FEE, [("A", n)], "A", flags=("f", *UNEXPLAINED))
-        assert t.made[USDC, ALL_HISTORY].flags == ("f",)
-        assert t.last.flags == ("f", *UNEXPLAINED)
-    t.write("swap", 0, FEE, [("A", -1), ("Q", 5)], "Q", flags=UNEXPLAINED)
-    assert t.made[USDC, ALL_HISTORY].flags == UNEXPLAINED
-
-
-def test_a_gift_sold_for_the_stablecoin_is_unmatched_but_not_paid_elsewhere():
-    """The same for a token it was swapped for on the way."""
-    gift = Teller().gain("Q", 5).gain("A", 10)
-    for sold in (gift.swap("A", 4, "Q", 60), gift.swap("A", 6, "B", 3).swap("B", 3, "Q", 60)):
-        shown = told(sold.entries)
-        assert (
-            "cross_sells" not in shown
-            and shown["unmatched"] * 60 == shown["unmatched_proceeds"] > 0
-        )
-
-
-def test_units_without_a_cost_in_any_currency_were_not_paid_elsewhere():
-    """5 A were a gift, and 5 cost 50 Q, which were bought for SOL: all ten sell for 60 Q."""
-    t = Teller().buy("Q", 100, 7).gain("A", 5).swap("Q", 50, "A", 5).swap("A", 10, "Q", 60)
-    shown = told(t.entries)
-    assert (shown["partial"], shown["realized"]) == (1, 30 - 50) and "cross_sells" not in shown
-
-
-def test_paid_elsewhere_survives_swaps():
-    t = Teller().gain("Q", 5).buy("A", 10, 100).swap("A", 10, "B", 7).swap("B", 7, "Q", 60)
-    assert told(t.entries)["cross_sells"] == 1
-    t = Teller().gain("K", 100).swap("K", 100, "A", 10).swap("A", 10, "Q", 60)
-    assert told(t.entries)["cross_sells"] == 1
-
-
-# ---- what is no trade ----------------------------------------------------------------------------
-def test_escrowed_units_from_before_the_stablecoin_were_paid_elsewhere():
-    """10 A for 100 lamports and 4 gifted B are in escrow; then some Q arrives. Both are returned
-    and sold for 70 and 20 Q: in Q neither cost is known, and only A was paid for in another
-    currency.
-    """
-    t = Teller().buy("A", 10, 100).gain("B", 4)
-    t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
-    t.write("order_open", changes=[("B", -4)], orders=[("f", "B", 4)])
-    t.gain("Q", 5)
-    t.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)])
-    t.write("order_cancel", changes=[("B", 4)], orders=[("f", "B", -4)])
-    t.swap("A", 10, "Q", 70).swap("B", 4, "Q", 20)
-    shown = told(t.entries)
-    assert (shown["unmatched"], shown["unmatched_proceeds"], shown["cross_sells"]) == (2, 90, 1)
-
-
-# ---- what did not come from the venue ------------------------------------------------------------
-# ---- what was there before, and gaps -------------------------------------------------------------
-def test_a_late_stablecoin_gap_affects_everything_since_it_began():
-    t = Teller().gain("Q", 100).gain("Q/2", 5).swap("Q", 50, "A", 10).slip("Q/2", -5)
-    t.swap("A", 10, "Q", 60).gain("Q/2", 1)
-    ledger, booked = book(t.entries)
-    assert sums(ledger)["realized"] == 0
-    assert [b.flags for b in booked if b.side.kind == "sell"] == [("incomplete_history",)]
-
-
-def test_a_late_stablecoin_gap_affects_sales_of_other_tokens():
-    """No Q left after the gap began, but A was sold for it."""
-    t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).gain("Q/2", 5).slip("Q/2", -5)
-    t.swap("A", 10, "Q", 60).gain("Q/2", 1)
-    assert t.ledger.stale
-    assert book(t.entries)[1][-2].flags == ("incomplete_history",)
-
-
-def test_a_doubtful_cost_stays_doubtful_through_swaps_in_every_currency():
-    """3 A arrived unobserved, and all were swapped for B: no sale of B has a result in Q."""
-    t = Teller().gain("Q", 100).swap("Q", 50, "A", 10).slip("A", 3).swap("A", 10, "B", 10)
-    t.swap("B", 10, "Q", 500)
-    booked = t.made[USDC, ALL_HISTORY]
-    assert booked.flags == ("incomplete_history",) and booked.result is None
-    # Only A's history has the gap.
-    assert t.ledger.chain.broken == {"A"}
-
-
-def test_a_stablecoin_held_later_inherits_the_doubt():
-    """3 A arrived unobserved, and 10 A were swapped for B before any Q arrived."""
-    t = Teller().buy("A", 10, 100).slip("A", 3).swap("A", 10, "B", 10).gain("Q", 100)
-    t.swap("B", 10, "Q", 500)
-    assert t.made[USDC, ALL_HISTORY].flags == ("incomplete_history",)
-    # Once Q takes over B's cost, it is in doubt in SOL, but not in Q itself.
-    assert t.sell("Q", 600, 90).last.flags == ("incomplete_history",)
-    assert t.ledger._doubted == {SOL: {"B", USDC}, USDC: {"B"}}
-
-
-def test_a_wallet_without_the_stablecoin_has_no_such_ledger():
-    t = Teller().buy("A", 10, 100).gain("B", 1)
-    ledger, booked = book(t.entries)
-    assert (list(ledger.inventories), list(ledger.accounts), booked) == ([SOL], [WHOLE], [])
+@pytest.mark.parametrize("title", LEDGERS)
+def test_each_small_ledger_is_booked_in_the_stablecoin_as_written(title):
+    LEDGERS[title].check()
 
 
 # ---- an oracle written apart ---------------------------------------------------------------------
-class Till:
-    """An independent implementation of the same rules over entries, in fractions."""
+class Till(Oracle):
+    """A ledger in a stablecoin. Piles are tagged if another currency paid for them."""
 
     def __init__(self, quote):
-        self.quote, self.piles, self.sums = quote, [], Counter()
+        super().__init__(in_sol=False)
+        self.quote = quote
 
-    def put(self, mint, amount, cost, elsewhere=False):
-        if amount > 0:
-            self.piles.append([mint, amount, cost, amount, cost, elsewhere])
+    def add(self, mint, amount, cost, since=None, tag=False):
+        super().add(mint, amount, cost, since, tag or mint in (USDC, USDT))
 
-    def take(self, mint, amount):
-        out = []
-        for pile in self.piles:
-            piece = min(pile[3], amount) if pile[0] == mint else 0
-            if piece:
-                pile[3], amount, cost = pile[3] - piece, amount - piece, None
-                if pile[2] is not None:
-                    cost = floor(Fraction(pile[2] * piece, pile[1])) if pile[3] else pile[4]
-                    pile[4] -= cost
-                out.append((piece, cost, pile[5]))
-        assert not amount
-        return out
+    def sell(self, mint, amount, proceeds):
+        pieces, status = super().sell(mint, amount, proceeds)
+        elsewhere = any(one.tag and one.seen is None for one in pieces)
+        self.count(cross_sells=elsewhere and status != "matched")
 
-    def drop(self, mint, amount):
-        return sum(cost or 0 for _, cost, _ in self.take(mint, amount))
-
-    def tell(self, entry):
+    def apply(self, entry):
         whole = {mint: n for mint, n, _ in entry.tokens}
         beside = {mint: n for mint, n, _ in entry.beside_tokens}
         through = {m: whole.get(m, 0) - beside.get(m, 0) for m in whole.keys() | beside.keys()}
         extra, money = beside.pop(self.quote, 0), through.pop(self.quote, 0)
-        self.sums["received"] += max(0, extra)
-        self.sums["sent"] += max(0, -extra)
+        self.count(received=max(0, extra), sent=max(0, -extra))
         for mint, n in sorted(beside.items()):
-            self.put(mint, n, None)
-        moved = {mint: n for mint, n in through.items() if n}
-        lost = self.trade(entry, moved, money)
-        lost += sum(self.drop(mint, -n) for mint, n in sorted(beside.items()) if n < 0)
-        self.sums["cost_left"] += lost
+            self.add(mint, n, None)
+        moved = sorted(((mint, n) for mint, n in through.items() if n), key=lambda one: one[1])
+        self.trade(entry, moved, money)
+        for mint, n in beside.items():
+            self.take(mint, max(0, -n))
 
     def trade(self, entry, moved, money):
-        priced = "value_unexplained" not in entry.flags
-        if entry.kind == "swap" and priced and money and not moved.keys() <= {USDC, USDT}:
-            ((mint, n),) = moved.items()
-            self.sums["volume"] += abs(money)
-            self.sums["trades"] += 1
+        is_priced = "value_unexplained" not in entry.flags
+        if entry.kind == "swap" and is_priced and not money:
+            (given, n), (mint, got) = moved
+            self.swap(given, -n, mint, got)
+        elif entry.kind == "swap" and is_priced and moved[0][0] not in (USDC, USDT):
+            ((mint, n),) = moved
             if money < 0:
                 self.put(mint, n, -money)
             else:
                 self.sell(mint, -n, money)
-            return 0
-        if entry.kind == "swap" and priced and not money:
-            return self.swap(moved)
-        if entry.kind.startswith("transfer"):
-            self.sums["received" if money > 0 else "sent"] += abs(money)
         else:
-            self.sums["other"] += money
-        lost = sum(self.drop(mint, -n) for mint, n in moved.items() if n < 0)
-        for mint, n in moved.items():
-            self.put(mint, n, None, entry.kind == "buy" and priced)
-        return lost
+            is_transfer = entry.kind.startswith("transfer")
+            self.count(received=max(0, money) * is_transfer, sent=max(0, -money) * is_transfer)
+            self.count(other=money * (not is_transfer))
+            for mint, n in moved:
+                self.take(mint, max(0, -n))
+                self.add(mint, n, None, tag=entry.kind == "buy" and is_priced)
 
-    def sell(self, mint, amount, money):
-        parts, rest, elsewhere, dark = self.take(mint, amount), money, False, 0
-        earned = None
-        for place, (piece, cost, is_elsewhere) in enumerate(parts):
-            last = place == len(parts) - 1
-            gross = rest if last else floor(Fraction(money * piece, amount))
-            rest -= gross
-            if cost is None:
-                self.sums["unmatched_proceeds"] += gross
-                elsewhere, dark = elsewhere or is_elsewhere, dark + piece
-            else:
-                earned = (earned or 0) + gross - cost
-        self.sums["realized"] += earned or 0
-        self.sums["winning"] += (earned or 0) > 0
-        is_dust = earned is not None and 1000 * dark < amount
-        self.sums["unmatched" if earned is None else "matched" if is_dust else "partial"] += 1
-        self.sums["cross_sells"] += elsewhere and not is_dust
 
-    def swap(self, moved):
-        (given, n), (mint, got) = sorted(moved.items(), key=lambda one: one[1])
-        parts, rest = self.take(given, -n), got
-        for place, (piece, cost, elsewhere) in enumerate(parts):
-            part = rest if place == len(parts) - 1 else floor(Fraction(got * piece, -n))
-            rest -= part
-            self.put(mint, part, cost, elsewhere or given in (USDC, USDT))
-        return 0
-
-    def told(self):
-        known = {name: n for name, n in self.sums.items() if n}
-        left = sum(pile[4] or 0 for pile in self.piles)
-        return {**known, **({"open_cost": left} if left else {})}
+SUMS = {*BOOKS, "cost", "proceeds", "volume", "trades", "cross_sells", "carried"}
+SUMS |= {"matched", "partial", "unmatched", "winning"}
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.lists(MONEY_STEP, max_size=30))
 def test_every_sum_matches_the_oracle_and_reconciles(drawn):
     entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries
+    ledger, _ = rebuild(entries)
     for money, other in ((USDC, USDT), (USDT, USDC)):
-        ledger, _ = book(entries, money)
         if money not in ledger.inventories:
             assert not any(b.mint == money and b.after for e in entries for b in e.balances)
             continue
@@ -362,10 +203,11 @@ def test_every_sum_matches_the_oracle_and_reconciles(drawn):
         for mint in ("A", other):
             till.put(mint, opening_of(entries, mint), None)
         for entry in entries:
-            till.tell(entry)
-        shown = told(entries, money)
-        counted = ("cost_left_receipts", "fee_lamports")
-        assert {n: v for n, v in shown.items() if n not in counted} == till.told()
+            till.apply(entry)
+        books = ledger.reconcile(money)
+        assert books.difference == 0
+        told = {name: getattr(books, name) for name in SUMS - {"cost_left_receipts"}}
+        assert told == {**dict.fromkeys(told, 0), **till.sums, "open_cost": till.sum_open_cost()}
 
 
 def opening_of(entries, mint):
@@ -382,16 +224,15 @@ def opening_of(entries, mint):
 @given(drawn=st.lists(MONEY_STEP, max_size=25))
 def test_starting_a_stablecoin_ledger_late_gives_the_same_result(drawn):
     entries = write_steps(drawn, Teller()).entries
-    late, _ = book(entries)
+    late, _ = rebuild(entries)
     early = Ledger()
     early.inventories[USDC], early._doubted[USDC] = Inventory(USDC), set()
-    early.accounts[USDC, ALL_HISTORY] = Account()
     for entry in entries:
         early.apply(entry)
     if USDC not in late.inventories:
-        assert sums(early) == sums(Ledger(accounts={(USDC, ALL_HISTORY): Account()}))
+        assert early.reconcile(USDC) == Account().totals
         return
-    assert sums(late) == sums(early) and late.reconcile(USDC) == early.reconcile(USDC)
+    assert late.reconcile(USDC) == early.reconcile(USDC)
     assert late.list_positions(USDC) == early.list_positions(USDC)
     assert late.inventories[USDC].average == early.inventories[USDC].average
 
@@ -405,28 +246,15 @@ def test_sol_results_are_unaffected(drawn):
     both, remade = rebuild(entries)
     assert list(alone.inventories) == [SOL]
     assert [one[WHOLE] for one in made] == [one[WHOLE] for one in remade]
-    assert (alone.inventories[SOL], alone.accounts[WHOLE]) == (
-        both.inventories[SOL],
-        both.accounts[WHOLE],
-    )
-    assert (alone.chain, alone._doubted[SOL]) == (both.chain, both._doubted[SOL])
+    for ledger in (alone, both):
+        ledger.sol = ledger.inventories[SOL], ledger.accounts[WHOLE], ledger._doubted[SOL]
+    assert (alone.sol, alone.chain) == (both.sol, both.chain)
 
 
 # ---- real receipts -------------------------------------------------------------------------------
-def read_real(receipts, signature, wallet):
-    """The entry of a receipt whose signature begins like this, for a wallet that has one."""
-    (row,) = [
-        row
-        for row in read_truth(receipts)
-        if row["signature"].startswith(signature) and row["wallet"].startswith(wallet)
-    ]
-    raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
-    return read_entry(parse_receipt(raw), row["wallet"], table())
-
-
-# For each corpus swap against USDC or USDT, from the receipt's token balances: its kind in the
-# stablecoin, and raw units in all own accounts before and after.
-SWAPS = [
+# Each corpus swap against a stablecoin, from the receipt's token balances: signature, wallet, the
+# kind in the stablecoin, and raw units in all own accounts before and after.
+SWAPS = {
     # 4.458287 USDC of 14.198095 for half a SRM
     ("44YLQFH1", "D7XYER", USDC, "buy", 14_198_095, 9_739_808),
     # 1984.30989 KMNO for 171.305536 USDC, into an empty account
@@ -439,74 +267,39 @@ SWAPS = [
     # 20 USDC for a tokenized share
     ("4XaCfTLN", "7T8ckK", USDC, "buy", 119_656_776, 99_656_776),
     ("2m5nWLnD", "BwWK17", USDC, "buy", 216_821_345_299, 216_817_828_107),
-]
+    # 2 USDT for 1.993604 USDC have a result in neither
+    ("31s3Dt5j", "G8PrkE", USDT, "swap", 12_219_639, 10_219_639),
+    ("31s3Dt5j", "G8PrkE", USDC, "swap", 28_383_321, 30_376_925),
+}
 
 
-@pytest.mark.parametrize(("signature", "wallet", "quote", "kind", "before", "after"), SWAPS)
-def test_real_stablecoin_swaps_have_their_expected_lines(
-    receipts, signature, wallet, quote, kind, before, after
-):
-    """The amount given is the cost; the amount received for a lot of unknown cost is unmatched
-    proceeds.
-    """
-    ledger, (booked,) = book([read_real(receipts, signature, wallet)], quote)
-    books, shown = ledger.reconcile(quote), sums(ledger, quote)
-    assert (booked.side.kind, books.opening, books.closing) == (kind, before, after)
-    moved = "open_cost" if kind == "buy" else "unmatched_proceeds"
-    assert getattr(books, moved) == abs(after - before) == shown["volume"]
-    assert (books.difference, shown["trades"], shown["realized"]) == (0, 1, 0)
-    assert shown["unmatched"] == (kind == "sell")
-
-
-@pytest.mark.parametrize(
-    ("quote", "before", "after"),
-    [(USDT, 12_219_639, 10_219_639), (USDC, 28_383_321, 30_376_925)],
-)
-def test_a_real_stablecoin_exchange_has_no_result(receipts, quote, before, after):
-    """2 USDT for 1.993604 USDC have a result in neither."""
-    ledger, (booked,) = book([read_real(receipts, "31s3Dt5j", "G8PrkE")], quote)
-    books = ledger.reconcile(quote)
-    assert (booked.side.kind, booked.status) == ("swap", "not_applicable")
-    assert (books.opening, books.closing, books.difference) == (before, after, 0)
-    assert books.other == after - before and not any(sums(ledger, quote).values())
-
-
-def test_every_real_stablecoin_swap_has_a_line(receipts):
-    found = set()
-    for row in read_truth(receipts):
-        entry = read_real(receipts, row["signature"], row["wallet"])
-        for quote in MINTS & {b.mint for b in entry.balances}:
-            _, booked = book([entry], quote)
-            if any(one.side.kind in AGAINST for one in booked):
-                found.add((entry.signature[:8], row["wallet"][:6], quote))
-    assert found == {(signature, wallet, quote) for signature, wallet, quote, *_ in SWAPS}
-
-
-def test_real_usdc_receipts_of_one_wallet_have_their_expected_results(receipts):
-    """14.198095 USDC for SOL are not a trade in USDC; 4.458287 of them buy 500000 raw SRM."""
-    steps = [read_real(receipts, "3j1Z9Hqn", "D7XYER"), read_real(receipts, "44YLQFH1", "D7XYER")]
-    assert told(steps, USDC) == {
-        **{"volume": 4_458_287, "trades": 1, "fee_lamports": steps[1].fee},
-        **{"other": 14_198_095, "open_cost": 4_458_287},
-    }
-    assert steps[1].fee == 10_000
-    (held_mint,) = [mint for mint, change, _ in steps[1].tokens if change > 0]
-    assert lots(steps, held_mint, USDC) == "500000@4458287"
-
-
-def test_every_real_receipt_reconciles_in_every_stablecoin(receipts):
-    closed = named = 0
-    for row in read_truth(receipts):
-        named += sum(quote in row["tokenChangesRaw"] for quote in MINTS)
-        entry = read_real(receipts, row["signature"], row["wallet"])
-        for quote in {b.mint for b in entry.balances if b.before or b.after} & MINTS:
-            ledger, _ = book([entry], quote)
+def test_every_real_receipt_reconciles_in_every_currency(receipts):
+    found, rows = set(), read_truth(receipts)
+    for row in rows:
+        raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+        entry = read_entry(parse_receipt(raw), row["wallet"], table())
+        ledger, (made,) = rebuild([entry])
+        assert ledger.reconcile().difference == 0, row["signature"]
+        assert {one for one in MINTS if one in row["tokenChangesRaw"]} <= ledger.inventories.keys()
+        for quote in ledger.inventories.keys() - {SOL}:
+            books, booked = ledger.reconcile(quote), made[quote, ALL_HISTORY]
             change = sum(n for mint, n, _ in entry.tokens if mint == quote)
-            books = ledger.reconcile(quote)
             assert (books.difference, books.closing - books.opening) == (0, change)
-            closed += 1
-    # some contain unchanged amounts
-    assert closed >= named > len(SWAPS)
+            if booked.side.through and booked.side.kind in (*AGAINST, "swap"):
+                where = row["signature"][:8], row["wallet"][:6], quote, booked.side.kind
+                found.add((*where, books.opening, books.closing))
+                assert read_swap(books, booked) == (abs(change), booked.side.kind in AGAINST, 0)
+    assert len(rows) == 143 and found == SWAPS
+
+
+def read_swap(books, booked):
+    """(amount moved, trades, realized): it is a cost, proceeds of a lot of unknown cost, or of an
+    exchange of stablecoins.
+    """
+    name = {"buy": "open_cost", "sell": "unmatched_proceeds", "swap": "other"}[booked.side.kind]
+    assert books.unmatched == (booked.side.kind == "sell")
+    assert books.volume == (0 if name == "other" else getattr(books, name))
+    return abs(getattr(books, name)), books.trades, books.realized
 
 
 def test_the_recorded_history_reconciles_with_any_token_as_currency(history, monkeypatch):
@@ -519,7 +312,8 @@ def test_the_recorded_history_reconciles_with_any_token_as_currency(history, mon
     for wallet in history["wallets"]:
         read = [read_entry(r, wallet, programs) for r in receipts]
         entries = order_entries(e for e in read if e.balances)
-        mints = {b.mint for e in entries for b in e.balances if b.mint and (b.before or b.after)}
+        last = {b.address: b for e in entries for b in e.balances}.values()
+        mints = {b.mint for e in entries for b in e.balances if b.before or b.after} - {None}
         for module in (ledgers, sales, chains):
             monkeypatch.setattr(module, "MINTS", frozenset(mints) - {WRAPPED_SOL})
         ledger, _ = rebuild(entries)
@@ -527,7 +321,7 @@ def test_the_recorded_history_reconciles_with_any_token_as_currency(history, mon
         for mint in mints - {WRAPPED_SOL}:
             books = ledger.reconcile(mint)
             assert (books.difference, books.imbalance) == (0, 0)
-            assert books.closing == held(entries, mint)
+            assert books.closing == sum(b.after for b in last if b.mint == mint)
             closed += 1
         assert ledger.reconcile().difference == 0
     assert closed > len(history["wallets"])

@@ -1,14 +1,19 @@
 """Standings: the board is the same whether stored or computed by the reader, and changes invalidate
-it.
+it. In a stablecoin, the same rules apply to other ledgers.
 """
 
 import contextlib
+import html
+import itertools
 import random
+import re
 import time
 from dataclasses import replace
+from urllib.parse import parse_qsl, urlsplit
 
 import ground
 import pytest
+from quoted import NAMES, observe_quote
 from sampling import sample
 from service import NOW, address
 from story import market
@@ -21,6 +26,8 @@ from accounts.fields import is_provable
 from chain.ledger.inventory import SOL
 from chain.ledger.totals import NOTHING, Sums
 from chain.reading.currencies import STABLECOINS
+from chain.stored import attachments
+from chain.stored.attachments import OF_RESULTS
 from chain.stored.standings import (
     ALL,
     COUNT,
@@ -44,13 +51,14 @@ from chain.stored.standings import (
     list_boards as list_every_board,
 )
 from chain.stored.store import LedgerStore
-from chain.stored.tables import StandingTotal
+from chain.stored.tables import RunningTotal, StandingTotal
 from models import Attachment, Bot, Wallet
 from operate.inspection import Reader, check_standings
 from storage import read_rows
-from web.api import leaderboard
+from web.api import leaderboard, posts, results
 
 DAY, HOUR = 86_400, 3_600
+THIRD, USDC = address("third"), STABLECOINS[0]
 
 
 def forgotten():
@@ -63,32 +71,44 @@ def ada(service):
 
 
 def make_crowd(service, dice, now, count=12):
-    """Bots with one or two spans and changes anywhere in the last forty days, some retired, some
-    with a gap in their history, some that disconnected a wallet with holdings.
+    """Bots with one or two spans and changes anywhere in the last forty days, some in stablecoins,
+    some retired, some with a gap in their history, some that disconnected a wallet with holdings.
     """
     for n in range(count):
-        made = service.make_bot(f"Bot {n}", address(f"first {n}"))
+        first, second = address(f"first {n}"), address(f"second {n}")
+        made = service.make_bot(f"Bot {n}", first)
         if dice.random() < 0.8:
             gaps = [{"fromSlot": 1, "toSlot": 2, "reason": "x"}] if dice.random() < 0.2 else []
-            service.observe_results(address(f"first {n}"), 1, gaps=gaps)
-            spend(service, dice, address(f"first {n}"), now - 40 * DAY, now - 20 * DAY)
+            service.observe_results(first, 1, gaps=gaps)
+            spend(service, dice, first, now - 40 * DAY, now - 20 * DAY)
+        for symbol in dice.sample(("USDC", "USDT"), dice.randint(0, 2)):
+            for at, totals in grow(dice, NAMES, now - 40 * DAY, now):
+                observe_quote(first, symbol, at, **totals)
         if dice.random() < 0.5:
             end = now - dice.randint(1, 20 * DAY)
-            attach(service, made, address(f"second {n}"), end * 1000)
-            spend(service, dice, address(f"second {n}"), end, now)
+            attach(service, made, second, end * 1000)
+            spend(service, dice, second, end, now)
         if dice.random() < 0.3:
             Attachment.update(ownership="proven").where(Attachment.bot == made.bot).execute()
         if dice.random() < 0.3:
-            bot = Bot.get_by_id(made.bot.id)
-            influencers.retire_bot(bot, (now - dice.randint(0, 10 * DAY)) * 1000)
+            retire(made, now - dice.randint(0, 10 * DAY))
+
+
+def grow(dice, names, begin, end):
+    """Up to five (Unix second, running totals)."""
+    totals = dict.fromkeys(names, 0)
+    for at in sorted({dice.randint(begin, end) for _ in range(dice.randint(1, 5))}):
+        totals = {name: value + dice.randint(0, 9) for name, value in totals.items()}
+        yield at, totals
+
+
+def retire(made, at):
+    influencers.retire_bot(Bot.get_by_id(made.bot.id), at * 1000)
 
 
 def spend(service, dice, wallet, begin, end):
-    totals = dict.fromkeys(GOOD, 0) | {"cost_left": 0}
-    for at in sorted({dice.randint(begin, end) for _ in range(dice.randint(1, 5))}):
-        totals = {name: value + dice.randint(0, 9) for name, value in totals.items()}
-        held = dice.choice([0, 0, 5])
-        service.observe_span(wallet, open_cost=held, at=at, **totals)
+    for at, totals in grow(dice, (*GOOD, "cost_left"), begin, end):
+        service.observe_span(wallet, at=at, **{**totals, "open_cost": dice.choice([0, 0, 5])})
 
 
 def find_provable(name):
@@ -113,28 +133,28 @@ def make_observed(service, dice, now, count=6):
             wallets.detach_wallet(bot, now * 1000)
             attach(service, service.make_bot(f"Claimant {n}"), wallet, now * 1000)
         elif n % 4 == 2:
-            influencers.retire_bot(bot, (now - dice.randint(0, 10 * DAY)) * 1000)
+            retire(made, now - dice.randint(0, 10 * DAY))
     # Its prover keeps the history up to the forced move.
     lost = find_provable("lost")
     loser = service.make_bot("Loser", lost)
     attach(service, loser, lost, now * 1000, "proven")
     entries = entries_of(market(7))
     observe(lost, [e._replace(block_time=now - DAY - 90 + n) for n, e in enumerate(entries)])
-    influencers.retire_bot(Bot.get_by_id(loser.bot.id), (now - DAY // 2) * 1000)
+    retire(loser, now - DAY // 2)
     attach(service, service.make_bot("Finder"), lost, now * 1000)
 
 
 def list_boards(record, now):
+    """Every board of the record in SOL, and all in stablecoins by result."""
+    asked = itertools.product([record], leaderboard.SORTS, WINDOWS, (None, "proven", "claimed"))
+    quotes = [one.symbol for one in STABLECOINS]
+    quoted = itertools.product(leaderboard.RECORDS, ["pnl"], WINDOWS, [None], quotes)
     return {
-        (sort, window, ownership): [
-            (one.row.uid, one.totals, one.reason, one.ownership)
-            for one in leaderboard.list_entries(
-                leaderboard.Board(record, sort, window, ownership), now * 1000, 4
-            )
+        one: [
+            (found.row.uid, found.totals, found.reason, found.ownership)
+            for found in leaderboard.list_entries(leaderboard.Board(*one), now * 1000, 4)
         ]
-        for sort in leaderboard.SORTS
-        for window in WINDOWS
-        for ownership in (None, "proven", "claimed")
+        for one in (*asked, *quoted)
     }
 
 
@@ -154,6 +174,7 @@ def test_stored_and_computed_boards_are_equal(service, seed, record, make):
         assert not any(list_forgotten(read_rows, one, moment) for one in list_every_board())
         assert list_boards(record, moment) == worked_out[moments.index(moment)]
         assert refresh_standings(moment * 1000) == 0
+    assert list_differences(service, moment) == []
 
 
 SUMS = """SELECT COALESCE(SUM(t.result), 0), COUNT(CASE WHEN t.kind IN
@@ -309,45 +330,44 @@ def test_only_a_publication_that_moves_something_invalidates(service, ada):
     assert forgotten() == ["Ada"]
 
 
-def test_opening_or_closing_a_gap_invalidates(service, ada):
+@pytest.mark.parametrize(
+    "progress, reason",
+    [(replace(DONE, unexplained=(("a", 1, 2),)), "gap"), (replace(DONE, pending=3), "backfilling")],
+)
+def test_a_changed_coverage_invalidates_without_new_trades(service, ada, progress, reason):
     observe(W, from_now(lucky().entries, NOW // 1000), NOW)
     wallet, ledger_store = Wallet.get(Wallet.address == W), LedgerStore()
     ledger_store.apply(wallet)
-    for progress in (replace(DONE, unexplained=(("a", 1, 2),)), DONE):
+    for changed, told in ((progress, reason), (DONE, None)):
         refresh_standings(NOW)
-        ledger_store.publish(wallet, progress, NOW)
+        ledger_store.publish(wallet, changed, NOW)
         assert forgotten() == ["Ada"]
-        reason = "gap" if progress.unexplained else None
-        assert board(service, ada)[0]["unrankedReason"] == reason
-
-
-def test_a_finished_history_invalidates_without_new_trades(service, ada):
-    """Its last transactions changed nothing, so only the coverage state changed."""
-    observe(W, from_now(lucky().entries, NOW // 1000), NOW)
-    wallet, ledger_store = Wallet.get(Wallet.address == W), LedgerStore()
-    ledger_store.apply(wallet)
-    for progress in (replace(DONE, pending=3), DONE):
-        refresh_standings(NOW)
-        ledger_store.publish(wallet, progress, NOW)
-        assert forgotten() == ["Ada"]
+        assert board(service, ada)[0]["unrankedReason"] == told
 
 
 # ---- rules, doctor, index ------------------------------------------------------------------------
-def test_a_rank_needs_three_sales_with_a_result():
-    few, enough = Sums(matched=MIN_SELLS - 1), Sums(matched=1, partial=2)
-    assert find_reason(few, True, False, by=RESULT) == "too_few_sells"
-    assert find_reason(few, True, True, by=COUNT) is None
-    assert find_reason(enough, True, False, by=RESULT) is None
-    assert find_reason(enough, True, True, by=RESULT) == "gap"
-    assert find_reason(enough, False, False, by=RESULT) == "no_wallet"
-    assert find_reason(enough, True, False, by=RESULT, is_loading=True) == "backfilling"
-    assert find_reason(enough, True, False, by=COUNT, is_loading=True) is None
-    assert find_reason(None, True, False, by=RESULT) == "not_observed"
-    order = [
-        find_tier(reason, seen, proven)
-        for reason, seen in ((None, True), ("gap", True), ("not_observed", False))
-        for proven in (True, False)
-    ]
+@pytest.mark.parametrize(
+    "sums, has_wallet, has_gap, is_loading, by_result, by_count",
+    [
+        (Sums(matched=MIN_SELLS - 1), True, False, False, "too_few_sells", None),
+        (Sums(matched=1, partial=2), True, False, False, None, None),
+        (Sums(matched=1, partial=2), True, True, False, "gap", None),
+        (Sums(matched=1, partial=2), False, False, False, "no_wallet", "no_wallet"),
+        (Sums(matched=1, partial=2), True, False, True, "backfilling", None),
+        (None, True, False, False, "not_observed", "not_observed"),
+    ],
+)
+def test_a_rank_needs_three_sales_with_a_result(
+    sums, has_wallet, has_gap, is_loading, by_result, by_count
+):
+    how = {"is_loading": is_loading}
+    assert find_reason(sums, has_wallet, has_gap, by=RESULT, **how) == by_result
+    assert find_reason(sums, has_wallet, has_gap, by=COUNT, **how) == by_count
+
+
+def test_ranked_bots_precede_unranked_ones_and_proven_precede_claimed():
+    reasons = (None, True), ("gap", True), ("not_observed", False)
+    order = [find_tier(*one, proven) for one in reasons for proven in (True, False)]
     assert order == [0, 1, 2, 4, 3, 5]
 
 
@@ -404,11 +424,11 @@ def test_a_stablecoin_return_needs_a_cost_basis_of_one_hundred(quote):
     assert find_reason(few, True, False, RESULT, quote.mint) is None
 
 
-def list_differences(service):
+def list_differences(service, now=NOW // 1000):
     reader = Reader(service.config)
     try:
         with reader.snapshot():
-            return list(check_standings(reader, NOW))
+            return list(check_standings(reader, now * 1000))
     finally:
         reader.close()
 
@@ -452,3 +472,144 @@ def test_running_totals_are_found_by_key(db, record):
     steps = [step for plan in plans for step in plan if "running_total" in step]
     assert len(plans) == 4 and len(steps) >= 5
     assert all("wallet_id=? AND money=? AND view=?" in step for step in steps)
+
+
+LAST = attachments.write_last("t", OF_RESULTS.view, "k.money", 9)
+CURRENCIES = f"(''), ('{USDC.mint}')"
+ASKED = {
+    "ledgers": attachments.TOTALS.format(
+        moneys=CURRENCIES, last=LAST, which=OF_RESULTS.which, bots="1, 2"
+    ),
+    "days": results.HOURS_OF_BOT,
+    "samples": results.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
+    "posts": posts.POST,
+}
+
+
+@ground.sqlite_only
+@pytest.mark.parametrize("name", ASKED)
+def test_totals_are_found_by_key(db, name):
+    asked = ASKED[name].replace("?", "1")
+    plan = [str(row) for row in db.execute_sql(f"EXPLAIN QUERY PLAN {asked}")]
+    assert plan and not any("SCAN t" in row for row in plan)
+    # Each step uses the whole key up to the hour.
+    steps = [row for row in plan if "sqlite_autoindex_running_total" in row]
+    assert all("wallet_id=? AND money=? AND view=?" in row for row in steps)
+    assert steps or name == "posts"
+
+
+# ---- boards in a stablecoin ----------------------------------------------------------------------
+SOLD = {"trades": 6, "matched": 3, "winning": 2, "volume": 90_000_000}
+
+
+@pytest.fixture
+def ranked(service, ada):
+    """A bot with results in SOL."""
+    earn(service, W, 5)
+    return ada
+
+
+def earn(service, wallet, realized):
+    service.observe_results(wallet, realized)
+    service.observe_span(wallet, realized=realized, trades=4, matched=3)
+
+
+def ask(service, made, query):
+    return service.get(f"/api/v1/leaderboard?{query}", made.publish_key.text)
+
+
+def test_stablecoin_results_are_ranked_separately(service, ranked):
+    """2.5 USDC against 40: the bot that earned less SOL leads."""
+    bob = service.make_bot("Bob", OTHER)
+    earn(service, OTHER, 3)
+    observe_quote(W, realized=2_500_000, **SOLD)
+    observe_quote(OTHER, realized=40_000_000, cost_left=1_250_000, **SOLD)
+    service.make_bot("Only SOL", THIRD)
+    answer = ask(service, ranked, "currency=USDC").json
+    rows = answer["data"]
+    assert [(row["name"], row["rank"], row["realized"]) for row in rows] == [
+        ("Bob", 1, "40"),
+        ("Ada", 2, "2.5"),
+    ]
+    assert (rows[0]["realizedRaw"], rows[0]["costLeftRaw"], rows[0]["volume"]) == (
+        "40000000",
+        "1250000",
+        "90",
+    )
+    assert (rows[0]["worstCaseRaw"], rows[0]["winRate"]) == ("38750000", None)
+    assert rows[0]["realizedLamports"] is rows[0]["volumeSol"] is None
+    assert answer["currency"] == rows[0]["currency"] == "USDC" and rows[0]["botId"] == bob.bot.uid
+    (one,) = ask(service, ranked, "currency=USDC&limit=1").json["data"]
+    assert one == rows[0]
+    assert ask(service, ranked, "currency=USDT").json["data"] == []
+
+
+def test_the_sol_board_is_unchanged_by_stablecoins(service, ranked):
+    before, _, _ = ask(service, ranked, "sort=pnl").data.rpartition(b',"asOf"')
+    observe_quote(W, realized=2_500_000, **SOLD)
+    Bot.update(standing_at=None).execute()
+    after, _, _ = ask(service, ranked, "sort=pnl").data.rpartition(b',"asOf"')
+    assert after == before
+
+
+@pytest.mark.parametrize("query", ["currency=DOGE", "currency=", f"currency={USDC.mint}"])
+def test_an_unknown_currency_is_named_in_the_error(service, ranked, query):
+    answer = ask(service, ranked, query)
+    assert (answer.status_code, answer.json["code"]) == (400, "invalid_parameter")
+    assert answer.json["detail"] == "currency must be one of: SOL, USDC, USDT, PYUSD, USD1"
+    # A form submits empty fields.
+    expected = 200 if query.endswith("=") else 400
+    assert service.get(f"/leaderboard?{query}").status_code == expected
+
+
+def test_a_bot_that_only_trades_in_another_currency_says_which(service, ranked):
+    dollars = service.make_bot("Dollars", OTHER)
+    service.observe_results(OTHER, 0, matched=0, winningSells=0)
+    service.observe_span(OTHER, trades=6)
+    observe_quote(OTHER, realized=2_500_000, **SOLD)
+    rows = {row["name"]: row for row in ask(service, ranked, "sort=pnl").json["data"]}
+    told = rows["Dollars"]["unrankedReason"], rows["Dollars"]["tradesIn"]
+    assert told == ("trades_in", "USDC") and rows["Ada"]["tradesIn"] is None
+    (row,) = ask(service, ranked, "currency=USDC").json["data"]
+    assert (row["botId"], row["rank"], row["tradesIn"]) == (dollars.bot.uid, 1, None)
+
+
+CHOICES = {
+    **{"record": "forward", "sort": "pnl", "window": "all"},
+    **{"ownership": None, "currency": None},
+}
+
+
+def test_every_board_link_keeps_the_other_choices(service, ranked):
+    """5 sort links; the filters are in a form, which submits the order."""
+    for asked in ("/leaderboard", "/leaderboard?record=all&sort=return&window=30d"):
+        mine, seen = read_choices(asked), set()
+        for link in list_board_links(service, asked):
+            told = read_choices(link)
+            changed = {name for name in CHOICES if told[name] != mine[name]}
+            assert len(changed) <= 1, (asked, link)
+            seen |= {(name, told[name]) for name in changed}
+        assert {name for name, _ in seen} == {"sort"} and len(seen) == 5 - 1
+
+
+def list_board_links(service, path):
+    answer = service.get(path)
+    assert answer.status_code == 200
+    links = re.findall(r'<a href="(/leaderboard\?[^"]+)"', answer.text)
+    return [html.unescape(link) for link in links]
+
+
+def read_choices(path):
+    return {**CHOICES, **dict(parse_qsl(urlsplit(path).query))}
+
+
+def test_a_removed_ledger_removes_its_standings(service, ranked):
+    observe_quote(W, realized=1, **SOLD)
+    Bot.update(standing_at=None).execute()
+    refresh_standings(NOW)
+    stored = StandingTotal.select().where(StandingTotal.money == USDC.mint)
+    assert stored.count() == 2 * len(WINDOWS)
+    RunningTotal.delete().where(RunningTotal.money != SOL).execute()
+    Bot.update(standing_at=None).execute()
+    refresh_standings(NOW)
+    assert stored.count() == 0

@@ -201,11 +201,8 @@ def test_killing_the_command_loses_nothing(tmp_path, history, expected, full):
             time.sleep(0.2)
             victim.kill()
             victim.communicate()
-        said = command("observe", "--once", "--json").communicate()[0]
-        assert (
-            json.loads(said)[wallet]["state"] == "complete"
-            and json.loads(said)[wallet]["receipts"] == 240
-        )
+        told = json.loads(command("observe", "--once", "--json").communicate()[0])[wallet]
+        assert (told["state"], told["receipts"]) == ("complete", 240)
         # Each kill loses at most one slice.
         assert node.stats()["calls"]["getTransaction"] <= 240 + 3 * SLICE
         with opened(settings):
@@ -284,10 +281,8 @@ def test_a_damaged_receipt_is_fetched_again(story, rebuild):
         ).execute()
     assert rebuild(settings)["changed"] is True
     with opened(settings):
-        assert (
-            WalletSignature.select().where(WalletSignature.state == "pending").count() == 1
-            and Lookout(settings, FakeNode(chain)).settle().ledger() == truth
-        )
+        assert WalletSignature.select().where(WalletSignature.state == "pending").count() == 1
+        assert Lookout(settings, FakeNode(chain)).settle().ledger() == truth
 
 
 # ---- two workers ---------------------------------------------------------------------------------
@@ -343,9 +338,8 @@ def test_rebuild_changes_nothing_or_restores_edited_rows(story, rebuild):
     assert rebuild(settings)["changed"] is False
     with opened(settings):
         some = list(Trade.select().order_by(Trade.id).limit(3))
-        Trade.update(result=10**12, realized="matched", digest="x").where(
-            Trade.id == some[0].id
-        ).execute()
+        some[0].result, some[0].digest = 10**12, "x"
+        some[0].save()
         some[1].delete_instance(recursive=True)
         WalletSignature.update(entry=pack_text("[]")).where(
             WalletSignature.signature == some[2].signature
@@ -354,12 +348,9 @@ def test_rebuild_changes_nothing_or_restores_edited_rows(story, rebuild):
         Wallet.update(results="{}", positions="[]", imbalance=5).execute()
         assert ledger_of([ADA, EVE]) != truth
     report = rebuild(settings)
-    assert (
-        report["changed"] is True
-        and sum(w["entriesChanged"] for w in report["wallets"]) == 1
-        and sum(w["tradesChanged"] for w in report["wallets"]) >= 2
-    )
-    assert all(w["sumsChanged"] for w in report["wallets"])
+    assert report["changed"] and all(one["sumsChanged"] for one in report["wallets"])
+    assert sum(one["entriesChanged"] for one in report["wallets"]) == 1
+    assert sum(one["tradesChanged"] for one in report["wallets"]) >= 2
     check(settings, truth)
     assert rebuild(settings)["changed"] is False
     with opened(settings):
