@@ -5,7 +5,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "addresses amounts answers attacks balances board bot_wallets coverage deceptions "
+        "addresses amounts answers attacks balances board bot_wallets coverage "
         "effects exchanges histories instructions inventory kinds ledger ledger_store "
         "mints notices packing pools programs quote_board quotes quotes_shown receipts "
         "reconciliation risk_shown rpc stablecoins standings totals value verify views"
