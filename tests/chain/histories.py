@@ -15,17 +15,21 @@ Moves, separated by `;`
     jup(ada pool){...}; orca.swap(){...}         a program's call, its instruction, extra accounts
     +ada CAT, +ada CAT by bob, -ada CAT, -ada CAT to bob    open and close a token account
     wrap ada 50; burn ada 50 CAT; mint ada 50 CAT; do METHOD WORD...   (a method of Scene)
+    spend ada bob eve 50 CAT                     ada may send from bob's account, to eve
 Before the moves: `bob:` or `bob+ada:` pays the fee and signs (otherwise the person that is named
-first does); `fail`; `same` (the slot of the last one); `hidden` (the node doesn't give it).
-`connect`, `disconnect`, `window` and `together ada bob` (wallets of one bot) have their own lines.
+first does); `fail`; `same` (the slot of the last one); `hidden` (the node doesn't give it); `flat`
+(without the calls' depths), `blind` (without inner calls), `plain` (transfers don't name a mint).
+`connect`, `disconnect`, `window`, `marker PROGRAM` and `together ada bob` (wallets of one bot) have
+their own lines.
 
 Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `partial N`,
 `unmatched`, `unpriced` (no result); lots `CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `tip N`,
-`gift 5 CAT`; `post verified`, `unverified`. `USDC matched N` is a result in a stablecoin, `since
-matched N` one since `connect`, `healed matched N` one once the node gives what it hid, and `eve:`
-begins what is expected for another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells
-items of the books (Totals) or sums (SUMMED), the last since a line `window`; a return is in
-hundredths of a percent.
+`gift 5 CAT`; `post verified`, `unverified`; `flag NAME`; the name `via` which it ran; its `mint`;
+the percentage `explained`, and `with` whom; `swapped CAT -5` through the venue; the `others`'
+accounts. `USDC matched N` is a result in a stablecoin, `since matched N` one since `connect`,
+`healed matched N` one once the node gives what it hid, and `eve:` begins what is expected for
+another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells items of the books (Totals)
+or sums (SUMMED), the last since a line `window`; a return is in hundredths of a percent.
 """
 
 import hashlib
@@ -72,6 +76,12 @@ PROGRAMS = {
     "marinade": "MarBmsSgKXdrN1egZf5sqe1TMai9K1rChYNDJgjq7aD",
     "bridge": "DEbrdGj3HsRsAzx6uH4MKyREKxVAfBydijLUF3ygsFfh",
     "nft": "M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K",
+    "byreal": "REALQqNEomY6cQGZJUGwywTBD2UmDT32rZcNnfxQ5N2",
+    "pancake": "HpNfyc2Saw7RKkQd8nEL4khUcuPhQ7WwY1B2qjx8jxFq",
+    "limo": "LiMoM9rMhrdYrfzUCxQppvxCSG1FcrUK9G8uLq4A1GF",
+    "titan": "TitanLozLMhczcwrioEguG2aAmiATAPXdYpBg3DbeKK",
+    "drift": "dRiftyHA39MWEi3m9aunc5MzRF1JYuBsbn6VPcn33UH",
+    "memo": "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo",
 }
 STABLE = {name: find_stablecoin(name).mint for name in ("USDC", "USDT", "PYUSD")}
 TIP = "Cix2bHfqPcKcM233mzxbLk14kSggUUiz2A87fJtGivXr"
@@ -79,7 +89,8 @@ PEOPLE = {"ada", "bob", "eve"}
 # Informational flags that accounting.md doesn't name are not compared.
 FLAGS = set(
     "ambiguous fee_only fee_income unrecognised_program tip_only value_unexplained fed_market"
-    " counterparty_signed incomplete_history basis_carried own_wallets own_transfer".split()
+    " counterparty_signed incomplete_history basis_carried own_wallets own_transfer no_swap"
+    " not_signer".split()
 )
 # The others are in the reconciliation.
 SUMMED = {
@@ -90,13 +101,22 @@ SUMMED = {
 }
 FIELDS = {"sol": "sol", "beside": "beside_sol", "tip": "tip", "fee": "fee", "rent": "rent"}
 COUNTED = ("positions", "won", "return")
+# Fields of an entry as text. `say`: the word for an address.
+SHOWN = {
+    "via": lambda entry, say: entry.venue,
+    "mint": lambda entry, say: say(entry.mint),
+    "explained": lambda entry, say: _show(entry.explained_percent),
+    "with": lambda entry, say: " ".join(map(say, entry.counterparties)),
+    "swapped": lambda entry, say: _join(f"{say(m)} {n}" for m, n, _ in entry.venue_tokens),
+    "others": lambda entry, say: _join(f"{say(a)} {say(m)} {b}>{c}" for a, m, b, c in entry.others),
+}
 TABLE, THOUSAND, PLENTY, BEGINS = table(), 1_000, 10**15, 5_000_000
 CALL = re.compile(r"(\w+)(?:\.(\w+))?\(([^)]*)\)\{")
 MOVE = re.compile(r"([\w']+)(~?>)([\w']+) ([\d.]+)(?:-(\d+))?(?: ([A-Z]+))?")
 HOOKED = re.compile(MOVE.pattern + r"\{")
 TRADE = re.compile(r"(\w+) (buys|sells|swaps) (\d+) (\w+) for ([\d.]+)(?: (\w+))??(?: at (\w+))?")
 ACCOUNT = re.compile(r"([+-])(\w+) (\w+)(?: (?:by|to) (\w+))?")
-PREFIX = re.compile(r"(fail|same|hidden|([\w+]+):)\s+")
+PREFIX = re.compile(r"(fail|same|hidden|flat|blind|plain|([\w+]+):)\s+")
 
 
 def list_variants(text):
@@ -149,14 +169,15 @@ def amount(text, money):
 class TextHistory(Scene):
     """The transactions of a text. `rows`: the node's list; `checks`: (signature, expected)."""
 
-    rent, token_2022, decimals = 2_000 * THOUSAND, ("PYUSD", "FEE"), {"NFT": 0}
+    rent, token_2022, decimals = 2_000 * THOUSAND, ("PYUSD", "FEE"), {"NFT": 0, "COIN": 1}
 
     def __init__(self, text, name="", begins=BEGINS):
         super().__init__()
         self.known = {**Scene.known, **STABLE, "tip": TIP}
+        self.words = {None: "-"} | {found: word for word, found in self.known.items()}
         self.name, self.slot, self.place, self.time = name, BEGIN, 0, BEGIN_TIME
         self.listed, self.hidden, self.checks, self.spans, self.end = [], set(), [], [], []
-        self.window, self.siblings = 0, ()
+        self.window, self.siblings, self.table = 0, (), TABLE
         first = [f"bank: bank>ada {begins}"] if begins else []
         for line in [*first, *text.strip().splitlines()]:
             told, _, expected = line.strip().partition("=>")
@@ -166,13 +187,17 @@ class TextHistory(Scene):
                 self.window = len(self.listed)
             elif told.startswith("together "):
                 self.siblings = told.split()[1:]
+            elif told.startswith("marker "):
+                self.table = table([PROGRAMS[told.split()[1]]])
             elif told.strip() in ("connect", "disconnect"):
                 self._turn(told.strip())
             elif told.strip() and not told.startswith("#"):
                 self._transact(told.strip(), expected)
 
     def address(self, word):
-        return self.known.get(word) or address(f"{self.name} {word}")
+        found = self.known.get(word) or address(f"{self.name} {word}")
+        self.words[found] = word.replace("'s ", "'")
+        return found
 
     # ---- one line --------------------------------------------------------------------------------
     def _turn(self, verb):
@@ -196,7 +221,13 @@ class TextHistory(Scene):
         self._stock(self.payer)
         self._begin()
         self._play(text)
-        told = self.receipt(self.payer, *signers, fails="fail" in words)
+        told = self.receipt(
+            self.payer, *signers, fails="fail" in words, heights="flat" not in words
+        )
+        if "plain" in words:
+            _forget_mints(told)
+        if "blind" in words:
+            told["meta"]["innerInstructions"] = None
         signature = b58encode(hashlib.sha512(f"{self.name} {len(self.listed)}".encode()).digest())
         told |= {"slot": self.slot, "blockTime": self.time, "transactionIndex": self.place}
         told["transaction"]["signatures"] = [signature]
@@ -255,7 +286,8 @@ class TextHistory(Scene):
     def _run(self, found, inside):
         program, name, words = found[1], found[2], [self._find(one) for one in found[3].split()]
         where = len(self.rows)
-        data = b58encode(hashlib.sha256(f"global:{name}".encode()).digest()[:8]) if name else ""
+        data = b58encode(hashlib.sha256(f"global:{name}".encode()).digest()[:8] + b"\1\2")
+        data = data if name else ""
         with self.call(PROGRAMS.get(program) or address(program), *words, data=data):
             began = len(self.names)
             self._play(inside)
@@ -315,6 +347,10 @@ class TextHistory(Scene):
         self._hold(owner, mint)
         self.mint(mint, owner, int(raw), "minter")
 
+    def _spend_told(self, spender, owner, target, raw, mint):
+        """Send from an account whose owner approved the spender."""
+        self.send(mint, owner, self._hold(target, mint), int(raw), authority=spender)
+
     def _sync_told(self, word):
         """Set a SOL account's amount to its lamports."""
         self.tokens[account_of(word, "SOL")][2] = self.lamports[account_of(word, "SOL")] - self.rent
@@ -353,7 +389,7 @@ class TextHistory(Scene):
         address = self.address(who)
         own = {address, *(key for row in self.listed for key in _list_accounts(row, address))}
         return order_entries(
-            read_entry(parse_receipt(row.receipt), address, TABLE)
+            read_entry(parse_receipt(row.receipt), address, self.table)
             for row in self.listed
             if own & set(row.keys) and row.signature not in self.hidden
         )
@@ -430,6 +466,10 @@ class TextHistory(Scene):
             raw, mint = rest.split()
             found = {mint: n for mint, n, _ in entry.beside_tokens}
             return found.get(self.address(mint)), int(raw)
+        if word == "flag":
+            return flags & {rest}, {rest}
+        if word in SHOWN:
+            return SHOWN[word](entry, self.words.get) or "-", rest
         if word.isupper():
             lots = told.lots[signature].get(money, {}).get(self.address(word), [])
             return " ".join(lots) or "-", " ".join(_read_lot(one, money) for one in rest.split())
@@ -466,6 +506,25 @@ def _choose(expected, healed):
 
 def _is_new(word):
     return word in PEOPLE or word.startswith("order")
+
+
+def _show(number):
+    return "-" if number is None else str(number)
+
+
+def _join(parts):
+    return ", ".join(sorted(parts))
+
+
+def _forget_mints(receipt):
+    """Tell checked transfers as plain ones, which name no mint."""
+    groups = [receipt["transaction"]["message"], *receipt["meta"]["innerInstructions"]]
+    for row in (one for group in groups for one in group["instructions"]):
+        if row.get("parsed", {}).get("type") == "transferChecked":
+            info = row["parsed"]["info"]
+            info["amount"] = info.pop("tokenAmount")["amount"]
+            del info["mint"]
+            row["parsed"]["type"] = "transfer"
 
 
 def _show_lot(lot):
