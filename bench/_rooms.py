@@ -12,7 +12,7 @@ ROOMS = {
     ),
     "paper": (
         "account_figures adaptive backtest_pages backtests brain closes engine falls fills"
-        " legacy measured own_strategies paper_conduct papertrade"
+        " legacy measured own_strategies conduct papertrade"
         " positions results shapes strategies twins"
     ),
     "accounts": (
