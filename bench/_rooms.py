@@ -11,9 +11,9 @@ ROOMS = {
         "rpc stablecoins standings totals value verification views"
     ),
     "paper": (
-        "account_figures adaptive backtest_pages backtests brain closes engine falls fills "
-        "legacy measured own_strategies paper_conduct papertrade positions results shapes "
-        "strategies twins"
+        "account_figures adaptive backtest_pages backtests brain closes conduct engine falls "
+        "fills legacy measured own_strategies papertrade positions results shapes strategies "
+        "twins"
     ),
     "accounts": (
         "accounts acts attachments auto_posts delays keys leaving log posts proof quotas "

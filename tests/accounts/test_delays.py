@@ -68,19 +68,13 @@ def test_a_post_counts_once_its_trade_is_observed(service, bot):
     assert (show(service, bot)["tradesPosted"], DelayTotal.get().median) == (1, 10)
 
 
-def test_a_post_that_loses_its_label_no_longer_counts(service, bot):
+@pytest.mark.parametrize(
+    "change", [Trade.update(kind="transfer_out"), Trade.update(block_time=None), Trade.delete()]
+)
+def test_a_post_whose_trade_loses_its_time_or_label_no_longer_counts(service, bot, change):
     service.observe_trade(W, "a", 1)
     say(bot, "a", 10)
-    Trade.update(kind="transfer_out").execute()
-    judge_again("a")
-    assert show(service, bot)["tradesPosted"] == 0
-    assert Post.get().delay is None
-
-
-def test_a_deleted_trade_removes_its_delay(service, bot):
-    service.observe_trade(W, "a", 1)
-    say(bot, "a", 10)
-    Trade.delete().execute()
+    change.execute()
     judge_again("a")
     assert (show(service, bot)["tradesPosted"], Post.get().delay) == (0, None)
 
@@ -95,13 +89,6 @@ def test_an_earlier_post_replaces_a_later_one(service, bot):
     Trade.update(token_changes=orjson.dumps([[address("other"), "1", 0]]).decode()).execute()
     judge_again("a")
     assert (DelayTotal.get().median, DelayTotal.get().posted) == (10, 1)
-
-
-def test_a_trade_without_a_time_has_no_delay(service, bot):
-    service.observe_trade(W, "a", 1)
-    Trade.update(block_time=None).execute()
-    say(bot, "a", 10)
-    assert show(service, bot)["tradesPosted"] == 0
 
 
 @pytest.mark.parametrize("created_at, delay", [(2_999, 0), (3_999, 0), (4_000, 1), (9_500, 6)])

@@ -1,6 +1,9 @@
-"""Following other owners' bots: a hook receives public facts and nothing private."""
+"""Webhooks on the site: an owner's own, and those that follow other owners' bots, which receive
+public facts and nothing private.
+"""
 
 import json
+import re
 
 import orjson
 import pytest
@@ -259,3 +262,70 @@ def test_a_reader_without_an_account_sees_what_needs_none(service):
     assert page.status_code == 200 and "feed.atom" in page.text and "Sign in" in page.text
     assert service.get("/bots/bot_x/follow").status_code == 404
     assert service.get("/following").status_code == 403
+
+
+# ---- the tab Manage bot --------------------------------------------------------------------------
+DISCORD = "https://discord.com/api/webhooks/1/canary-of-the-token"
+
+
+@pytest.fixture
+def nell(browser):
+    return browser.create(wallet=address("nell"))[1]
+
+
+def add_own(browser, bot, url, **more):
+    page = f"/bots/{bot}/manage"
+    return browser.send(f"/bots/{bot}/hooks", page, url=url, **{"event": "post", **more})
+
+
+def test_a_webhook_shows_its_secret_once_and_needs_a_ping(browser, nell):
+    page = add_own(browser, nell, "https://x.example/in")
+    secret = re.search(r"whsec_[A-Za-z0-9+/=]+", page.text)[0]
+    hook = Hook.get()
+    assert (hook.secret, hook.state, hook.ping) == (secret, "waiting", True)
+    manage = browser.get(f"/bots/{nell}/manage").text
+    assert secret not in manage and "https://x.example/…" in manage
+    assert "waiting for a response" in manage
+
+
+def test_a_messenger_token_is_never_shown(browser, nell):
+    told = add_own(browser, nell, DISCORD, kind="discord", event=["post", "trade"])
+    assert told.status_code == 302
+    manage = browser.get(f"/bots/{nell}/manage").text
+    assert "https://discord.com/…" in manage and "canary" not in manage
+    assert "posts, trades" in manage
+
+
+def test_a_refused_hook_is_explained(browser, nell):
+    for url, more in (
+        ("http://x.example/in", {}),
+        ("https://evil.example/api/webhooks/1/a", {"kind": "discord"}),
+        ("", {}),
+    ):
+        page = add_own(browser, nell, url, **more)
+        assert page.status_code == 422 and "url" in errors_of(page)
+    page = add_own(browser, nell, "https://x.example/in", event=[])
+    assert page.status_code == 422 and "one or more of" in page.text
+    assert not Hook.select().count()
+
+
+def test_a_hook_can_be_tested_and_removed(browser, nell):
+    add_own(browser, nell, DISCORD, kind="discord")
+    hook = Hook.get()
+    Hook.update(ping=False, state="paused", last_error="returned HTTP 410").execute()
+    manage = browser.get(f"/bots/{nell}/manage").text
+    assert "it returned HTTP 410" in manage and "paused" in manage
+    browser.send(f"/hooks/{hook.uid}/test", f"/bots/{nell}/manage")
+    assert Hook.get().ping
+    assert "discord.com/…" in browser.get(f"/hooks/{hook.uid}/remove").text
+    browser.send(f"/hooks/{hook.uid}/remove", f"/bots/{nell}/manage")
+    assert not Hook.select().count()
+
+
+def test_an_inbox_address_is_shown_once(service, browser, nell):
+    manage = f"/bots/{nell}/manage"
+    page = browser.send(f"/bots/{nell}/keys", manage, label="old bot", scope="inbox")
+    path = re.search(r"/api/v1/inbox/discord/cnd_inbox_\w{49}", page.text)[0]
+    sent = service.ask("POST", path, json={"content": "Hello."})
+    assert sent.status_code == 204
+    assert path.rsplit("/", 1)[1] not in browser.get(manage).text

@@ -1,16 +1,14 @@
 """API keys: their format, permissions and lifetime, and the limit of twenty active ones."""
 
 import re
-import threading
 import time
 import zlib
 
 import ground
 import pytest
-from service import NOW, address, refused
+from service import NOW, address, race, refused
 
 from accounts import api_keys, influencers, keys
-from accounts.problem import Problem
 from cli import people
 from models import Bot, Key, Owner
 from storage import database
@@ -18,6 +16,20 @@ from web.server import gate
 
 HOUR = 3_600_000
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+@pytest.fixture
+def owner(service):
+    """An owner with one key: the bot's."""
+    return service.make_bot().owner
+
+
+def create(owner, count=1, **more):
+    return [api_keys.create_key(owner, "read", NOW, **more) for _ in range(count)]
+
+
+def find(key, now=NOW):
+    return gate.find_key(key.text, now)
 
 
 def read_base62(text):
@@ -58,46 +70,39 @@ def test_only_the_hash_is_stored(service):
     assert text not in str(row)
 
 
-def find(text, now=NOW):
-    return gate.find_key(text, now)
-
-
-def test_a_publishing_key_has_a_bot_and_a_read_key_none(service):
-    made = service.make_bot()
-    caller = find(made.publish_key.text)
+def test_a_publishing_key_has_a_bot_and_a_read_key_none(bot):
+    caller = find(bot.publish_key)
     told = caller.scope, caller.bot_uid, caller.owner_uid
-    assert told == ("publish", made.bot.uid, made.owner.uid)
-    caller = find(service.make_read_key(made.owner))
+    assert told == ("publish", bot.bot.uid, bot.owner.uid)
+    caller = find(*create(bot.owner))
     told = caller.scope, caller.bot_id, caller.bot_uid, caller.owner_uid
-    assert told == ("read", None, None, made.owner.uid)
+    assert told == ("read", None, None, bot.owner.uid)
 
 
-def test_keys_rotate_at_once_or_with_an_overlap(service):
-    old = service.make_bot().publish_key
+# ---- lifetime ------------------------------------------------------------------------------------
+def test_keys_rotate_at_once_or_with_an_overlap(bot):
+    old = bot.publish_key
     second = api_keys.rotate_key(old.key, NOW)
-    assert find(old.text) is None and find(second.text).bot_id == old.key.bot_id is not None
+    assert find(old) is None and find(second).bot_id == old.key.bot_id is not None
     # It was revoked and didn't expire.
     ended = Key.get(Key.id == old.key.id)
     assert (ended.revoked_at, ended.expires_at) == (NOW, None)
     third = api_keys.rotate_key(second.key, NOW, overlap_ms=HOUR)
-    assert find(second.text, NOW + HOUR - 1) and find(third.text, NOW + HOUR - 1)
-    assert find(second.text, NOW + HOUR) is None and find(third.text, NOW + HOUR)
+    assert find(second, NOW + HOUR - 1) and find(third, NOW + HOUR - 1)
+    assert find(second, NOW + HOUR) is None and find(third, NOW + HOUR)
 
 
 @pytest.mark.parametrize("overlap", [0, 24 * HOUR])
-def test_rotation_does_not_extend_a_keys_life(service, overlap):
-    owner = service.make_bot().owner
-    old = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
+def test_rotation_does_not_extend_a_keys_life(owner, overlap):
+    (old,) = create(owner, expires_at=NOW + HOUR)
     new = api_keys.rotate_key(old.key, NOW, overlap)
-    assert bool(find(old.text, NOW + HOUR - 1)) == (overlap > 0)
-    assert find(new.text, NOW + HOUR - 1)
-    assert find(old.text, NOW + HOUR) is find(new.text, NOW + HOUR) is None
+    assert bool(find(old, NOW + HOUR - 1)) == (overlap > 0)
+    assert find(new, NOW + HOUR - 1)
+    assert find(old, NOW + HOUR) is find(new, NOW + HOUR) is None
 
 
-def test_an_expired_key_cannot_be_rotated(service):
-    owner = service.make_bot().owner
-    expired = api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
-    revoked = api_keys.create_key(owner, "read", NOW)
+def test_an_ended_key_cannot_be_rotated(owner):
+    (expired,), (revoked,) = create(owner, expires_at=NOW + HOUR), create(owner)
     api_keys.revoke_key(revoked.key.uid, NOW)
     before = Key.select().count()
     for key in (expired, revoked):
@@ -105,10 +110,11 @@ def test_an_expired_key_cannot_be_rotated(service):
             problem = refused(api_keys.rotate_key, key.key, NOW + HOUR, overlap)
             assert problem.code == "key_ended"
             assert str(problem) == "this key was revoked or has expired; create a new one"
-        assert find(key.text, NOW + HOUR) is None
+        assert find(key, NOW + HOUR) is None
     assert Key.select().count() == before
 
 
+# ---- last use ------------------------------------------------------------------------------------
 def test_last_use_is_recorded_once_a_minute(service):
     uid, allowance = service.make_bot().publish_key.key.uid, service.app.allowance
     for after, known in ((0, 0), (59_999, 0), (60_000, 60_000), (20_000, 60_000)):
@@ -135,75 +141,54 @@ def read_main_database():
 
 
 def test_using_keys_does_not_write_to_the_main_database(service):
-    texts = [
-        api_keys.create_key(service.make_bot(f"Bot {n}").owner, "read", NOW).text
-        for n in range(100)
-    ]
+    owners = [service.make_bot(f"Bot {n}").owner for n in range(5)]
+    texts = [key.text for owner in owners for key in create(owner, 10)]
     before = read_main_database()
     for text in texts:
         assert service.get("/api/v1/feed", text).status_code == 200
     assert read_main_database() == before
-    assert len(service.app.allowance.find_uses()) == 100
+    assert len(service.app.allowance.find_uses()) == 50
 
 
-def test_a_key_works_while_counters_are_unavailable(service, monkeypatch):
+def test_a_key_works_while_counters_are_unavailable(service, key, monkeypatch):
     def fail(*_):
         raise service.app.allowance.store.unusable[0]
 
     monkeypatch.setattr(service.app.allowance.store, "note_use", fail)
     monkeypatch.setattr(service.app.allowance.store, "find_uses", fail)
-    made = service.make_bot()
-    assert service.get("/api/v1/me", made.publish_key.text).status_code == 200
+    assert service.get("/api/v1/me", key).status_code == 200
     assert service.app.allowance.find_uses() == {}
 
 
-def test_an_owner_has_at_most_twenty_active_keys(service):
+# ---- who gets a key ------------------------------------------------------------------------------
+def test_an_owner_has_at_most_twenty_active_keys(service, owner):
     """The bot's own key, and nineteen others, of which one is revoked and one expires."""
-    owner = service.make_bot().owner
-    made = [api_keys.create_key(owner, "read", NOW) for _ in range(18)]
-    api_keys.create_key(owner, "read", NOW, expires_at=NOW + HOUR)
-    problem = refused(api_keys.create_key, owner, "read", NOW)
+    made, _ = create(owner, 18), create(owner, expires_at=NOW + HOUR)
+    problem = refused(create, owner)
     assert problem.code == "key_limit"
     assert str(problem) == "an account can have at most 20 active keys; revoke one first"
     api_keys.revoke_key(made[0].key.uid, NOW)
-    api_keys.create_key(owner, "read", NOW)
+    create(owner)
     assert refused(api_keys.create_key, owner, "read", NOW + HOUR - 1).code == "key_limit"
     # Other owners have twenty keys of their own.
-    api_keys.create_key(service.make_bot("Bob").owner, "read", NOW)
+    create(service.make_bot("Bob").owner)
     api_keys.create_key(owner, "read", NOW + HOUR)
 
 
-def test_no_bot_is_created_beyond_the_twentieth_key(service):
-    owner = service.make_bot().owner
-    for _ in range(19):
-        api_keys.create_key(owner, "read", NOW)
+def test_no_bot_is_created_beyond_the_twentieth_key(service, owner):
+    create(owner, 19)
     problem = refused(service.make_bot, "Late", wallet=address("late"), owner=owner)
     assert problem.code == "key_limit"
     assert len(influencers.list_bots()) == 1
 
 
-def test_only_one_request_wins_the_last_key(service):
-    owner = service.make_bot().owner
-    for _ in range(18):
-        api_keys.create_key(owner, "read", NOW)
-    outcomes, gate = [], threading.Barrier(8)
-
-    def create():
-        with database.connection_context():
-            gate.wait()
-            try:
-                api_keys.create_key(Owner.get(), "read", NOW)
-                outcomes.append("made")
-            except Problem as problem:
-                outcomes.append(problem.code)
-
-    crew = [threading.Thread(target=create) for _ in range(8)]
-    [thread.start() for thread in crew], [thread.join() for thread in crew]
-    assert sorted(outcomes) == ["key_limit"] * 7 + ["made"]
+def test_only_one_request_wins_the_last_key(owner):
+    create(owner, 18)
+    outcomes = race(8, lambda _: api_keys.create_key(Owner.get(), "read", NOW).key.scope)
+    assert sorted(outcomes) == ["key_limit"] * 7 + ["read"]
 
 
-def test_a_key_name_is_limited_to_60_characters(service):
-    owner = service.make_bot().owner
+def test_a_key_name_is_limited_to_60_characters(owner):
     assert api_keys.create_key(owner, "read", NOW, "n" * 60).key.name == "n" * 60
     problem = refused(api_keys.create_key, owner, "read", NOW, "n" * 61)
     assert [one["field"] for one in problem.errors] == ["name"]

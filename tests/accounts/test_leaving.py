@@ -203,19 +203,15 @@ def test_nothing_is_created_for_a_deleted_account(service, life):
     assert not Bot.get().bio and not Trader.get().bio
 
 
-def test_an_interrupted_deletion_continues_on_retry(service, life):
-    departures._erase_some(life.bot, NOW)
-    departures.delete_owner(life.owner, NOW)
-    departures.delete_owner(life.owner, NOW + 1)
-    assert not Post.select().where(Post.hidden_at.is_null()).exists()
-
-
-def test_event_ids_are_deleted_whatever_their_form(service, life):
-    """Each of these is a post's ID; one of the observer's names its trade."""
+def test_an_interrupted_deletion_continues_on_retry_and_event_ids_go_too(service, life):
+    """Each of these event IDs is a post's ID; one of the observer's names its trade and stays."""
     for _ in range(3):
         say(life, {"eventId": Post.select().order_by(Post.id.desc()).get().uid, "body": "next"})
     Post.update(source="observer").where(Post.event_id == "e2").execute()
-    departures.delete_owner(life.owner, NOW)
+    departures._erase_some(life.bot, NOW)
+    for again in range(2):
+        departures.delete_owner(life.owner, NOW + again)
+    assert not Post.select().where(Post.hidden_at.is_null()).exists()
     kept = {post.event_id for post in Post.select() if post.event_id != post.uid}
     assert kept == {"e2"} and Post.select().count() == 6
 

@@ -1,16 +1,13 @@
 """Limits on one owner's use of an instance, and their errors."""
 
-import threading
-
 import ground
 import pytest
-from service import NOW, Service, address, hide_post, refused
+from service import NOW, Service, address, hide_post, race, refused
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_studio import Browser
 
 import storage
 from accounts import influencers, posts, quotas, traders, wallets
-from accounts.problem import Problem
 from models import Attachment, Bot, Owner, Post
 from operate import doctor
 from paper.tables import Trader
@@ -80,52 +77,28 @@ def test_the_quota_applies_per_owner(tight):
         assert said.status_code == status
 
 
-def test_hiding_a_post_frees_its_text(tight):
-    bot = tight.make_bot()
-    fill(tight, bot)
-    assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5)
-    hidden = Post.get().uid
-    for _ in range(2):
-        hide_post(hidden, NOW)
-    assert Owner.get().posts_bytes == FULL_AT * (300 + 4_000 + 5) - 4_000
-    again = tight.post({"eventId": "again", "body": "short"}, bot.publish_key.text)
-    assert again.status_code == 201
-
-
-def test_hiding_frees_every_text_field(tight):
-    body = {"eventId": "e", "body": "words", "symbol": "PINE", "reason": "why"}
-    uid = tight.post(body, tight.make_bot().publish_key.text).json["id"]
-    assert Owner.get().posts_bytes == 300 + 1 + 5 + 4 + 3
-    hide_post(uid, NOW)
-    assert Owner.get().posts_bytes == 300 + 1
+def test_usage_is_counted_in_bytes_and_hiding_frees_every_text(service, bot):
+    texts = {"symbol": "PINE", "reason": "why"}
+    for n, words in enumerate(("short", "ü" * 50, "\U0001f980" * 20)):
+        said = posts.PostBody(eventId=f"e-{n}", body=words, **texts)
+        posts.publish(bot.bot.id, said, NOW)
+    words = 3 * (4 + 3) + 5 + 100 + 80
+    assert Owner.get().posts_bytes == 3 * (300 + 3) + words
+    for post in list(Post.select()) * 2:
+        hide_post(post.uid, NOW)
+    assert Owner.get().posts_bytes == 3 * (300 + 3)
 
 
 def test_only_one_request_gets_the_last_bytes(tight):
     bot = tight.make_bot()
     Owner.update(posts_bytes=999_999).execute()
-    outcomes, start = [], threading.Barrier(8)
 
     def publish(n):
-        with storage.database.connection_context():
-            start.wait()
-            try:
-                said = posts.PostBody(eventId=f"e-{n}", body="words")
-                posts.publish(bot.bot.id, said, NOW, config=tight.config)
-                outcomes.append("stored")
-            except Problem as problem:
-                outcomes.append(problem.code)
+        said = posts.PostBody(eventId=f"e-{n}", body="words")
+        posts.publish(bot.bot.id, said, NOW, config=tight.config)
+        return "stored"
 
-    crew = [threading.Thread(target=publish, args=[n]) for n in range(8)]
-    [thread.start() for thread in crew], [thread.join() for thread in crew]
-    assert sorted(outcomes) == ["quota_exceeded"] * 7 + ["stored"]
-
-
-def test_usage_is_counted_in_bytes(db, settings):
-    made = influencers.create_bot(settings, "Ada", NOW)
-    for n, words in enumerate(("short", "ü" * 50, "\U0001f980" * 20)):
-        said = posts.PostBody(eventId=f"e-{n}", body=words, symbol="PINE", reason="why")
-        posts.publish(made.bot.id, said, NOW)
-    assert Owner.get().posts_bytes == 3 * (300 + 3 + 4 + 3) + 5 + 100 + 80
+    assert sorted(race(8, publish)) == ["quota_exceeded"] * 7 + ["stored"]
 
 
 # ---- wallets -------------------------------------------------------------------------------------
@@ -140,14 +113,13 @@ def test_first_wallets_are_not_changes_but_swaps_are(tight):
     wallets.attach_wallet(tight.config, bot.bot, address("e"), NOW + DAY_MS)
 
 
-def test_a_change_counts_for_a_day(db, settings):
-    bot = influencers.create_bot(settings, "Ada", NOW, address("a")).bot
-    wallets.detach_wallet(bot, NOW + 1)
+def test_a_change_counts_for_a_day(service, bot):
+    wallets.detach_wallet(bot.bot, NOW + 1)
     used = [
-        quotas.find_use(settings, "wallet_changes_per_day", bot.owner_id, NOW + 1 + after).used
+        quotas.find_use(service.config, "wallet_changes_per_day", bot.owner.id, NOW + 1 + after)
         for after in (0, DAY_MS - 1, DAY_MS)
     ]
-    assert used == [1, 1, 0]
+    assert [one.used for one in used] == [1, 1, 0]
 
 
 def test_detaching_and_retiring_count_as_changes_but_always_work(tight):
@@ -188,13 +160,19 @@ def test_the_command_line_has_no_quotas(cli, monkeypatch):  # noqa: F811
         shown(cli, "trader", "create", "--name", name, "--family", "momentum", "--owner", owner)
 
 
+def list_use(config):
+    return {one.quota: one for one in quotas.list_use(storage.database.execute_sql, config, NOW)}
+
+
 def test_doctor_shows_usage_without_names(tight):
+    """In whole megabytes: 1.9 MB count as one."""
     bot = tight.make_bot("Ada", address("a"))
-    Owner.update(posts_bytes=1_000_000).execute()
-    uses = quotas.list_use(storage.database.execute_sql, tight.config, NOW)
-    by_name = {use.quota: use for use in uses}
-    assert by_name["posts_kept_mb"] == ("posts_kept_mb", 1, 1, 1)
-    assert (by_name["wallets"].used, by_name["wallets"].owners_at_limit) == (1, 0)
+    Owner.update(posts_bytes=1_900_000).execute()
+    uses = list_use(tight.config)
+    assert uses["posts_kept_mb"] == quotas.Use("posts_kept_mb", 1, 1, 1)
+    assert uses["wallets"] == quotas.Use("wallets", 5, 1, 0)
+    assert uses["hooks"] == quotas.Use("hooks", 5, 0, 0)
+    assert quotas.find_use(tight.config, "hooks", bot.owner.id) == quotas.Use("hooks", 5, 0)
     found = list(doctor.check_use(storage.database.execute_sql, tight.config, NOW))
     assert [one.level for one in found] == ["look", "fine"]
     assert "owners at their quota MAX_POSTS_KEPT_MB (1): 1" in found[0].text
@@ -202,35 +180,14 @@ def test_doctor_shows_usage_without_names(tight):
 
 
 def test_the_highest_wallet_count_is_per_owner(tight):
-    """Ada's owner has two and Bea's three: with a limit of three, one owner is at the limit; with
-    two, both are.
-    """
-    for owner_name, count in (("Ada", 2), ("Bea", 3)):
-        owner = tight.make_bot(owner_name, address(owner_name)).owner
+    """Ada's owner has two and Bea's three."""
+    for name, count in (("Ada", 2), ("Bea", 3)):
+        owner = tight.make_bot(name, address(name)).owner
         for n in range(1, count):
-            tight.make_bot(f"{owner_name} {n}", address(f"{owner_name}{n}"), owner)
-    found = {}
-    for limit in (5, 3, 2):
+            tight.make_bot(f"{name} {n}", address(f"{name}{n}"), owner)
+    for limit, owners_at_limit in ((5, 0), (3, 1), (2, 2)):
         config = tight.config.model_copy(update={"max_wallets_per_owner": limit})
-        found[limit] = quotas.list_use(storage.database.execute_sql, config, NOW)[2]
-    assert found == {
-        5: quotas.Use("wallets", 5, 3, 0),
-        3: quotas.Use("wallets", 3, 3, 1),
-        2: quotas.Use("wallets", 2, 3, 2),
-    }
-
-
-def test_usage_is_shown_in_whole_megabytes_with_its_limit(tight):
-    """1.9 MB counts as one megabyte; none of five hooks are used."""
-    bot = tight.make_bot("Ada", address("a")).bot
-    Owner.update(posts_bytes=1_900_000).execute()
-    assert quotas.find_use(tight.config, "hooks", bot.owner_id) == quotas.Use("hooks", 5, 0)
-    listed = {
-        one.quota: one for one in quotas.list_use(storage.database.execute_sql, tight.config, NOW)
-    }
-    assert listed["posts_kept_mb"] == quotas.Use("posts_kept_mb", 1, 1, 1)
-    assert listed["wallets"] == quotas.Use("wallets", 5, 1, 0)
-    assert listed["hooks"] == quotas.Use("hooks", 5, 0, 0)
+        assert list_use(config)["wallets"] == quotas.Use("wallets", limit, 3, owners_at_limit)
 
 
 # ---- the forms -----------------------------------------------------------------------------------

@@ -1,16 +1,22 @@
-"""Several wallets of one bot from outside: proven in the studio, observed, read through the API."""
+"""Several wallets of one bot from outside: proven in the studio, observed, read through the API,
+and audited; also while bots connect and disconnect them at any time.
+"""
 
 import html
+import random
 from dataclasses import replace
 
 import pytest
+import sampling
 import several
 import story
-from lookout import BEGIN
-from service import NOW, address
-from story import FEE, Story
-from test_attachments import KEYS, A, B, C, held
-from test_bot_wallets import observe
+from auditing import audit
+from lookout import BEGIN, watch
+from node import FakeNode, connect
+from service import NOW, Service, address
+from story import FEE, Story, account_of
+from test_attachments import KEYS, A, B, C, D, check_log, held
+from test_bot_wallets import false_profit, list_marked, ms
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_ledger_store import DONE
 from test_studio import challenge, prove
@@ -18,185 +24,207 @@ from test_studio import challenge, prove
 import config
 from accounts import wallets
 from accounts.auto_posts import update_posts
+from accounts.problem import Problem
 from chain.stored.store import LedgerStore
-from models import Attachment, Bot, Post, Wallet
+from models import Address, Attachment, Bot, Post, Trade, Wallet
 from observer import Observer
 from observing.rebuilding import rebuild
 from web.api.wallets import list_held
 from web.site.words import short
 
-ADDRESSES = {"ada": A, "eve": B, "pam": C}
+ADDRESSES = {"ada": A, "eve": B, "pam": C, "joe": D}
 
 
 @pytest.fixture
-def bot(browser):
-    """(uid, key) of a bot that proved A."""
-    _, uid, key, _ = browser.create("Nell", wallet=A)
-    assert prove(browser, uid, challenge(browser, uid), KEYS["a"]).status_code == 302
-    return uid, key
-
-
-def add(browser, uid, name):
-    """Prove an additional wallet of a bot; return the resulting page."""
-    address = dict(zip(KEYS, (A, B, C), strict=False))[name]
-    sent = browser.send(f"/bots/{uid}/challenge", prove=address, action="add")
-    page = browser.get(sent.location).text
-    assert "It will be added" in page
-    text = html.unescape(page.split('id="challenge">')[1].split("<")[0])
-    return prove(browser, uid, text, KEYS[name])
-
-
-# ---- what the chain tells of them ----------------------------------------------------------------
-@pytest.fixture
-def trip(monkeypatch):
-    """Ada buys for 500,000 and sells half for 450,000; eve buys for 300,000 and sells it for
-    310,000.
-    """
+def owned(monkeypatch):
+    """Give each person an address with a key."""
     known = story.address
     monkeypatch.setattr(story, "address", lambda word: ADDRESSES.get(word) or known(word))
-    monkeypatch.setattr(several, "PEOPLE", {"ada": A, "eve": B})
+
+
+def begin_story():
     told = Story()
-    told.fund("ada", 10**9)
-    told.fund("eve", 10**9)
-    told.buy("ada", "CAT", 100, 500_000)
-    told.sell("ada", "CAT", 50, 450_000)
-    told.buy("eve", "CAT", 100, 300_000)
-    told.sell("eve", "CAT", 100, 310_000)
+    for person in ADDRESSES:
+        told.fund(person, 10**10)
     return told
 
 
-# Each wallet's result: sale proceeds minus cost, with fees.
-ADAS = 450_000 - FEE - (500_000 + FEE) // 2
-EVES = 310_000 - FEE - (300_000 + FEE)
+def observe(service, told):
+    """Observe a story until nothing changes anymore."""
+    observer = Observer(service.config, connect(FakeNode(told.chain())))
+    for turn in range(8):
+        observer.run_tick(NOW + 3_600_000 + turn * 120_000)
+    assert observer.problem is None
 
 
-class Watched:
-    """An observer's ledgers for the transactions of a story."""
-
-    def __init__(self):
-        self.ledgers = LedgerStore(update_posts)
-
-    def store(self, told, people=("ada", "eve")):
-        Wallet.update(backfilled=True, polled_at=BEGIN).execute()
-        found = [one for one in several.list_rows(told.rows) if one[0] in people]
-        several.store(find_wallets(people), found)
-
-    def publish(self, people=("ada", "eve"), **progress):
-        """Publish each wallet; `progress`: by person, if it isn't DONE."""
-        for person, wallet in find_wallets(people).items():
-            self.ledgers.apply(wallet)
-            self.ledgers.publish(wallet, progress.get(person, DONE), BEGIN)
+def check_rows(service, rows):
+    """Check that stored data matches the chain, and that a rebuild changes nothing."""
+    assert several.find_differences(service.config, rows) == []
+    changed = rebuild(Observer(service.config).state, rows.values(), NOW)
+    assert [one for one in changed if one.changes] == []
 
 
-def find_wallets(people):
-    return {one: Wallet.get(Wallet.address == ADDRESSES[one]) for one in people}
+# ---- in the studio -------------------------------------------------------------------------------
+class Nell:
+    """A bot that proved A and then B in the studio."""
+
+    def __init__(self, service, browser):
+        self.service, self.browser = service, browser
+        _, self.uid, self.key, _ = browser.create("Nell", wallet=A)
+        assert prove(browser, self.uid, challenge(browser, self.uid), KEYS["a"]).status_code == 302
+        self.before = html.unescape(self.page("/manage"))
+        text = self.ask_to_add(B)
+        # The signature of a connected wallet doesn't add another one.
+        assert prove(browser, self.uid, text, KEYS["a"]).status_code == 422
+        assert held(Bot.get()) == [A]
+        assert prove(browser, self.uid, text, KEYS["b"]).status_code == 302
+
+    def ask_to_add(self, wallet):
+        """The text to sign for another wallet."""
+        path = f"/bots/{self.uid}/challenge"
+        page = self.browser.get(self.browser.send(path, prove=wallet, action="add").location).text
+        assert "It will be added" in page
+        return html.unescape(page.split('id="challenge">')[1].split("<")[0])
+
+    def disconnect(self, wallet):
+        return self.browser.send(f"/bots/{self.uid}/wallet/detach", wallet=wallet)
+
+    def page(self, path):
+        return self.browser.get(f"/bots/{self.uid}{path}").text
+
+    def read(self):
+        return self.service.get(f"/api/v1/bots/{self.uid}", self.key).json
+
+    def say(self, event, signature):
+        said = {"eventId": event, "body": "Sold.", "signature": signature}
+        return self.service.post(said, self.key).json
 
 
 @pytest.fixture
-def watched():
-    return Watched()
+def nell(service, browser, owned):
+    return Nell(service, browser)
 
 
-def read(service, bot):
-    uid, key = bot
-    return service.get(f"/api/v1/bots/{uid}", key).json
+@pytest.fixture
+def trip(nell):
+    """The story of nell's wallets, observed: ada buys for 500,000 and sells half for 450,000; eve
+    buys for 300,000 and sells 60 % of it for 310,000.
+    """
+    Attachment.update(attached_at=Attachment.id).execute()
+    told = begin_story()
+    told.buy("ada", "CAT", 100, 500_000)
+    told.sell("ada", "CAT", 50, 450_000)
+    told.buy("eve", "CAT", 100, 300_000)
+    told.sell("eve", "CAT", 60, 310_000)
+    observe(nell.service, told)
+    return told
 
 
-def test_a_bot_proves_two_wallets_and_earns_with_both(service, browser, bot, trip, watched):
-    uid, key = bot
-    assert add(browser, uid, "b").status_code == 302
-    watched.store(trip)
-    watched.publish()
-    shown = read(service, bot)
-    assert [one["address"] for one in shown["wallets"]] == [A, B]
-    assert {one["ownership"] for one in shown["wallets"]} == {"proven"}
-    assert shown["results"]["realizedLamports"] == str(ADAS + EVES)
-    assert (shown["results"]["matchedSells"], shown["results"]["unmatchedSells"]) == (2, 0)
-    assert shown["coverage"]["state"] == "complete"
-    sale = service.get(f"/api/v1/trades?botId={uid}&kind=sell", key).json["data"]
-    assert [(one["wallet"], one["botId"]) for one in sale] == [(B, uid), (A, uid)]
-    posted = service.post({"eventId": "1", "body": "Sold.", "signature": sale[0]["signature"]}, key)
-    assert posted.json["verified"] is True
-    page = browser.get(f"/bots/{uid}?tab=record").text
+# Each wallet's result: sale proceeds minus cost, with fees. And what the unsold tokens cost.
+ADAS = 450_000 - FEE - (500_000 + FEE) // 2
+EVES = 310_000 - FEE - (300_000 + FEE) * 60 // 100
+LEFT = (500_000 + FEE) // 2 + (300_000 + FEE) * 40 // 100
+
+
+def test_a_bots_results_are_sums_over_its_wallets(nell, trip):
+    shown = nell.read()
+    assert [(one["address"], one["ownership"]) for one in shown["wallets"]] == [
+        (A, "proven"),
+        (B, "proven"),
+    ]
+    assert (shown["wallet"]["address"], shown["coverage"]["state"]) == (A, "complete")
+    results, record = shown["results"], shown["record"]
+    assert results["realizedLamports"] == record["realizedLamports"] == str(ADAS + EVES)
+    assert results["volumeLamports"] == record["volumeLamports"]
+    assert (results["matchedSells"], results["observedTrades"]) == (2, 4)
+    assert shown["averageCost"]["matchedSells"] == 2
+    ((position,), (token,)) = shown["openPositions"], shown["tokens"]
+    assert (position["amountRaw"], position["costLamports"]) == ("90", str(LEFT))
+    assert (token["sells"], token["realizedLamports"]) == (2, str(ADAS + EVES))
+    books = shown["reconciliation"]
+    assert books["realizedLamports"] == str(ADAS + EVES)
+    assert (books["openCostLamports"], books["differenceLamports"]) == (str(LEFT), "0")
+    rents = 2 * 2_039_280
+    assert books["closingLamports"] == str(trip.lamports["ada"] + trip.lamports["eve"] + rents)
+    (listed,) = nell.service.get("/api/v1/bots", nell.key).json["data"]
+    assert listed["results"]["realizedLamports"] == str(ADAS + EVES)
+
+
+def test_the_trades_of_both_wallets_are_the_bots(nell, trip):
+    sold = nell.service.get(f"/api/v1/trades?botId={nell.uid}&kind=sell", nell.key).json["data"]
+    assert [(one["wallet"], one["botId"]) for one in sold] == [(B, nell.uid), (A, nell.uid)]
+    assert nell.say("1", sold[0]["signature"])["verified"]
+    page = html.unescape(nell.page("?tab=record"))
     assert page.count("Solscan") >= 2 and A in page and B in page
-    assert "We have every transaction of its wallets" in html.unescape(page)
+    assert "We have every transaction of its wallets" in page
+    # The label of a post stays when its wallet is removed, and that wallet verifies no more.
+    nell.disconnect(B)
+    observe(nell.service, trip)
+    assert Post.get().status == "verified"
+    assert not nell.say("2", sold[0]["signature"])["verified"]
 
 
-def test_the_least_complete_wallet_is_named(service, browser, bot, trip, watched):
-    uid, _ = bot
-    add(browser, uid, "b")
-    watched.store(trip)
-    watched.publish(eve=replace(DONE, refused=((7, "nobody has it"),)))
-    (entry,) = service.get("/api/v1/leaderboard", bot[1]).json["data"]
-    for coverage in (read(service, bot)["coverage"], entry["coverage"]):
+def test_an_unobserved_wallet_hides_no_results(nell, trip):
+    wallets.add_wallet(nell.service.config, Bot.get(), C, NOW)
+    shown = nell.read()
+    assert shown["results"]["realizedLamports"] == str(ADAS + EVES)
+    assert (shown["coverage"]["state"], shown["reconciliation"]) == ("none", None)
+    assert shown["reconciliationReason"] == "not_observed"
+
+
+def test_the_least_complete_wallet_is_named(nell, trip):
+    ledgers, eve = LedgerStore(update_posts), Wallet.get(Wallet.address == B)
+    ledgers.apply(eve)
+    ledgers.publish(eve, replace(DONE, refused=((7, "nobody has it"),)), BEGIN)
+    (entry,) = nell.service.get("/api/v1/leaderboard", nell.key).json["data"]
+    shown = nell.read()
+    for coverage in (shown["coverage"], entry["coverage"]):
         assert (coverage["state"], coverage["wallet"]) == ("partial", B)
-    own = {one["address"]: one["coverage"]["state"] for one in read(service, bot)["wallets"]}
+    own = {one["address"]: one["coverage"]["state"] for one in shown["wallets"]}
     assert own == {A: "complete", B: "partial"}
-    page = browser.get(f"/bots/{uid}?tab=record").text
-    assert f"of {short(B)} are known, but not its whole history" in html.unescape(page)
+    page = html.unescape(nell.page("?tab=record"))
+    assert f"of {short(B)} are known, but not its whole history" in page
     assert "partial history" in page and "complete history" in page
 
 
-def test_removing_the_leading_wallet_promotes_the_other(service, browser, bot, trip, watched):
-    uid, _ = bot
-    add(browser, uid, "b")
-    watched.store(trip)
-    watched.publish()
-    asked = browser.get(f"/bots/{uid}/wallet/detach?wallet={A}").text
+def test_removing_the_leading_wallet_promotes_the_other(nell, trip):
+    asked = nell.page(f"/wallet/detach?wallet={A}")
     assert short(A) in asked and "becomes the main one" in asked and f'value="{A}"' in asked
-    browser.send(f"/bots/{uid}/wallet/detach", wallet=A)
-    assert held(Bot.get()) == [B]
-    watched.publish()
-    shown = read(service, bot)
+    nell.disconnect(A)
+    observe(nell.service, trip)
+    shown = nell.read()
     assert [one["address"] for one in shown["wallets"]] == [B] and shown["formerWallets"] == [A]
     assert shown["results"]["realizedLamports"] == str(EVES)
     assert shown["coverage"]["wallet"] == shown["wallet"]["address"]
     # Sent twice, and for a wallet that the bot never had.
     for one in (A, C):
-        assert browser.send(f"/bots/{uid}/wallet/detach", wallet=one).status_code == 302
+        assert nell.disconnect(one).status_code == 302
     assert held(Bot.get()) == [B]
-    browser.send(f"/bots/{uid}/wallet/detach", wallet=B)
+    nell.disconnect(B)
     assert held(Bot.get()) == []
 
 
-def test_a_signature_adds_only_its_own_wallet(browser, bot):
-    uid, _ = bot
-    sent = browser.send(f"/bots/{uid}/challenge", prove=B, action="add")
-    page = browser.get(sent.location).text
-    text = html.unescape(page.split('id="challenge">')[1].split("<")[0])
-    assert prove(browser, uid, text, KEYS["a"]).status_code == 422
-    assert held(Bot.get()) == [A]
-
-
-# ---- the forms -----------------------------------------------------------------------------------
-def test_the_tab_lists_each_wallet_with_a_button_and_explains_adding(browser, bot):
-    uid, _ = bot
-    page = html.unescape(browser.get(f"/bots/{uid}/manage").text)
-    assert "unknown cost" in page and 'value="add" checked' in page and 'value="replace"' in page
-    assert "Replace wallet" in page
-    add(browser, uid, "b")
-    page = html.unescape(browser.get(f"/bots/{uid}/manage").text)
-    for one in (A, B):
-        assert f'aria-label="Disconnect {short(one)}"' in page and one in page
+def test_the_tab_lists_each_wallet_with_a_button_and_explains_adding(nell):
+    one, page = nell.before, html.unescape(nell.page("/manage"))
+    assert "unknown cost" in one and 'value="add" checked' in one and 'value="replace"' in one
+    assert "Replace wallet" in one
+    for wallet in (A, B):
+        assert f'aria-label="Disconnect {short(wallet)}"' in page and wallet in page
     assert "Replace wallet" not in page and "Disconnect wallet" not in page
 
 
-# ---- posts ---------------------------------------------------------------------------------------
-def test_posts_of_a_removed_wallet_keep_their_label(service, browser, bot, trip, watched):
-    uid, key = bot
-    add(browser, uid, "b")
-    watched.store(trip)
-    watched.publish()
-    said = {"eventId": "1", "body": "Sold.", "signature": trip.rows[-1].signature}
-    assert service.post(said, key).json["verified"]
-    browser.send(f"/bots/{uid}/wallet/detach", wallet=B)
-    watched.publish()
-    assert Post.get().status == "verified"
-    late = service.post({**said, "eventId": "2"}, key).json
-    assert late["verified"] is False
+def test_wallets_are_listed_leading_first_then_by_age(service):
+    """Regardless of their IDs."""
+    bot = service.make_bot("Ada", A).bot
+    Attachment.update(attached_at=0).execute()
+    for name, since in (("late", 9), ("early", -9), ("later", 9)):
+        wallet = Wallet.create(bot=bot, address=address(name), created_at=NOW)
+        span = {"ownership": "proven", "attached_at": NOW + since}
+        Attachment.create(bot=bot, wallet=wallet, **span)
+    listed = [one["address"] for one in list_held([bot.id])[bot.id]]
+    assert listed == [A, *map(address, ("early", "late", "later"))]
 
 
-# ---- the command line ----------------------------------------------------------------------------
 def test_the_command_line_lists_and_disconnects_all(cli):  # noqa: F811
     made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", A)
     bot, given = Bot.get(Bot.uid == made["botId"]), config.load()
@@ -211,60 +239,148 @@ def test_the_command_line_lists_and_disconnects_all(cli):  # noqa: F811
     assert (freed["wallet"], freed["wallets"]) == (None, [])
 
 
-# ---- by the observer -----------------------------------------------------------------------------
-def ms_after(told):
-    """UTC ms of the second after a story's last transaction."""
-    return (told.rows[-1].receipt["blockTime"] + 1) * 1_000
-
-
-def test_the_record_continues_under_another_leading_wallet(service, trip):
+# ---- coming and going ----------------------------------------------------------------------------
+def test_the_record_continues_under_another_leading_wallet(service, owned):
     """Ada is disconnected with half of her purchase left: that half is cost left. eve's and pam's
     results count throughout.
     """
-    made = service.make_bot("Nell")
-    bot, told = made.bot, Story()
-    wallets.attach_wallet(service.config, bot, A, NOW, "proven")
-    wallets.add_wallet(service.config, bot, B, NOW + 1)
-    wallets.add_wallet(service.config, bot, C, NOW + 2)
-    for person in ("ada", "eve", "pam"):
-        told.fund(person, 10**9)
+    made, told = service.make_bot("Nell"), begin_story()
+    for place, one in enumerate((A, B, C)):
+        wallets.add_wallet(service.config, made.bot, one, NOW + place)
     told.buy("ada", "CAT", 100, 500_000)
     told.sell("ada", "CAT", 50, 450_000)
     told.buy("eve", "CAT", 100, 300_000)
     told.buy("pam", "DOG", 10, 100_000)
     told.sell("pam", "DOG", 10, 160_000)
-    removed = ms_after(told)
+    second_after = told.rows[-1].receipt["blockTime"] + 1
     told.slot += 60
     told.sell("ada", "CAT", 50, 900_000)
     told.sell("eve", "CAT", 100, 310_000)
     told.buy("eve", "FOX", 10, 90_000)
     told.transact("eve", [("tokens", "FOX", "eve", "pam", 10)])
     told.sell("pam", "FOX", 10, 300_000)
-    wallets.remove_wallet(bot, A, removed)
+    wallets.remove_wallet(made.bot, A, second_after * 1_000)
     observe(service, told)
-    shown = read(service, (bot.uid, made.publish_key.text))
+    shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json
     assert [one["address"] for one in shown["wallets"]] == [B, C]
     record = shown["record"]
-    pams = 160_000 - FEE - (100_000 + FEE)
-    assert record["realizedLamports"] == str(ADAS + EVES + pams)
+    eves, pams = 310_000 - FEE - (300_000 + FEE), 160_000 - FEE - (100_000 + FEE)
+    assert record["realizedLamports"] == str(ADAS + eves + pams)
     # Pam's FOX came from eve: its cost left there, and its sale has no known cost.
     assert (record["matchedSells"], record["unmatchedSells"]) == (3, 1)
-    left = (500_000 + FEE) // 2 + 90_000 + FEE
-    assert record["costLeftLamports"] == str(left)
-    people = {"eve": B, "pam": C, "ada": A}
-    rows = {one: Wallet.get(Wallet.address == address) for one, address in people.items()}
-    assert several.find_differences(service.config, rows) == []
-    observer = Observer(service.config)
-    assert [one.changes for one in rebuild(observer.state, rows.values(), NOW)] == [0, 0, 0]
+    assert record["costLeftLamports"] == str((500_000 + FEE) // 2 + 90_000 + FEE)
+    people = {one.address: one for one in Wallet.select()}
+    check_rows(service, {person: people[ADDRESSES[person]] for person in ("eve", "pam", "ada")})
 
 
-def test_wallets_are_listed_leading_first_then_by_age(service):
-    """Regardless of their IDs."""
-    bot = service.make_bot("Ada", A).bot
-    Attachment.update(attached_at=0).execute()
-    for name, since in (("late", 9), ("early", -9), ("later", 9)):
-        wallet = Wallet.create(bot=bot, address=address(name), created_at=NOW)
-        span = {"ownership": "proven", "attached_at": NOW + since}
-        Attachment.create(bot=bot, wallet=wallet, **span)
-    shown = [one["address"] for one in list_held([bot.id])[bot.id]]
-    assert shown == [A, *map(address, ("early", "late", "later"))]
+def make_trades(dice, length):
+    """People trade and send each other their tokens."""
+    told = begin_story()
+    while len(told.rows) < length:
+        person, other = dice.sample(list(ADDRESSES), 2)
+        mint, some = dice.choice(["CAT", "DOG"]), dice.randint(1, 900)
+        has = told.tokens.get(account_of(person, mint), [0, 0, 0])[2]
+        verb = dice.choice(["buy", "buy", "sell", "send", "send", "pay"])
+        if verb in ("sell", "send") and has < some:
+            continue
+        if verb == "send":
+            told.transact(person, [("tokens", mint, person, other, some)])
+        elif verb == "pay":
+            told.transact(person, [("lamports", person, other, dice.randint(1, 10**6))])
+        else:
+            getattr(told, verb)(person, mint, some, dice.randint(200_000, 9_000_000))
+    return told
+
+
+class Life:
+    """Two bots, four wallets, and an observer that runs occasionally."""
+
+    def __init__(self, service, seed):
+        self.service, self.dice, self.done = service, random.Random(seed), set()
+        self.told = make_trades(self.dice, 40)
+        self.node = FakeNode(self.told.chain(), tip=self.told.rows[0].slot)
+        self.observer = Observer(service.config, connect(self.node))
+        self.bots = [service.make_bot(name).bot for name in ("Nell", "Otto")]
+        for place, one in enumerate((A, B)):
+            wallets.add_wallet(service.config, self.bots[0], one, NOW + place)
+
+    def live(self):
+        for row in self.told.rows:
+            now = row.receipt["blockTime"] * 1_000 + self.dice.randint(0, 999)
+            self.node.tip = row.slot
+            if self.dice.random() < 0.4:
+                self.change(now)
+            if self.dice.random() < 0.5:
+                self.observer.run_tick(now)
+        for turn in range(1, 12):
+            self.observer.run_tick(now + turn * 120_000)
+        assert self.observer.problem is None
+
+    def change(self, now):
+        """Let a bot connect or disconnect a wallet if it can."""
+        bot, one = self.dice.choice(self.bots), self.dice.choice(list(ADDRESSES.values()))
+        act = self.dice.choice(["add", "add", "add", "remove", "replace", "claim", "detach"])
+        before, config = len(wallets.list_holdings(bot)), self.service.config
+        try:
+            if act == "add":
+                wallets.add_wallet(config, bot, one, now)
+            elif act == "remove":
+                wallets.remove_wallet(bot, one, now)
+            elif act == "detach":
+                if self.dice.random() < 0.3:
+                    wallets.detach_wallet(bot, now)
+            else:
+                ownership = "proven" if act == "replace" else "claimed"
+                wallets.attach_wallet(config, bot, one, now, ownership)
+        except Problem:
+            return
+        self.done.add((act, before))
+
+
+@pytest.mark.parametrize("seed", sampling.sample(range(4), 1))
+def test_stored_data_matches_the_chain_after_any_connecting_and_disconnecting(
+    tmp_path, owned, seed
+):
+    service = Service(tmp_path / "data", max_wallet_changes_per_day=10**6)
+    life = Life(service, seed)
+    life.live()
+    assert len(life.done) > 3
+    # No wallet is connected twice, and a bot's several wallets are all proven.
+    both, still = [one for bot in life.bots for one in held(bot)], Attachment.detached_at.is_null()
+    assert len({*both}) == len(both) == Attachment.select().where(still).count()
+    for bot in life.bots:
+        told = wallets.list_holdings(bot)
+        assert len(told) < 2 or {one.ownership for one in told} == {"proven"}
+    check_log(service)
+    check_rows(service, {row.id: row for row in Wallet.select()})
+    service.close()
+
+
+# ---- audits --------------------------------------------------------------------------------------
+def watch_both(service, told):
+    """A bot with both wallets, observed until the histories are complete."""
+    ada = watch(several.PEOPLE["ada"])
+    eve = Wallet.create(address=several.PEOPLE["eve"], bot=ada.bot, created_at=BEGIN)
+    Address.create(wallet=eve, address=eve.address)
+    Attachment.update(attached_at=0, ownership="proven").execute()
+    Attachment.create(bot=ada.bot, wallet=eve, attached_at=ms(6), ownership="proven")
+    observe(service, told)
+
+
+@pytest.mark.parametrize("seed", sampling.sample(range(3), 1))
+def test_an_audit_confirms_each_wallet(service, seed):
+    told = several.two_people(seed, 24)
+    watch_both(service, told)
+    report = audit(service, FakeNode(told.chain()))
+    assert (report.verdict, report.differences, report.unknown) == ("same", [], [])
+    assert report.receipts == Trade.select().count() > 20
+
+
+def test_an_audit_names_a_removed_flag(service):
+    told, _ = false_profit()
+    watch_both(service, told)
+    assert list_marked()
+    Trade.update(flags="[]").where(Trade.flags.contains("own_wallets")).execute()
+    report = audit(service, FakeNode(told.chain()))
+    assert report.verdict == "different"
+    assert {one.field for one in report.differences} >= {"flags"}
