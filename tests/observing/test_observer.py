@@ -3,6 +3,7 @@ other writers.
 """
 
 import random
+from collections import Counter
 from itertools import pairwise
 
 import apsw
@@ -16,7 +17,7 @@ from story import ADA, Story, account_of, address, market
 import observer as module
 import storage
 from accounts.wallets import detach_wallet
-from models import Address, Arrival, Bot, Post, Receipt, Trade, Wallet, WalletSignature
+from models import Address, Arrival, Bot, Post, Receipt, Wallet, WalletSignature
 from observing import entries, listing
 from observing.fetching import Fetching
 from operate.doctor import check_limits
@@ -26,53 +27,32 @@ from web.site import words
 
 # ---- the plain case ------------------------------------------------------------------------------
 def test_a_wallet_is_observed_completely(look, chain):
-    node = FakeNode(chain)
+    node, listed = FakeNode(chain), chain.touching(ADA)
     seen = look(node).settle()
-    assert seen.state() == "complete"
-    assert seen.gaps() == []
-    assert seen.coverage()["pending"] == 0
-    assert seen.coverage()["note"] is None
-    assert [t.signature for t in seen.trades()] == [row.signature for row in chain.touching(ADA)]
-    assert set(node.asked.values()) == {1} and len(node.asked) == len(chain.touching(ADA))
-    assert {a.address for a in Address.select()} == {
-        ADA,
-        *(address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX")),
-    }
-
-
-def test_a_page_is_stored_in_fetching_order(look, chain):
-    """Oldest first, although nodes list the newest first, so that pages stay full as rows grow."""
-    look(chain).settle()
+    assert seen.state() == "complete" and seen.gaps() == []
+    assert (seen.coverage()["pending"], seen.coverage()["note"]) == (0, None)
+    assert [t.signature for t in seen.trades()] == [row.signature for row in listed]
+    assert node.asked == dict.fromkeys([row.signature for row in listed], 1)
+    accounts = {address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX")}
+    assert set(Address.select(Address.address).scalars()) == {ADA, *accounts}
+    # Oldest first, although nodes list the newest first, so that pages stay full as rows grow.
     stored = WalletSignature.select(WalletSignature.signature).order_by(WalletSignature.id)
-    named = [row.signature for row in chain.touching(ADA) if ADA in row.keys]
+    named = [row.signature for row in listed if ADA in row.keys]
     assert [one for one in stored.scalars() if one in named] == named and len(named) > 20
 
 
 def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain):
     """After the first poll everything is fetched; it is complete once each address was scanned
-    twice and the balances were compared.
+    twice and the balances were compared. Followers are told of loading and completion, once each.
     """
     seen, states = look(chain), []
     for _ in range(6):
         seen.look()
-        states.append(
-            (
-                seen.state(),
-                all(a.full_scans > 1 for a in Address.select()),
-                bool(seen.observer.state.watches[1].holdings),
-            )
-        )
-    assert all(scanned and compared for state, scanned, compared in states if state == "complete")
+        scanned = all(one.full_scans > 1 for one in Address.select())
+        states.append((seen.state(), scanned and bool(seen.observer.state.watches[1].holdings)))
     assert states[-1][0] == "complete"
-
-
-def test_followers_get_each_coverage_change(look, chain):
-    """Loading, then complete: once each, however often it is polled."""
-    seen = look(chain)
-    for _ in range(6):
-        seen.look()
+    assert all(proven for state, proven in states if state == "complete")
     told = Arrival.select(Arrival.wallet).where(Arrival.kind == "coverage")
-    assert seen.state() == "complete"
     assert [row.wallet.address for row in told] == [ADA, ADA]
 
 
@@ -90,9 +70,8 @@ def test_recorded_wallets_match_the_oracle(look, history, expected):
         results, want = seen.results(wallet), expected[wallet]
         assert {name: results[name] for name in want["results"]} == want["results"]
         assert seen.gaps(wallet) == []
-        assert [t.signature for t in seen.trades(wallet)] == [
-            row["signature"] for row in want["rows"]
-        ]
+        listed = [row["signature"] for row in want["rows"]]
+        assert [t.signature for t in seen.trades(wallet)] == listed
         assert seen.coverage(wallet)["openingInventoryUnknown"] == want["openingInventoryUnknown"]
     receipts = {row["signature"] for want in expected.values() for row in want["rows"]}
     assert node.calls["getTransaction"] <= 1.1 * len(receipts) and set(node.asked.values()) == {1}
@@ -131,9 +110,8 @@ def test_a_transfer_naming_only_the_token_account_is_found(look):
     seen = look(node).settle()
     node.tip = None
     seen.look()
-    assert seen.trades()[-1].signature == last
-    assert seen.trades()[-1].kind == "transfer_in"
-    assert seen.state() == "complete"
+    newest = seen.trades()[-1]
+    assert (newest.signature, newest.kind) == (last, "transfer_in") and seen.state() == "complete"
 
 
 def test_an_account_no_receipt_names_is_found(look):
@@ -144,25 +122,16 @@ def test_an_account_no_receipt_names_is_found(look):
     story.fund("ada", 10**9)
     story.receive("ada", "CAT", 7)
     seen = look(story.chain()).settle()
-    assert [t.kind for t in seen.trades()] == [
-        "native_transfer",
-        "transfer_in",
-    ]
+    assert [t.kind for t in seen.trades()] == ["native_transfer", "transfer_in"]
     assert seen.state() == "complete"
 
 
 def test_transactions_a_post_waits_for_are_fetched_first(look, chain):
     node = FakeNode(chain)
-    seen = look(node)
-    wanted = next(
-        row.signature
-        for row in reversed(chain.touching(ADA)[:-1])
-        if row.receipt["meta"]["err"] is None and len(row.receipt["meta"]["postTokenBalances"]) > 1
-    )
+    seen, wanted = look(node), chain.touching(ADA)[-2].signature
     store_post(seen.wallets[0], wanted)
     seen.look()
-    assert next(iter(node.asked)) == wanted
-    assert (Post.get().status, Trade.get(Trade.signature == wanted).kind) == ("verified", "buy")
+    assert next(iter(node.asked)) == wanted and Post.get().status == "verified"
 
 
 @ground.sqlite_only
@@ -186,32 +155,33 @@ def test_posts_stored_during_requests_fail_no_pass(look, chain):
 
 # ---- places in a slot ----------------------------------------------------------------------------
 @pytest.mark.parametrize("blocks", [True, False])
+def list_results(seen):
+    return [(t.signature, t.kind, t.result, t.lots) for t in seen.trades()]
+
+
+@pytest.mark.parametrize("blocks", [True, False])
 def test_without_transaction_index_block_or_balances_order_a_slot(look, chain, blocks):
-    indexed = look(chain).settle()
-    truth = [(t.signature, t.kind, t.result, t.lots) for t in indexed.trades()]
+    truth = list_results(look(chain).settle())
     node = FakeNode(chain)
     node.hide_index(blocks)
     seen = look(node).settle()
-    assert [(t.signature, t.kind, t.result, t.lots) for t in seen.trades()] == truth
-    assert seen.state() == "complete"
-    assert bool(node.calls["getBlock"])
+    assert list_results(seen) == truth and seen.state() == "complete"
+    assert node.calls["getBlock"] > 0
     assert not any("order_unresolved" in t.flags for t in seen.trades())
 
 
 def test_a_restart_before_the_block_request_loses_nothing(look, chain, monkeypatch):
     node = FakeNode(chain)
     node.hide_index()
-    monkeypatch.setattr(Fetching, "index_slots", lambda *_: None)
     seen = look(node)
-    seen.look(3)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(Fetching, "index_slots", lambda *_: None)
+        seen.look(3)
     seen.restart()
     seen.settle()
-    assert all(
-        s.tx_index is not None
-        for s in WalletSignature.select()
-        if WalletSignature.select().where(WalletSignature.slot == s.slot).count() > 1
-    )
+    in_slot = Counter(WalletSignature.select(WalletSignature.slot).scalars())
+    indexes = [row.tx_index for row in WalletSignature.select() if in_slot[row.slot] > 1]
+    assert indexes and None not in indexes
 
 
 # ---- owners of 2021 ------------------------------------------------------------------------------
@@ -230,10 +200,8 @@ def test_receipts_without_owners_are_reread_once_the_account_is_known(look):
             balance["owner"] = None
     node = FakeNode(chain)
     seen = look(node).settle()
-    assert [(t.kind, t.token_changes) for t in seen.trades()][1] == (
-        "transfer_in",
-        f'[["{address("CAT")}","70",6]]',
-    )
+    reread = seen.trades()[1]
+    assert (reread.kind, reread.token_changes) == ("transfer_in", f'[["{address("CAT")}","70",6]]')
     assert seen.state() == "complete"
 
 
@@ -241,11 +209,8 @@ def test_an_added_venue_turns_stored_receipts_into_trades(look):
     """After a restart, without requesting any transaction again."""
     venue, story = address("a venue of tomorrow"), Story()
     story.fund("ada", 10**9)
-    story.transact(
-        "ada",
-        [("lamports", "ada", "maker", 1_000_000), ("tokens", "CAT", "maker", "ada", 10)],
-        venue,
-    )
+    moves = [("lamports", "ada", "maker", 1_000_000), ("tokens", "CAT", "maker", "ada", 10)]
+    story.transact("ada", moves, venue)
     node = FakeNode(story.chain())
     seen = look(node).settle()
     assert [t.kind for t in seen.trades()] == ["native_transfer", "other"]
@@ -254,11 +219,8 @@ def test_an_added_venue_turns_stored_receipts_into_trades(look):
     seen.config = ground.change(seen.config, added_programs=rows)
     seen.restart()
     seen.settle()
-    assert [(t.kind, t.venue) for t in seen.trades()] == [
-        ("native_transfer", None),
-        ("buy", "Tomorrow"),
-    ]
-    assert dict(node.asked) == asked
+    told = [(t.kind, t.venue) for t in seen.trades()]
+    assert told == [("native_transfer", None), ("buy", "Tomorrow")] and node.asked == asked
 
 
 # ---- receipts that were stored and cannot be read any more ---------------------------------------
@@ -280,16 +242,24 @@ def test_rereading_the_newest_receipt_loses_no_trade(look):
     assert seen.ledger() == truth
 
 
-def test_another_wallets_damaged_receipt_is_fetched_again(look):
-    """Ada's transaction with eve became unreadable on disk before eve's own list had it."""
+@pytest.fixture
+def shared(look):
+    """(a lookout of ada and eve, eve's wallet, the signature of their transaction, whose stored
+    receipt is unreadable)
+    """
     story = Story()
-    story.fund("ada", 10**9)
-    story.fund("eve", 10**9)
+    for person in ("ada", "eve"):
+        story.fund(person, 10**9)
     given = story.transact("ada", [("lamports", "ada", "eve", 5_000)])
     seen = look(story.chain(), wallets=(ADA, address("eve"))).settle()
-    truth = seen.ledger()
-    eve = Wallet.get(Wallet.address == address("eve"))
     Receipt.update(body=b"no zlib").where(Receipt.signature == given).execute()
+    return seen, Wallet.get(Wallet.address == address("eve")), given
+
+
+def test_another_wallets_damaged_receipt_is_fetched_again(shared):
+    """Before eve's own list had it."""
+    seen, eve, given = shared
+    truth = seen.ledger()
     of_eve = (WalletSignature.wallet == eve) & (WalletSignature.signature == given)
     WalletSignature.update(state="pending", entry=None).where(of_eve).execute()
     seen.look(6)
@@ -297,18 +267,12 @@ def test_another_wallets_damaged_receipt_is_fetched_again(look):
     assert Receipt.get(Receipt.signature == given).body != b"no zlib"
 
 
-def test_a_refetched_receipt_stays_with_an_idle_wallet_too(look):
+def test_a_refetched_receipt_stays_with_an_idle_wallet_too(shared):
     """Eve's wallet is disconnected; nothing would fetch their shared transactions for her."""
-    story = Story()
-    story.fund("ada", 10**9)
-    story.fund("eve", 10**9)
-    given = story.transact("ada", [("lamports", "ada", "eve", 5_000)])
-    seen = look(story.chain(), wallets=(ADA, address("eve"))).settle()
-    eve = Wallet.get(Wallet.address == address("eve"))
+    seen, eve, given = shared
     detach_wallet(Bot.get(Bot.id == eve.bot_id), seen.now)
     # Its last poll is done.
     Wallet.update(closing_at=None).where(Wallet.id == eve.id).execute()
-    Receipt.update(body=b"no zlib").where(Receipt.signature == given).execute()
     Wallet.update(rules="").execute()
     seen.look(6)
     rows = WalletSignature.select().where(WalletSignature.signature == given)
