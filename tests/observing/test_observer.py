@@ -387,53 +387,57 @@ def test_the_command_gives_up_when_no_node_responds(look, chain):
     assert "getSignaturesForAddress" in seen.observer.problem
 
 
-@pytest.mark.parametrize("jump", [-40 * 86_400, -3_600, 3_600, 400 * 86_400])
-def test_a_clock_jump_stops_nothing(look, chain, jump):
+@pytest.mark.parametrize("days", [-40, -1 / 24, 1 / 24, 400])
+def test_a_clock_jump_stops_nothing(look, chain, days):
+    """The monotonic clock never goes back; the wall clock goes both ways."""
     node = FakeNode(chain, tip=chain.rows[15].slot)
     seen = look(node).settle()
-    # The monotonic clock never goes back; the wall clock goes both ways.
-    seen.clock.time += max(0, jump)
-    global_begin = seen.now
+    forward, back = max(0, days) * 86_400, min(0, days) * 86_400_000
+    seen.clock.time += forward
     node.tip = chain.rows[25].slot
-    seen.observer.run_tick(global_begin + (jump * 1000 if jump < 0 else 0))
+    seen.observer.run_tick(seen.now + int(back))
     seen.look(3)
-    assert seen.coverage()["lastSlot"] == chain.touching(ADA)[-1].slot or seen.coverage()[
-        "receipts"
-    ] == len([r for r in chain.touching(ADA) if r.slot <= node.tip])
+    known = [row for row in chain.touching(ADA) if row.slot <= node.tip]
+    assert seen.coverage()["receipts"] == len(known)
     node.tip = None
-    if jump > 0:
-        # Set right again.
-        seen.clock.time -= jump
+    # Set right again.
+    seen.clock.time -= forward
     assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
 
 
 # ---- limits --------------------------------------------------------------------------------------
-def changes_something(row):
-    """Whether a transaction changes ada's lamports or tokens."""
-    meta, keys = row.receipt["meta"], row.keys
-    held = [
-        [one for one in meta[f"{side}TokenBalances"] if one["owner"] == ADA]
-        for side in ("pre", "post")
-    ]
-    place = keys.index(ADA) if ADA in keys else 0
-    own = [meta[f"{side}Balances"][place] for side in ("pre", "post")]
-    return held[0] != held[1] or (ADA in keys and own[0] != own[1])
+LIMIT = {"max_receipts_per_wallet": 12}
+
+
+@pytest.fixture
+def limited(look, chain):
+    """A lookout of a history longer than the limit."""
+    return look(chain, **LIMIT).settle()
 
 
 def read_stored_signatures():
     return {row.signature for row in WalletSignature.select() if row.state == "stored"}
 
 
-def test_the_newest_part_of_a_long_history_is_loaded(look, chain):
-    """12 of those that involve ada, and from that slot on all that involve only her token
-    accounts.
+def list_from(chain, slot):
+    return {row.signature for row in chain.touching(ADA) if row.slot >= slot}
+
+
+def test_the_newest_part_of_a_long_history_is_loaded(limited, chain):
+    """12 of those that involve ada, and from that slot on all that involve only her token accounts.
+    Pages and the doctor say so.
     """
-    seen = look(chain, max_receipts_per_wallet=12).settle()
-    named = [row for row in chain.touching(ADA) if ADA in row.keys]
-    first = named[-12].slot
+    first = [row for row in chain.touching(ADA) if ADA in row.keys][-12].slot
     assert Wallet.get().history_from == first
-    assert read_stored_signatures() == {r.signature for r in chain.touching(ADA) if r.slot >= first}
-    assert seen.state() == "partial" and "the oldest aren't loaded" in seen.coverage()["note"]
+    assert read_stored_signatures() == list_from(chain, first)
+    coverage = limited.coverage()
+    assert coverage["state"] == "partial" and "the oldest aren't loaded" in coverage["note"]
+    assert coverage["openingInventoryUnknown"]
+    assert "the oldest aren't loaded" in words.describe_coverage(coverage, limited.now)
+    assert [one.text for one in check_limits(storage.database.execute_sql, limited.config)] == [
+        f"wallet {ADA} is at 100% of the limit on transactions or token accounts;"
+        f" transactions before slot {first} aren't loaded"
+    ]
 
 
 @pytest.mark.parametrize("limit", [1, 12])
@@ -444,148 +448,145 @@ def test_new_transactions_are_always_loaded(look, chain, limit):
     before = read_stored_signatures()
     node.tip = None
     seen.settle()
-    newer = {one.signature for one in chain.touching(ADA) if one.slot > row.slot}
+    newer = list_from(chain, row.slot + 1)
     assert len(newer) == 19 and read_stored_signatures() == before | newer
+    assert newer <= {trade.signature for trade in seen.trades()}
     assert seen.coverage()["pending"] == 0
-    sold = [t for t in seen.trades() if t.signature in newer]
-    assert len(sold) == 19
 
 
 def test_a_history_that_outgrows_the_limit_stays_complete(look, chain):
     node = FakeNode(chain, tip=chain.touching(ADA)[4].slot)
-    seen = look(node, max_receipts_per_wallet=12).settle()
+    seen = look(node, **LIMIT).settle()
     assert seen.state() == "complete" and Wallet.get().history_from is None
     node.tip = None
     seen.settle()
     # A nightly scan of everything known doesn't drop anything either.
     seen.clock.sleep(86_400)
     assert seen.settle().state() == "complete" and Wallet.get().history_from is None
-    assert read_stored_signatures() == {row.signature for row in chain.touching(ADA)}
+    assert read_stored_signatures() == list_from(chain, 0)
 
 
-def test_gaps_within_the_loaded_history_are_filled_at_the_limit(look, chain):
-    seen = look(chain, max_receipts_per_wallet=12).settle()
-    whole, kept = seen.ledger(), read_stored_signatures()
-    row = WalletSignature.select().order_by(WalletSignature.slot.desc()).offset(5).first()
-    row.delete_instance()
-    seen.restart()
-    seen.clock.sleep(86_400)
-    seen.settle()
-    assert (read_stored_signatures(), seen.ledger()) == (kept, whole)
+def test_gaps_within_the_loaded_history_are_filled_at_the_limit(limited):
+    whole, kept = limited.ledger(), read_stored_signatures()
+    WalletSignature.select().order_by(WalletSignature.slot.desc())[5].delete_instance()
+    limited.restart()
+    limited.clock.sleep(86_400)
+    limited.settle()
+    assert (read_stored_signatures(), limited.ledger()) == (kept, whole)
 
 
-def mention_often(count):
+def test_a_higher_limit_loads_more(limited, chain):
+    assert limited.state() == "partial"
+    limited.config = ground.change(limited.config, max_receipts_per_wallet=500)
+    limited.restart()
+    limited.clock.sleep(86_400)
+    assert limited.settle().state() == "complete"
+    assert read_stored_signatures() == list_from(chain, 0)
+
+
+@pytest.mark.parametrize(
+    "mentions, stored, state, filled",
+    [
+        # 10 of 40 change something; they fit into 12, so all are loaded.
+        (30, range(40, 41), "complete", 83),
+        # The search ends after 4 times the limit.
+        (200, range(48, 48 + 12), "partial", 100),
+    ],
+)
+def test_transactions_that_change_nothing_do_not_count(look, mentions, stored, state, filled):
     story = Story()
     story.fund("ada", 10**9)
     for n in range(9):
         story.buy("ada", "CAT", 100 + n, 5_000)
-    for _ in range(count):
+    for _ in range(mentions):
         story.mention("ada")
-    return story.chain()
-
-
-def test_transactions_that_change_nothing_do_not_count(look):
-    """10 of 40 change something; they fit into 12, so all are loaded."""
-    chain = mention_often(30)
-    seen = look(chain, max_receipts_per_wallet=12).settle()
+    seen = look(story.chain(), **LIMIT).settle()
     seen.look(20)
-    seen.settle()
-    assert seen.state() == "complete" and Wallet.get().history_from is None
-    assert WalletSignature.select().where(WalletSignature.idle).count() == 30
-    assert len(read_stored_signatures()) == 40 and Wallet.get().filled == 83
+    assert len(read_stored_signatures()) in stored
+    assert (seen.settle().state(), Wallet.get().filled) == (state, filled)
+    is_whole = state == "complete"
+    assert (Wallet.get().history_from is None) == is_whole
+    assert (WalletSignature.select().where(WalletSignature.idle).count() == 30) == is_whole
 
 
-def test_a_flood_of_them_ends_the_search(look):
-    """At most 4 times the limit is listed before the search stops."""
-    seen = look(mention_often(200), max_receipts_per_wallet=12).settle()
-    seen.look(20)
-    seen.settle()
-    assert 48 <= len(read_stored_signatures()) < 48 + 12 and seen.state() == "partial"
-
-
-def test_a_higher_limit_loads_more(look, chain):
-    seen = look(chain, max_receipts_per_wallet=12).settle()
-    assert seen.state() == "partial"
-    seen = look(chain, max_receipts_per_wallet=500)
-    seen.settle()
-    seen.look(5)
-    assert seen.settle().state() == "complete"
-    assert read_stored_signatures() == {row.signature for row in chain.touching(ADA)}
+def changes_something(row):
+    """Whether a transaction changes ada's lamports or tokens."""
+    meta, states = row.receipt["meta"], []
+    for side in ("pre", "post"):
+        held = [one for one in meta[f"{side}TokenBalances"] if one["owner"] == ADA]
+        lamports = dict(zip(row.keys, meta[f"{side}Balances"], strict=True))
+        states.append((held, lamports.get(ADA)))
+    return states[0] != states[1]
 
 
 @pytest.mark.parametrize("share, told", [(81, True), (79, False)])
 def test_a_wallet_near_the_limit_is_named_everywhere(look, chain, share, told):
-    count = len([row for row in chain.touching(ADA) if changes_something(row)])
+    count = sum(map(changes_something, chain.touching(ADA)))
     limit = next(n for n in range(count, 10**4) if 100 * count // n <= share)
     seen = look(chain, max_receipts_per_wallet=limit).settle()
     percent = 100 * count // limit
     assert seen.state() == "complete" and Wallet.get().filled == percent
     named = check_health(seen.config, seen.now)["walletObserver"]["nearLimit"]
     assert named == ([{"wallet": ADA, "percent": percent}] if told else [])
-    execute = storage.database.execute_sql
-    found = [one.text for one in check_limits(execute, seen.config)]
+    found = [one.text for one in check_limits(storage.database.execute_sql, seen.config)]
     assert len(found) == told and all(f"{percent}%" in text for text in found)
     said = words.describe_coverage(seen.coverage(), seen.now)
     assert (f"used {percent}% of this service's limit" in said) == told
 
 
-def test_a_page_beyond_the_limit_says_so(look, chain):
-    seen = look(chain, max_receipts_per_wallet=12).settle()
-    coverage = seen.coverage()
-    assert coverage["openingInventoryUnknown"]
-    assert "the oldest aren't loaded" in words.describe_coverage(coverage, seen.now)
-    assert [one.text for one in check_limits(storage.database.execute_sql, seen.config)] == [
-        f"wallet {ADA} is at 100% of the limit on transactions or token accounts;"
-        f" transactions before slot {Wallet.get().history_from} aren't loaded"
-    ]
+@pytest.fixture
+def scanning(look, chain, monkeypatch):
+    """A lookout during a full scan."""
+    monkeypatch.setattr(listing, "FULL_PAGE", 5)
+    seen = look(chain)
+    seen.nodes[0].fail("getTransaction", -32603)
+    for _ in range(2):
+        seen.observer.listing.scan_page(Wallet.get(), seen.now)
+    return seen
 
 
-def test_a_full_scan_resumes_where_it_stopped(look, chain, monkeypatch):
+def test_a_full_scan_resumes_where_it_stopped(scanning):
     """Endpoints pause during a full scan and the process restarts: the scan resumes. If its stored
     position is gone, it starts over.
     """
-    monkeypatch.setattr(listing, "FULL_PAGE", 5)
-    node = FakeNode(chain)
-    seen = look(node)
-    node.fail("getTransaction", -32603)
-    seen.observer.listing.scan_page(Wallet.get(), seen.now)
-    seen.observer.listing.scan_page(Wallet.get(), seen.now)
-    cursor = Address.get().scan_cursor
+    (node,), cursor = scanning.nodes, Address.get().scan_cursor
     node.fail("getSignaturesForAddress", -32603)
-    seen.look(2)
-    seen.restart()
-    seen.look(2)
-    assert Address.get().scan_cursor == cursor
+    scanning.look(2)
+    scanning.restart()
+    scanning.look(2)
+    assert Address.get().scan_cursor == cursor is not None
     node.fail("getSignaturesForAddress", -32020)
-    seen.clock.sleep(400)
-    seen.look(3)
+    scanning.clock.sleep(400)
+    scanning.look(3)
     assert Address.get().scan_cursor is None
     node.restore()
-    seen.clock.sleep(400)
-    assert seen.settle().state() == "complete"
+    scanning.clock.sleep(400)
+    assert scanning.settle().state() == "complete"
 
 
 @pytest.mark.parametrize("text", ["{", "[7]", '{"before": 7}', '{"before": "x", "new": "1"}'])
-def test_a_full_scan_with_a_damaged_position_starts_over(look, chain, monkeypatch, text):
-    monkeypatch.setattr(listing, "FULL_PAGE", 5)
-    node = FakeNode(chain)
-    seen = look(node)
-    node.fail("getTransaction", -32603)
-    seen.observer.listing.scan_page(Wallet.get(), seen.now)
+def test_a_full_scan_with_a_damaged_position_starts_over(scanning, chain, text):
     Address.update(scan_cursor=text).execute()
-    node.restore()
-    assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
+    scanning.nodes[0].restore()
+    assert scanning.settle().state() == "complete"
+    assert len(scanning.trades()) == len(chain.touching(ADA))
 
 
-@pytest.mark.parametrize("trading", [True, False], ids=["with token accounts", "without"])
-@pytest.mark.parametrize("age", [0, 7_200, 400_000])
+# ---- what it costs -------------------------------------------------------------------------------
+def tell_people(*people, trading):
+    """A chain of people with lamports, who bought something if they are `trading`."""
+    story = Story()
+    for person in people:
+        story.fund(person, 10**9)
+        if person in trading:
+            story.buy(person, "CAT", 10, 5_000)
+    return story
+
+
+@pytest.mark.parametrize("trading, age", [("ada eve", 0), ("eve", 7_200), ("ada eve", 400_000)])
 def test_small_instances_stay_within_two_intervals(look, trading, age):
     """However long ago it traded, and while another one is fetched as slowly as the nodes allow."""
-    story = Story()
-    for person in ("ada", "eve"):
-        story.fund(person, 10**9)
-        if trading or person == "eve":
-            story.buy(person, "CAT", 10, 5_000)
+    story = tell_people("ada", "eve", trading=trading.split())
     for _ in range(150):
         story.mention("eve")
     node = FakeNode(story.chain())
@@ -604,19 +605,15 @@ def test_small_instances_stay_within_two_intervals(look, trading, age):
     assert max(b - a for a, b in pairwise(polls)) < 30_000, polls
 
 
-# ---- what it costs -------------------------------------------------------------------------------
-@pytest.mark.parametrize("people", [("ada",), ("ada", "eve", "bob")])
-@pytest.mark.parametrize("trading", [True, False], ids=["with token accounts", "without"])
+@pytest.mark.parametrize(
+    "people, trading", [("ada", "ada"), ("ada eve bob", "ada eve bob"), ("ada", "")]
+)
 def test_an_idle_wallet_costs_at_most_one_request_per_address_and_poll(look, people, trading):
-    story = Story()
-    for person in people:
-        story.fund(person, 10**9)
-        if trading:
-            story.buy(person, "CAT", 10, 5_000)
-    node = FakeNode(story.chain())
+    people = people.split()
+    node = FakeNode(tell_people(*people, trading=trading.split()).chain())
     seen = look(node, wallets=[address(p) for p in people]).settle()
     addresses, costs = Address.select().count(), []
-    for _ in range(40):
+    for _ in range(30):
         before = node.calls.total()
         seen.look()
         costs.append(node.calls.total() - before)
