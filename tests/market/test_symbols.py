@@ -113,7 +113,7 @@ def list_symbols(shown):
     return own + [one for part in shown.values() for one in list_symbols(part)]
 
 
-@pytest.mark.parametrize("told", ["USDC", "USDC\u200b", "USDС", "S0L"])
+@pytest.mark.parametrize("told", ["USDC\u200b", "USDС", "S0L"])
 def test_the_api_shows_an_imitation_with_its_mint(service, told):
     uid, key = observe(service, told)
     plain = told.replace("\u200b", "")
@@ -137,7 +137,7 @@ def test_the_api_shows_an_imitation_with_its_mint(service, told):
     assert hit["title"] == hit["text"] == f"{plain} ({SHORT})"
 
 
-@pytest.mark.parametrize("told", ["USDC", "USDC\u200b", "USDС"])
+@pytest.mark.parametrize("told", ["USDC\u200b", "USDС"])
 def test_pages_warn_of_an_imitation(service, told):
     uid, _key = observe(service, told)
     plain = told.replace("\u200b", "")

@@ -35,11 +35,16 @@ def test_a_withheld_transaction_is_a_gap_until_returned(look, chain, truth, plac
         later = [t for t in seen.trades() if t.kind == "sell" and t.slot > last]
         assert all(t.result is None for t in later if t.mint in row.list_mints(ADA))
     node.give(row.signature)
-    seen.clock.sleep(3_600)
-    assert seen.settle().ledger() == truth and seen.state() == "complete"
+    # Repaired within minutes, if anything shows that it is missing.
+    if place:
+        seen.look(20)
+    else:
+        seen.clock.sleep(3_600)
+        seen.settle()
+    assert seen.ledger() == truth and seen.state() == "complete"
 
 
-@pytest.mark.parametrize("place", sample(range(237), 2))
+@pytest.mark.parametrize("place", sample(range(237), 1))
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_withheld_recorded_transaction_leaves_only_true_results(look, history, number, place):
     """What it moved is unknown until the wallet's next transaction with it: no result of that mint
@@ -70,13 +75,6 @@ def test_a_withheld_recorded_transaction_leaves_only_true_results(look, history,
     seen.clock.sleep(86_400)
     seen.look(6)
     assert seen.settle().ledger() == truth
-
-
-def test_a_gap_is_repaired_within_minutes(look, chain, truth):
-    node, seen = withhold(look, chain, ADA, chain.moving(ADA)[7].signature)
-    node.give(chain.moving(ADA)[7].signature)
-    seen.look(20)
-    assert seen.state() == "complete" and seen.ledger() == truth
 
 
 def test_a_withheld_first_receipt_makes_the_wallet_older_than_its_history(look, chain):
@@ -200,21 +198,6 @@ def test_an_untouched_account_balance_was_there_from_the_beginning(look):
     assert Address.get(Address.address == address(second)).held_amount is None
 
 
-def test_decimals_of_an_untouched_mint_are_requested(look):
-    story = Story()
-    story.fund("ada", 10**10)
-    open_second_account(story, "DOG", 4)
-    story.buy("ada", "CAT", 10, 1_000_000)
-    node = FakeNode(story.chain())
-    node.prune(story.rows[-1].slot)
-    look(node).settle()
-    positions = orjson.loads(Wallet.get().positions)
-    assert {p["mint"]: (p["amountRaw"], p["decimals"]) for p in positions} == {
-        address("CAT"): ("10", 6),
-        address("DOG"): ("4", 6),
-    }
-
-
 def test_an_unknown_mint_is_requested_with_backoff(look):
     """A holding of it waits. It is requested at once, then after 60, 120, 240... seconds: in ten
     minutes of polls every 15 s, at most 1 + log2(600 / 60 + 1) = 4.5 times.
@@ -241,5 +224,6 @@ def test_an_unknown_mint_is_requested_with_backoff(look):
     node.prune(story.rows[-1].slot)
     seen.clock.sleep(3_600)
     seen.settle()
-    mints = {p["mint"] for p in orjson.loads(Wallet.get().positions)}
-    assert mints == {address("CAT"), address("DOG")}
+    positions = orjson.loads(Wallet.get().positions)
+    held = {p["mint"]: (p["amountRaw"], p["decimals"]) for p in positions}
+    assert held == {address("CAT"): ("10", 6), address("DOG"): ("4", 6)}

@@ -47,16 +47,19 @@ def node():
 
 @pytest.fixture
 def listen():
-    """listen(node or port, most) -> a started Listener; all are stopped at the end."""
+    """listen(node, most) -> a started Listener, once it covers this many wallets; all are stopped
+    at the end.
+    """
     started = []
 
-    def start(node, most=100):
+    def start(node, most=100, covering=2):
         notices = Notices()
         notices.want(WANTED)
         made = Listener(node.url, "endpoint 1", notices, most)
         made.notices = notices
         made.start()
         started.append(made)
+        until(lambda: notices.count_covered() == covering)
         return made
 
     yield start
@@ -76,8 +79,7 @@ def take(listener):
 
 def test_wallets_and_accounts_subscribe_to_finalized(node, listen):
     listener = listen(node)
-    until(lambda: sorted(node.list_places()) == sorted(PLACES))
-    until(lambda: listener.notices.count_covered() == 2)
+    assert sorted(node.list_places()) == sorted(PLACES)
     assert (listener.state, listener.subscriptions) == ("listening", 3)
     assert all(params[1]["commitment"] == "finalized" for _, params in node.requests)
     assert listener.notices.covers(1, 0.0) and listener.notices.covers(2, 0.0)
@@ -85,7 +87,6 @@ def test_wallets_and_accounts_subscribe_to_finalized(node, listen):
 
 def test_either_notice_makes_its_wallet_due(node, listen, chain):
     listener = listen(node)
-    until(lambda: listener.notices.count_covered() == 2)
     assert listener.noticed_at is None
     row = next(row for row in chain.rows if {ADA, CAT} <= set(row.keys))
     node.announce(row)
@@ -96,29 +97,20 @@ def test_either_notice_makes_its_wallet_due(node, listen, chain):
 
 def test_subscriptions_are_renewed_after_a_disconnect(node, listen):
     listener = listen(node)
-    until(lambda: listener.notices.count_covered() == 2)
     node.cut()
     until(lambda: node.connections == 2 and listener.notices.count_covered() == 2)
     assert sorted(node.list_places()) == sorted(PLACES)
 
 
-def test_no_wallet_is_covered_while_disconnected():
-    node = BellNode()
-    notices = Notices()
-    notices.want(WANTED)
-    listener = Listener(node.url, "endpoint 1", notices, 100)
-    listener.start()
-    until(lambda: notices.count_covered() == 2)
-    node.__exit__()
-    until(lambda: notices.count_covered() == 0)
+def test_no_wallet_is_covered_while_disconnected(listen):
+    with BellNode() as node:
+        listener = listen(node)
+    until(lambda: listener.notices.count_covered() == 0)
     assert listener.subscriptions == 0
-    listener.stop()
-    listener.join(60)
 
 
 def test_added_wallets_are_subscribed_and_removed_ones_are_not(node, listen):
     listener = listen(node)
-    until(lambda: len(node.list_places()) == 3)
     listener.notices.want(WANTED[1:2])
     until(lambda: node.list_places() == [PLACES[1]])
     listener.notices.want(WANTED)
@@ -127,8 +119,8 @@ def test_added_wallets_are_subscribed_and_removed_ones_are_not(node, listen):
 
 def test_a_limited_endpoint_covers_the_busiest_wallets(node, listen):
     node.allow(2)
-    listener = listen(node)
-    until(lambda: listener.notices.count_covered() == 1 and listener.subscriptions == 2)
+    listener = listen(node, covering=1)
+    until(lambda: listener.subscriptions == 2)
     assert sorted(node.list_places()) == sorted(PLACES[:2])
     asked = len(node.requests)
     time.sleep(0.3)
@@ -138,7 +130,7 @@ def test_a_limited_endpoint_covers_the_busiest_wallets(node, listen):
 
 def test_an_endpoint_that_allows_no_subscriptions_is_dropped_quietly(node, listen, caplog):
     node.allow(0)
-    listener = listen(node)
+    listener = listen(node, covering=0)
     until(lambda: listener.state == "resting")
     time.sleep(0.5)
     assert node.connections == 1 and not caplog.records
@@ -147,7 +139,7 @@ def test_an_endpoint_that_allows_no_subscriptions_is_dropped_quietly(node, liste
 
 
 def test_the_setting_caps_subscriptions(node, listen):
-    listen(node, most=1)
+    listen(node, most=1, covering=0)
     until(lambda: node.list_places() == PLACES[:1])
     time.sleep(0.2)
     assert len(node.requests) == 1
@@ -156,7 +148,7 @@ def test_the_setting_caps_subscriptions(node, listen):
 def test_a_silent_endpoint_is_dropped(node, listen, monkeypatch):
     monkeypatch.setattr(subscriptions, "REPLY_SECONDS", 0.2)
     node.stall()
-    listener = listen(node)
+    listener = listen(node, covering=0)
     until(lambda: listener.state == "resting")
     assert listener.notices.count_covered() == 0
 
@@ -203,7 +195,6 @@ def test_a_connection_that_falls_silent_is_reopened(node, listen, monkeypatch):
     monkeypatch.setattr(subscriptions, "PING_SECONDS", 0.5)
     line = DeadLine(node.port)
     listener = listen(line)
-    until(lambda: listener.notices.count_covered() == 2)
     line.silent, begun_at = True, time.monotonic()
     until(lambda: listener.notices.count_covered() == 0)
     assert time.monotonic() - begun_at >= 0.4 and listener.state != "listening"
@@ -229,7 +220,6 @@ def test_a_connection_that_falls_silent_is_reopened(node, listen, monkeypatch):
 )
 def test_invalid_messages_are_skipped(node, listen, chain, raw):
     listener = listen(node)
-    until(lambda: listener.notices.count_covered() == 2)
     node.flood(raw)
     row = next(row for row in chain.rows if ADA in row.keys)
     node.announce(row)
@@ -239,14 +229,12 @@ def test_invalid_messages_are_skipped(node, listen, chain, raw):
 
 def test_an_oversized_message_only_ends_the_connection(node, listen):
     listener = listen(node)
-    until(lambda: listener.notices.count_covered() == 2)
     node.flood("x" * (subscriptions.MAX_MESSAGE_BYTES + 1))
     until(lambda: node.connections == 2 and listener.notices.count_covered() == 2)
 
 
 def test_an_endless_stream_of_invalid_messages_is_dropped(node, listen):
     listener = listen(node)
-    until(lambda: listener.notices.count_covered() == 2)
     for _ in range(MAX_FALSE + 5):
         node.flood("nonsense")
     until(lambda: listener.state == "resting")
@@ -256,7 +244,6 @@ def test_a_flood_is_read_at_a_limited_rate(node, listen, monkeypatch):
     """Fifty a second here, whatever is sent."""
     monkeypatch.setattr(subscriptions, "MAX_NOTICES", 50)
     listener, noticed_at = listen(node), []
-    until(lambda: listener.notices.count_covered() == 2)
     monkeypatch.setattr(listener.notices, "add", lambda *_: noticed_at.append(time.monotonic()))
     for _ in range(500):
         node.lie(("logsSubscribe", ADA), {"context": {"slot": 1}, "value": {}})
@@ -268,7 +255,6 @@ def test_a_flood_is_read_at_a_limited_rate(node, listen, monkeypatch):
 def test_its_url_is_never_shown(node, listen, caplog, capfd):
     caplog.set_level(0)
     listener = listen(node)
-    until(lambda: listener.notices.count_covered() == 2)
     node.cut()
     until(lambda: node.connections == 2)
     dead = Listener("ws://127.0.0.1:1/?api-key=canary-of-the-bell", "endpoint 2", Notices(), 5)
@@ -334,8 +320,7 @@ def test_a_listener_survives_an_internal_error(node, listen, monkeypatch, caplog
         return read(value)
 
     monkeypatch.setattr(subscriptions, "read_message", fail_once)
-    listener = listen(node)
-    until(lambda: listener.notices.count_covered() == 2)
+    listen(node)
     assert "ZeroDivisionError" in caplog.text and "canary" not in caplog.text
 
 

@@ -3,6 +3,7 @@ other writers.
 """
 
 import random
+from collections import Counter
 from itertools import pairwise
 
 import apsw
@@ -16,7 +17,7 @@ from story import ADA, Story, account_of, address, market
 import observer as module
 import storage
 from accounts.wallets import detach_wallet
-from models import Address, Arrival, Bot, Post, Receipt, Trade, Wallet, WalletSignature
+from models import Address, Arrival, Bot, Post, Receipt, Wallet, WalletSignature
 from observing import entries, listing
 from observing.fetching import Fetching
 from operate.doctor import check_limits
@@ -26,53 +27,32 @@ from web.site import words
 
 # ---- the plain case ------------------------------------------------------------------------------
 def test_a_wallet_is_observed_completely(look, chain):
-    node = FakeNode(chain)
+    node, listed = FakeNode(chain), chain.touching(ADA)
     seen = look(node).settle()
-    assert seen.state() == "complete"
-    assert seen.gaps() == []
-    assert seen.coverage()["pending"] == 0
-    assert seen.coverage()["note"] is None
-    assert [t.signature for t in seen.trades()] == [row.signature for row in chain.touching(ADA)]
-    assert set(node.asked.values()) == {1} and len(node.asked) == len(chain.touching(ADA))
-    assert {a.address for a in Address.select()} == {
-        ADA,
-        *(address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX")),
-    }
-
-
-def test_a_page_is_stored_in_fetching_order(look, chain):
-    """Oldest first, although nodes list the newest first, so that pages stay full as rows grow."""
-    look(chain).settle()
+    assert seen.state() == "complete" and seen.gaps() == []
+    assert (seen.coverage()["pending"], seen.coverage()["note"]) == (0, None)
+    assert [t.signature for t in seen.trades()] == [row.signature for row in listed]
+    assert node.asked == dict.fromkeys([row.signature for row in listed], 1)
+    accounts = {address(account_of("ada", mint)) for mint in ("CAT", "DOG", "FOX")}
+    assert set(Address.select(Address.address).scalars()) == {ADA, *accounts}
+    # Oldest first, although nodes list the newest first, so that pages stay full as rows grow.
     stored = WalletSignature.select(WalletSignature.signature).order_by(WalletSignature.id)
-    named = [row.signature for row in chain.touching(ADA) if ADA in row.keys]
+    named = [row.signature for row in listed if ADA in row.keys]
     assert [one for one in stored.scalars() if one in named] == named and len(named) > 20
 
 
 def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain):
     """After the first poll everything is fetched; it is complete once each address was scanned
-    twice and the balances were compared.
+    twice and the balances were compared. Followers are told of loading and completion, once each.
     """
     seen, states = look(chain), []
     for _ in range(6):
         seen.look()
-        states.append(
-            (
-                seen.state(),
-                all(a.full_scans > 1 for a in Address.select()),
-                bool(seen.observer.state.watches[1].holdings),
-            )
-        )
-    assert all(scanned and compared for state, scanned, compared in states if state == "complete")
+        scanned = all(one.full_scans > 1 for one in Address.select())
+        states.append((seen.state(), scanned and bool(seen.observer.state.watches[1].holdings)))
     assert states[-1][0] == "complete"
-
-
-def test_followers_get_each_coverage_change(look, chain):
-    """Loading, then complete: once each, however often it is polled."""
-    seen = look(chain)
-    for _ in range(6):
-        seen.look()
+    assert all(proven for state, proven in states if state == "complete")
     told = Arrival.select(Arrival.wallet).where(Arrival.kind == "coverage")
-    assert seen.state() == "complete"
     assert [row.wallet.address for row in told] == [ADA, ADA]
 
 
@@ -90,9 +70,8 @@ def test_recorded_wallets_match_the_oracle(look, history, expected):
         results, want = seen.results(wallet), expected[wallet]
         assert {name: results[name] for name in want["results"]} == want["results"]
         assert seen.gaps(wallet) == []
-        assert [t.signature for t in seen.trades(wallet)] == [
-            row["signature"] for row in want["rows"]
-        ]
+        listed = [row["signature"] for row in want["rows"]]
+        assert [t.signature for t in seen.trades(wallet)] == listed
         assert seen.coverage(wallet)["openingInventoryUnknown"] == want["openingInventoryUnknown"]
     receipts = {row["signature"] for want in expected.values() for row in want["rows"]}
     assert node.calls["getTransaction"] <= 1.1 * len(receipts) and set(node.asked.values()) == {1}
@@ -131,9 +110,8 @@ def test_a_transfer_naming_only_the_token_account_is_found(look):
     seen = look(node).settle()
     node.tip = None
     seen.look()
-    assert seen.trades()[-1].signature == last
-    assert seen.trades()[-1].kind == "transfer_in"
-    assert seen.state() == "complete"
+    newest = seen.trades()[-1]
+    assert (newest.signature, newest.kind) == (last, "transfer_in") and seen.state() == "complete"
 
 
 def test_an_account_no_receipt_names_is_found(look):
@@ -144,25 +122,16 @@ def test_an_account_no_receipt_names_is_found(look):
     story.fund("ada", 10**9)
     story.receive("ada", "CAT", 7)
     seen = look(story.chain()).settle()
-    assert [t.kind for t in seen.trades()] == [
-        "native_transfer",
-        "transfer_in",
-    ]
+    assert [t.kind for t in seen.trades()] == ["native_transfer", "transfer_in"]
     assert seen.state() == "complete"
 
 
 def test_transactions_a_post_waits_for_are_fetched_first(look, chain):
     node = FakeNode(chain)
-    seen = look(node)
-    wanted = next(
-        row.signature
-        for row in reversed(chain.touching(ADA)[:-1])
-        if row.receipt["meta"]["err"] is None and len(row.receipt["meta"]["postTokenBalances"]) > 1
-    )
+    seen, wanted = look(node), chain.touching(ADA)[-2].signature
     store_post(seen.wallets[0], wanted)
     seen.look()
-    assert next(iter(node.asked)) == wanted
-    assert (Post.get().status, Trade.get(Trade.signature == wanted).kind) == ("verified", "buy")
+    assert next(iter(node.asked)) == wanted and Post.get().status == "verified"
 
 
 @ground.sqlite_only
@@ -186,32 +155,33 @@ def test_posts_stored_during_requests_fail_no_pass(look, chain):
 
 # ---- places in a slot ----------------------------------------------------------------------------
 @pytest.mark.parametrize("blocks", [True, False])
+def list_results(seen):
+    return [(t.signature, t.kind, t.result, t.lots) for t in seen.trades()]
+
+
+@pytest.mark.parametrize("blocks", [True, False])
 def test_without_transaction_index_block_or_balances_order_a_slot(look, chain, blocks):
-    indexed = look(chain).settle()
-    truth = [(t.signature, t.kind, t.result, t.lots) for t in indexed.trades()]
+    truth = list_results(look(chain).settle())
     node = FakeNode(chain)
     node.hide_index(blocks)
     seen = look(node).settle()
-    assert [(t.signature, t.kind, t.result, t.lots) for t in seen.trades()] == truth
-    assert seen.state() == "complete"
-    assert bool(node.calls["getBlock"])
+    assert list_results(seen) == truth and seen.state() == "complete"
+    assert node.calls["getBlock"] > 0
     assert not any("order_unresolved" in t.flags for t in seen.trades())
 
 
 def test_a_restart_before_the_block_request_loses_nothing(look, chain, monkeypatch):
     node = FakeNode(chain)
     node.hide_index()
-    monkeypatch.setattr(Fetching, "index_slots", lambda *_: None)
     seen = look(node)
-    seen.look(3)
-    monkeypatch.undo()
+    with monkeypatch.context() as patch:
+        patch.setattr(Fetching, "index_slots", lambda *_: None)
+        seen.look(3)
     seen.restart()
     seen.settle()
-    assert all(
-        s.tx_index is not None
-        for s in WalletSignature.select()
-        if WalletSignature.select().where(WalletSignature.slot == s.slot).count() > 1
-    )
+    in_slot = Counter(WalletSignature.select(WalletSignature.slot).scalars())
+    indexes = [row.tx_index for row in WalletSignature.select() if in_slot[row.slot] > 1]
+    assert indexes and None not in indexes
 
 
 # ---- owners of 2021 ------------------------------------------------------------------------------
@@ -230,10 +200,8 @@ def test_receipts_without_owners_are_reread_once_the_account_is_known(look):
             balance["owner"] = None
     node = FakeNode(chain)
     seen = look(node).settle()
-    assert [(t.kind, t.token_changes) for t in seen.trades()][1] == (
-        "transfer_in",
-        f'[["{address("CAT")}","70",6]]',
-    )
+    reread = seen.trades()[1]
+    assert (reread.kind, reread.token_changes) == ("transfer_in", f'[["{address("CAT")}","70",6]]')
     assert seen.state() == "complete"
 
 
@@ -241,11 +209,8 @@ def test_an_added_venue_turns_stored_receipts_into_trades(look):
     """After a restart, without requesting any transaction again."""
     venue, story = address("a venue of tomorrow"), Story()
     story.fund("ada", 10**9)
-    story.transact(
-        "ada",
-        [("lamports", "ada", "maker", 1_000_000), ("tokens", "CAT", "maker", "ada", 10)],
-        venue,
-    )
+    moves = [("lamports", "ada", "maker", 1_000_000), ("tokens", "CAT", "maker", "ada", 10)]
+    story.transact("ada", moves, venue)
     node = FakeNode(story.chain())
     seen = look(node).settle()
     assert [t.kind for t in seen.trades()] == ["native_transfer", "other"]
@@ -254,11 +219,8 @@ def test_an_added_venue_turns_stored_receipts_into_trades(look):
     seen.config = ground.change(seen.config, added_programs=rows)
     seen.restart()
     seen.settle()
-    assert [(t.kind, t.venue) for t in seen.trades()] == [
-        ("native_transfer", None),
-        ("buy", "Tomorrow"),
-    ]
-    assert dict(node.asked) == asked
+    told = [(t.kind, t.venue) for t in seen.trades()]
+    assert told == [("native_transfer", None), ("buy", "Tomorrow")] and node.asked == asked
 
 
 # ---- receipts that were stored and cannot be read any more ---------------------------------------
@@ -280,16 +242,24 @@ def test_rereading_the_newest_receipt_loses_no_trade(look):
     assert seen.ledger() == truth
 
 
-def test_another_wallets_damaged_receipt_is_fetched_again(look):
-    """Ada's transaction with eve became unreadable on disk before eve's own list had it."""
+@pytest.fixture
+def shared(look):
+    """(a lookout of ada and eve, eve's wallet, the signature of their transaction, whose stored
+    receipt is unreadable)
+    """
     story = Story()
-    story.fund("ada", 10**9)
-    story.fund("eve", 10**9)
+    for person in ("ada", "eve"):
+        story.fund(person, 10**9)
     given = story.transact("ada", [("lamports", "ada", "eve", 5_000)])
     seen = look(story.chain(), wallets=(ADA, address("eve"))).settle()
-    truth = seen.ledger()
-    eve = Wallet.get(Wallet.address == address("eve"))
     Receipt.update(body=b"no zlib").where(Receipt.signature == given).execute()
+    return seen, Wallet.get(Wallet.address == address("eve")), given
+
+
+def test_another_wallets_damaged_receipt_is_fetched_again(shared):
+    """Before eve's own list had it."""
+    seen, eve, given = shared
+    truth = seen.ledger()
     of_eve = (WalletSignature.wallet == eve) & (WalletSignature.signature == given)
     WalletSignature.update(state="pending", entry=None).where(of_eve).execute()
     seen.look(6)
@@ -297,18 +267,12 @@ def test_another_wallets_damaged_receipt_is_fetched_again(look):
     assert Receipt.get(Receipt.signature == given).body != b"no zlib"
 
 
-def test_a_refetched_receipt_stays_with_an_idle_wallet_too(look):
+def test_a_refetched_receipt_stays_with_an_idle_wallet_too(shared):
     """Eve's wallet is disconnected; nothing would fetch their shared transactions for her."""
-    story = Story()
-    story.fund("ada", 10**9)
-    story.fund("eve", 10**9)
-    given = story.transact("ada", [("lamports", "ada", "eve", 5_000)])
-    seen = look(story.chain(), wallets=(ADA, address("eve"))).settle()
-    eve = Wallet.get(Wallet.address == address("eve"))
+    seen, eve, given = shared
     detach_wallet(Bot.get(Bot.id == eve.bot_id), seen.now)
     # Its last poll is done.
     Wallet.update(closing_at=None).where(Wallet.id == eve.id).execute()
-    Receipt.update(body=b"no zlib").where(Receipt.signature == given).execute()
     Wallet.update(rules="").execute()
     seen.look(6)
     rows = WalletSignature.select().where(WalletSignature.signature == given)
@@ -423,53 +387,57 @@ def test_the_command_gives_up_when_no_node_responds(look, chain):
     assert "getSignaturesForAddress" in seen.observer.problem
 
 
-@pytest.mark.parametrize("jump", [-40 * 86_400, -3_600, 3_600, 400 * 86_400])
-def test_a_clock_jump_stops_nothing(look, chain, jump):
+@pytest.mark.parametrize("days", [-40, -1 / 24, 1 / 24, 400])
+def test_a_clock_jump_stops_nothing(look, chain, days):
+    """The monotonic clock never goes back; the wall clock goes both ways."""
     node = FakeNode(chain, tip=chain.rows[15].slot)
     seen = look(node).settle()
-    # The monotonic clock never goes back; the wall clock goes both ways.
-    seen.clock.time += max(0, jump)
-    global_begin = seen.now
+    forward, back = max(0, days) * 86_400, min(0, days) * 86_400_000
+    seen.clock.time += forward
     node.tip = chain.rows[25].slot
-    seen.observer.run_tick(global_begin + (jump * 1000 if jump < 0 else 0))
+    seen.observer.run_tick(seen.now + int(back))
     seen.look(3)
-    assert seen.coverage()["lastSlot"] == chain.touching(ADA)[-1].slot or seen.coverage()[
-        "receipts"
-    ] == len([r for r in chain.touching(ADA) if r.slot <= node.tip])
+    known = [row for row in chain.touching(ADA) if row.slot <= node.tip]
+    assert seen.coverage()["receipts"] == len(known)
     node.tip = None
-    if jump > 0:
-        # Set right again.
-        seen.clock.time -= jump
+    # Set right again.
+    seen.clock.time -= forward
     assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
 
 
 # ---- limits --------------------------------------------------------------------------------------
-def changes_something(row):
-    """Whether a transaction changes ada's lamports or tokens."""
-    meta, keys = row.receipt["meta"], row.keys
-    held = [
-        [one for one in meta[f"{side}TokenBalances"] if one["owner"] == ADA]
-        for side in ("pre", "post")
-    ]
-    place = keys.index(ADA) if ADA in keys else 0
-    own = [meta[f"{side}Balances"][place] for side in ("pre", "post")]
-    return held[0] != held[1] or (ADA in keys and own[0] != own[1])
+LIMIT = {"max_receipts_per_wallet": 12}
+
+
+@pytest.fixture
+def limited(look, chain):
+    """A lookout of a history longer than the limit."""
+    return look(chain, **LIMIT).settle()
 
 
 def read_stored_signatures():
     return {row.signature for row in WalletSignature.select() if row.state == "stored"}
 
 
-def test_the_newest_part_of_a_long_history_is_loaded(look, chain):
-    """12 of those that involve ada, and from that slot on all that involve only her token
-    accounts.
+def list_from(chain, slot):
+    return {row.signature for row in chain.touching(ADA) if row.slot >= slot}
+
+
+def test_the_newest_part_of_a_long_history_is_loaded(limited, chain):
+    """12 of those that involve ada, and from that slot on all that involve only her token accounts.
+    Pages and the doctor say so.
     """
-    seen = look(chain, max_receipts_per_wallet=12).settle()
-    named = [row for row in chain.touching(ADA) if ADA in row.keys]
-    first = named[-12].slot
+    first = [row for row in chain.touching(ADA) if ADA in row.keys][-12].slot
     assert Wallet.get().history_from == first
-    assert read_stored_signatures() == {r.signature for r in chain.touching(ADA) if r.slot >= first}
-    assert seen.state() == "partial" and "the oldest aren't loaded" in seen.coverage()["note"]
+    assert read_stored_signatures() == list_from(chain, first)
+    coverage = limited.coverage()
+    assert coverage["state"] == "partial" and "the oldest aren't loaded" in coverage["note"]
+    assert coverage["openingInventoryUnknown"]
+    assert "the oldest aren't loaded" in words.describe_coverage(coverage, limited.now)
+    assert [one.text for one in check_limits(storage.database.execute_sql, limited.config)] == [
+        f"wallet {ADA} is at 100% of the limit on transactions or token accounts;"
+        f" transactions before slot {first} aren't loaded"
+    ]
 
 
 @pytest.mark.parametrize("limit", [1, 12])
@@ -480,148 +448,145 @@ def test_new_transactions_are_always_loaded(look, chain, limit):
     before = read_stored_signatures()
     node.tip = None
     seen.settle()
-    newer = {one.signature for one in chain.touching(ADA) if one.slot > row.slot}
+    newer = list_from(chain, row.slot + 1)
     assert len(newer) == 19 and read_stored_signatures() == before | newer
+    assert newer <= {trade.signature for trade in seen.trades()}
     assert seen.coverage()["pending"] == 0
-    sold = [t for t in seen.trades() if t.signature in newer]
-    assert len(sold) == 19
 
 
 def test_a_history_that_outgrows_the_limit_stays_complete(look, chain):
     node = FakeNode(chain, tip=chain.touching(ADA)[4].slot)
-    seen = look(node, max_receipts_per_wallet=12).settle()
+    seen = look(node, **LIMIT).settle()
     assert seen.state() == "complete" and Wallet.get().history_from is None
     node.tip = None
     seen.settle()
     # A nightly scan of everything known doesn't drop anything either.
     seen.clock.sleep(86_400)
     assert seen.settle().state() == "complete" and Wallet.get().history_from is None
-    assert read_stored_signatures() == {row.signature for row in chain.touching(ADA)}
+    assert read_stored_signatures() == list_from(chain, 0)
 
 
-def test_gaps_within_the_loaded_history_are_filled_at_the_limit(look, chain):
-    seen = look(chain, max_receipts_per_wallet=12).settle()
-    whole, kept = seen.ledger(), read_stored_signatures()
-    row = WalletSignature.select().order_by(WalletSignature.slot.desc()).offset(5).first()
-    row.delete_instance()
-    seen.restart()
-    seen.clock.sleep(86_400)
-    seen.settle()
-    assert (read_stored_signatures(), seen.ledger()) == (kept, whole)
+def test_gaps_within_the_loaded_history_are_filled_at_the_limit(limited):
+    whole, kept = limited.ledger(), read_stored_signatures()
+    WalletSignature.select().order_by(WalletSignature.slot.desc())[5].delete_instance()
+    limited.restart()
+    limited.clock.sleep(86_400)
+    limited.settle()
+    assert (read_stored_signatures(), limited.ledger()) == (kept, whole)
 
 
-def mention_often(count):
+def test_a_higher_limit_loads_more(limited, chain):
+    assert limited.state() == "partial"
+    limited.config = ground.change(limited.config, max_receipts_per_wallet=500)
+    limited.restart()
+    limited.clock.sleep(86_400)
+    assert limited.settle().state() == "complete"
+    assert read_stored_signatures() == list_from(chain, 0)
+
+
+@pytest.mark.parametrize(
+    "mentions, stored, state, filled",
+    [
+        # 10 of 40 change something; they fit into 12, so all are loaded.
+        (30, range(40, 41), "complete", 83),
+        # The search ends after 4 times the limit.
+        (200, range(48, 48 + 12), "partial", 100),
+    ],
+)
+def test_transactions_that_change_nothing_do_not_count(look, mentions, stored, state, filled):
     story = Story()
     story.fund("ada", 10**9)
     for n in range(9):
         story.buy("ada", "CAT", 100 + n, 5_000)
-    for _ in range(count):
+    for _ in range(mentions):
         story.mention("ada")
-    return story.chain()
-
-
-def test_transactions_that_change_nothing_do_not_count(look):
-    """10 of 40 change something; they fit into 12, so all are loaded."""
-    chain = mention_often(30)
-    seen = look(chain, max_receipts_per_wallet=12).settle()
+    seen = look(story.chain(), **LIMIT).settle()
     seen.look(20)
-    seen.settle()
-    assert seen.state() == "complete" and Wallet.get().history_from is None
-    assert WalletSignature.select().where(WalletSignature.idle).count() == 30
-    assert len(read_stored_signatures()) == 40 and Wallet.get().filled == 83
+    assert len(read_stored_signatures()) in stored
+    assert (seen.settle().state(), Wallet.get().filled) == (state, filled)
+    is_whole = state == "complete"
+    assert (Wallet.get().history_from is None) == is_whole
+    assert (WalletSignature.select().where(WalletSignature.idle).count() == 30) == is_whole
 
 
-def test_a_flood_of_them_ends_the_search(look):
-    """At most 4 times the limit is listed before the search stops."""
-    seen = look(mention_often(200), max_receipts_per_wallet=12).settle()
-    seen.look(20)
-    seen.settle()
-    assert 48 <= len(read_stored_signatures()) < 48 + 12 and seen.state() == "partial"
-
-
-def test_a_higher_limit_loads_more(look, chain):
-    seen = look(chain, max_receipts_per_wallet=12).settle()
-    assert seen.state() == "partial"
-    seen = look(chain, max_receipts_per_wallet=500)
-    seen.settle()
-    seen.look(5)
-    assert seen.settle().state() == "complete"
-    assert read_stored_signatures() == {row.signature for row in chain.touching(ADA)}
+def changes_something(row):
+    """Whether a transaction changes ada's lamports or tokens."""
+    meta, states = row.receipt["meta"], []
+    for side in ("pre", "post"):
+        held = [one for one in meta[f"{side}TokenBalances"] if one["owner"] == ADA]
+        lamports = dict(zip(row.keys, meta[f"{side}Balances"], strict=True))
+        states.append((held, lamports.get(ADA)))
+    return states[0] != states[1]
 
 
 @pytest.mark.parametrize("share, told", [(81, True), (79, False)])
 def test_a_wallet_near_the_limit_is_named_everywhere(look, chain, share, told):
-    count = len([row for row in chain.touching(ADA) if changes_something(row)])
+    count = sum(map(changes_something, chain.touching(ADA)))
     limit = next(n for n in range(count, 10**4) if 100 * count // n <= share)
     seen = look(chain, max_receipts_per_wallet=limit).settle()
     percent = 100 * count // limit
     assert seen.state() == "complete" and Wallet.get().filled == percent
     named = check_health(seen.config, seen.now)["walletObserver"]["nearLimit"]
     assert named == ([{"wallet": ADA, "percent": percent}] if told else [])
-    execute = storage.database.execute_sql
-    found = [one.text for one in check_limits(execute, seen.config)]
+    found = [one.text for one in check_limits(storage.database.execute_sql, seen.config)]
     assert len(found) == told and all(f"{percent}%" in text for text in found)
     said = words.describe_coverage(seen.coverage(), seen.now)
     assert (f"used {percent}% of this service's limit" in said) == told
 
 
-def test_a_page_beyond_the_limit_says_so(look, chain):
-    seen = look(chain, max_receipts_per_wallet=12).settle()
-    coverage = seen.coverage()
-    assert coverage["openingInventoryUnknown"]
-    assert "the oldest aren't loaded" in words.describe_coverage(coverage, seen.now)
-    assert [one.text for one in check_limits(storage.database.execute_sql, seen.config)] == [
-        f"wallet {ADA} is at 100% of the limit on transactions or token accounts;"
-        f" transactions before slot {Wallet.get().history_from} aren't loaded"
-    ]
+@pytest.fixture
+def scanning(look, chain, monkeypatch):
+    """A lookout during a full scan."""
+    monkeypatch.setattr(listing, "FULL_PAGE", 5)
+    seen = look(chain)
+    seen.nodes[0].fail("getTransaction", -32603)
+    for _ in range(2):
+        seen.observer.listing.scan_page(Wallet.get(), seen.now)
+    return seen
 
 
-def test_a_full_scan_resumes_where_it_stopped(look, chain, monkeypatch):
+def test_a_full_scan_resumes_where_it_stopped(scanning):
     """Endpoints pause during a full scan and the process restarts: the scan resumes. If its stored
     position is gone, it starts over.
     """
-    monkeypatch.setattr(listing, "FULL_PAGE", 5)
-    node = FakeNode(chain)
-    seen = look(node)
-    node.fail("getTransaction", -32603)
-    seen.observer.listing.scan_page(Wallet.get(), seen.now)
-    seen.observer.listing.scan_page(Wallet.get(), seen.now)
-    cursor = Address.get().scan_cursor
+    (node,), cursor = scanning.nodes, Address.get().scan_cursor
     node.fail("getSignaturesForAddress", -32603)
-    seen.look(2)
-    seen.restart()
-    seen.look(2)
-    assert Address.get().scan_cursor == cursor
+    scanning.look(2)
+    scanning.restart()
+    scanning.look(2)
+    assert Address.get().scan_cursor == cursor is not None
     node.fail("getSignaturesForAddress", -32020)
-    seen.clock.sleep(400)
-    seen.look(3)
+    scanning.clock.sleep(400)
+    scanning.look(3)
     assert Address.get().scan_cursor is None
     node.restore()
-    seen.clock.sleep(400)
-    assert seen.settle().state() == "complete"
+    scanning.clock.sleep(400)
+    assert scanning.settle().state() == "complete"
 
 
 @pytest.mark.parametrize("text", ["{", "[7]", '{"before": 7}', '{"before": "x", "new": "1"}'])
-def test_a_full_scan_with_a_damaged_position_starts_over(look, chain, monkeypatch, text):
-    monkeypatch.setattr(listing, "FULL_PAGE", 5)
-    node = FakeNode(chain)
-    seen = look(node)
-    node.fail("getTransaction", -32603)
-    seen.observer.listing.scan_page(Wallet.get(), seen.now)
+def test_a_full_scan_with_a_damaged_position_starts_over(scanning, chain, text):
     Address.update(scan_cursor=text).execute()
-    node.restore()
-    assert seen.settle().state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
+    scanning.nodes[0].restore()
+    assert scanning.settle().state() == "complete"
+    assert len(scanning.trades()) == len(chain.touching(ADA))
 
 
-@pytest.mark.parametrize("trading", [True, False], ids=["with token accounts", "without"])
-@pytest.mark.parametrize("age", [0, 7_200, 400_000])
+# ---- what it costs -------------------------------------------------------------------------------
+def tell_people(*people, trading):
+    """A chain of people with lamports, who bought something if they are `trading`."""
+    story = Story()
+    for person in people:
+        story.fund(person, 10**9)
+        if person in trading:
+            story.buy(person, "CAT", 10, 5_000)
+    return story
+
+
+@pytest.mark.parametrize("trading, age", [("ada eve", 0), ("eve", 7_200), ("ada eve", 400_000)])
 def test_small_instances_stay_within_two_intervals(look, trading, age):
     """However long ago it traded, and while another one is fetched as slowly as the nodes allow."""
-    story = Story()
-    for person in ("ada", "eve"):
-        story.fund(person, 10**9)
-        if trading or person == "eve":
-            story.buy(person, "CAT", 10, 5_000)
+    story = tell_people("ada", "eve", trading=trading.split())
     for _ in range(150):
         story.mention("eve")
     node = FakeNode(story.chain())
@@ -640,19 +605,15 @@ def test_small_instances_stay_within_two_intervals(look, trading, age):
     assert max(b - a for a, b in pairwise(polls)) < 30_000, polls
 
 
-# ---- what it costs -------------------------------------------------------------------------------
-@pytest.mark.parametrize("people", [("ada",), ("ada", "eve", "bob")])
-@pytest.mark.parametrize("trading", [True, False], ids=["with token accounts", "without"])
+@pytest.mark.parametrize(
+    "people, trading", [("ada", "ada"), ("ada eve bob", "ada eve bob"), ("ada", "")]
+)
 def test_an_idle_wallet_costs_at_most_one_request_per_address_and_poll(look, people, trading):
-    story = Story()
-    for person in people:
-        story.fund(person, 10**9)
-        if trading:
-            story.buy(person, "CAT", 10, 5_000)
-    node = FakeNode(story.chain())
+    people = people.split()
+    node = FakeNode(tell_people(*people, trading=trading.split()).chain())
     seen = look(node, wallets=[address(p) for p in people]).settle()
     addresses, costs = Address.select().count(), []
-    for _ in range(40):
+    for _ in range(30):
         before = node.calls.total()
         seen.look()
         costs.append(node.calls.total() - before)

@@ -71,17 +71,22 @@ def test_lots_match_the_sales(service, bot):
     ] == [("1", "trade_bought", "2000", "500"), ("2", "", "1000", "")]
 
 
-@pytest.mark.parametrize("symbol", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
-def test_no_name_becomes_a_formula(service, bot, symbol):
+FORMULAS = "=1+1 +1 -1 @SUM(A1)".split()
+
+
+@pytest.mark.parametrize(
+    "symbol, shown",
+    [
+        *((formula, f"'{formula}") for formula in FORMULAS),
+        *((f"{space}=1", "'=1") for space in "\t\r\n"),
+        # On one line.
+        ('a"b,\r\nc', 'a"b, c'),
+    ],
+)
+def test_no_name_becomes_a_formula_or_another_line(service, bot, symbol, shown):
     Token.create(mint=M, held=True, symbol=symbol)
     sell(service)
-    assert read(service, bot, "trades")[0]["symbol"] == f"'{symbol.strip()}"
-
-
-def test_a_name_with_quotes_and_line_breaks_stays_on_one_line(service, bot):
-    Token.create(mint=M, held=True, symbol='a"b,\r\nc')
-    sell(service)
-    assert [row["symbol"] for row in read(service, bot, "trades")] == ['a"b, c'] * 2
+    assert [row["symbol"] for row in read(service, bot, "trades")] == [shown] * 2
 
 
 def test_an_unknown_bot_has_no_csv_and_one_without_trades_an_empty_one(service, bot):

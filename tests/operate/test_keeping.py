@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -41,13 +42,19 @@ def leave():
 
 def read(path, sql):
     """The rows of a query on a database file."""
-    with contextlib.closing(apsw.Connection(str(path))) as db:
+    with opened(path) as db:
         return db.execute(sql).fetchall()
 
 
 def list_events(path):
     """[(bot id, event id), ...] in order of arrival"""
     return read(path, "SELECT bot_id, event_id FROM post ORDER BY id")
+
+
+@contextlib.contextmanager
+def opened(path):
+    with contextlib.closing(apsw.Connection(str(path))) as db:
+        yield db
 
 
 FUTURE = "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
@@ -58,6 +65,12 @@ def damage(path):
     with open(path, "r+b") as file:
         file.seek(path.stat().st_size // 2 // 4096 * 4096)
         file.write(b"\xa5" * 8192)
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+    """The settings of an instance without a database."""
+    return settings_for(tmp_path / "elsewhere")
 
 
 @pytest.fixture
@@ -89,7 +102,7 @@ def test_every_backup_under_load_restores_a_prefix_of_the_posts(service, tmp_pat
     for thread in threads:
         thread.start()
     try:
-        for n in range(5):
+        for n in range(3):
             time.sleep(0.05)
             before = dict(acknowledged)
             backups.store_backup(service.config, tmp_path / f"{n}.db")
@@ -140,11 +153,10 @@ def test_only_an_older_backup_is_replaced(service, tmp_path):
 
 
 # ---- restoring -----------------------------------------------------------------------------------
-def test_a_backup_serves_where_it_is_restored(backup, tmp_path):
-    restored = settings_for(tmp_path / "elsewhere")
-    holding, aside = backups.restore_backup(restored, backup, False, NOW)
+def test_a_backup_serves_where_it_is_restored(backup, elsewhere):
+    holding, aside = backups.restore_backup(elsewhere, backup, False, NOW)
     assert (holding.posts, aside) == (2, None)
-    other = Service(tmp_path / "elsewhere")
+    other = Service(elsewhere.data_dir)
     with storage.database.connection_context():
         key = other.make_read_key(models.Owner.get())
     found = other.get("/api/v1/feed", key).json["data"]
@@ -152,16 +164,14 @@ def test_a_backup_serves_where_it_is_restored(backup, tmp_path):
     other.close()
 
 
-def test_restore_signs_the_operator_out_and_keeps_recorded_actions(service, tmp_path):
+def test_restore_signs_the_operator_out_and_keeps_recorded_actions(service, elsewhere, tmp_path):
     admin.use_login(admin.make_login(NOW), NOW + 1)
     admin.make_login(NOW + 2)
     backups.store_backup(service.config, tmp_path / "backup.db")
     leave()
-    backups.restore_backup(settings_for(tmp_path / "elsewhere"), tmp_path / "backup.db", False, NOW)
-    kept = tmp_path / "elsewhere" / "app.db"
-    tables = ("admin_login", "admin_session", "admin_act")
-    held = [read(kept, f"SELECT COUNT(*) FROM {name}")[0][0] for name in tables]
-    assert held == [0, 0, 3]
+    backups.restore_backup(elsewhere, tmp_path / "backup.db", False, NOW)
+    for name, count in (("admin_login", 0), ("admin_session", 0), ("admin_act", 3)):
+        assert read(elsewhere.database_path, f"SELECT COUNT(*) FROM {name}") == [(count,)]
 
 
 def test_restore_keeps_the_current_database_aside(backup, service):
@@ -201,7 +211,7 @@ def test_leftovers_of_an_interrupted_restore_are_not_applied(backup, service):
     folder = service.config.data_dir
     left = folder / "app.db.restored"
     left.write_bytes(backup.read_bytes())
-    with contextlib.closing(apsw.Connection(str(left))) as db:
+    with opened(left) as db:
         db.pragma("journal_mode", "wal")
         db.execute("UPDATE post SET body = 'of the interrupted one'")
         held = left.with_name("app.db.restored-wal").read_bytes()
@@ -294,7 +304,7 @@ def test_a_running_server_can_be_backed_up_but_not_restored_into(
 
 
 def test_restore_refuses_while_another_program_has_the_file_open(backup, service):
-    with contextlib.closing(apsw.Connection(str(service.config.database_path))) as shell:
+    with opened(service.config.database_path) as shell:
         shell.pragma("journal_mode", "wal")
         shell.execute("SELECT COUNT(*) FROM post").fetchall()
         with pytest.raises(Refused, match="another program"):
@@ -341,7 +351,7 @@ def tamper(path, what):
         read(path, FOREIGN[what])
         return
     table, given, put, end = REWRITTEN[what]
-    with contextlib.closing(apsw.Connection(str(path))) as db:
+    with opened(path) as db:
         sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).get
         head, _, tail = sql.replace(given, put, 1).rpartition(")")
         assert given in sql
@@ -351,20 +361,18 @@ def tamper(path, what):
 
 
 @pytest.mark.parametrize("what", [*FOREIGN, *REWRITTEN])
-def test_restore_refuses_an_altered_schema_and_doctor_names_it(backup, tmp_path, what):
+def test_restore_refuses_an_altered_schema_and_doctor_names_it(backup, elsewhere, what):
     tamper(backup, what)
-    given = settings_for(tmp_path / "elsewhere")
     with pytest.raises(Refused, match="differs from what Candor creates"):
-        backups.restore_backup(given, backup, False, NOW)
-    assert not given.database_path.exists()
-    given.database_path.write_bytes(backup.read_bytes())
-    with contextlib.closing(backups.open_reading(given.database_path)) as db:
-        found = list(doctor.check_foreign(db, given.database_path))
+        backups.restore_backup(elsewhere, backup, False, NOW)
+    assert not elsewhere.database_path.exists()
+    with contextlib.closing(backups.open_reading(backup)) as db:
+        found = list(doctor.check_foreign(db, backup))
     assert found and all(finding.level == "wrong" for finding in found)
 
 
 def test_a_missing_index_and_another_header_are_reported(backup):
-    with contextlib.closing(apsw.Connection(str(backup))) as db:
+    with opened(backup) as db:
         db.execute("DROP INDEX attachment_open_wallet")
         db.pragma("application_id", 0x47504B47)
         told = schema.list_foreign(db)
@@ -380,33 +388,34 @@ LITESTREAM = (
 )
 
 
-def test_only_litestreams_own_tables_are_accepted(backup, tmp_path):
-    with contextlib.closing(apsw.Connection(str(backup))) as db:
+def test_only_litestreams_own_tables_are_accepted(backup, elsewhere):
+    with opened(backup) as db:
         for statement in LITESTREAM:
             db.execute(statement)
         assert schema.list_foreign(db) == []
-    backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
-    with contextlib.closing(apsw.Connection(str(backup))) as db:
+    backups.restore_backup(elsewhere, backup, False, NOW)
+    with opened(backup) as db:
         db.execute("ALTER TABLE _litestream_lock ADD COLUMN more TEXT DEFAULT (random())")
         told = schema.list_foreign(db)
     assert told == ["the table '_litestream_lock' isn't Candor's"]
 
 
-def test_a_migration_list_that_is_not_a_table_is_refused(backup, tmp_path):
-    read(
-        backup,
-        "ALTER TABLE schema_migration RENAME TO kept; CREATE VIEW schema_migration AS"
-        " WITH RECURSIVE n(name) AS (SELECT 'a' UNION ALL SELECT name FROM n) SELECT name FROM n",
-    )
+ENDLESS_MIGRATIONS = (
+    "ALTER TABLE schema_migration RENAME TO kept; CREATE VIEW schema_migration AS"
+    " WITH RECURSIVE n(name) AS (SELECT 'a' UNION ALL SELECT name FROM n) SELECT name FROM n"
+)
+
+
+def test_restore_refuses_names_it_cannot_read(backup, elsewhere):
+    before = backup.read_bytes()
+    read(backup, ENDLESS_MIGRATIONS)
     with pytest.raises(Refused, match="not a Candor database"):
-        backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
-
-
-def test_names_that_are_not_text_are_refused_in_one_sentence(backup, tmp_path):
+        backups.restore_backup(elsewhere, backup, False, NOW)
+    backup.write_bytes(before)
     read(backup, "CREATE TABLE xyzzyplugh (id INTEGER)")
     backup.write_bytes(backup.read_bytes().replace(b"xyzzyplugh", b"xyzzy\xff\xfeugh"))
     with pytest.raises(Refused, match="UTF-8|differs from what Candor creates"):
-        backups.restore_backup(settings_for(tmp_path / "elsewhere"), backup, False, NOW)
+        backups.restore_backup(elsewhere, backup, False, NOW)
 
 
 def test_a_backup_of_an_altered_schema_is_made_with_a_note(service, tmp_path, monkeypatch, capsys):
@@ -446,11 +455,15 @@ def complain(given, now=NOW):
     )
 
 
+def look(given):
+    """The doctor's hints."""
+    return [one.text for one in doctor.examine(given, NOW) if one.level == "look"]
+
+
 def test_a_healthy_instance_has_no_findings(service):
     service.make_bot()
     jobs.note_job("observer", "ok", NOW)
     assert complain(service.config) == ""
-    assert all(one.advice for one in doctor.examine(service.config, NOW) if one.level == "wrong")
 
 
 def test_an_interrupted_transaction_is_rolled_back_before_reading(tmp_path, service):
@@ -458,7 +471,7 @@ def test_an_interrupted_transaction_is_rolled_back_before_reading(tmp_path, serv
     given, path = settings_for(tmp_path / "cut"), service.config.database_path
     given.data_dir.mkdir(mode=0o700)
     leave()
-    with contextlib.closing(apsw.Connection(str(path))) as db:
+    with opened(path) as db:
         db.pragma("journal_mode", "delete")
         # So that pages are written before the transaction ends.
         db.pragma("cache_size", 1)
@@ -488,20 +501,14 @@ def test_doctor_says_what_is_wrong_and_what_to_do(service):
     jobs.note_job("observer", "failing", NOW, "every endpoint is paused")
     jobs.note_job("scout", "ok", NOW - 600_000)
     told = complain(service.config)
-    for words in (
-        "secret_key is too short",
-        "notes.txt",
-        "observer is failing (every endpoint is paused)",
-        "the job scout has not run since",
-        "chmod 600",
-    ):
+    for words in ("secret_key is too short", "notes.txt", "chmod 600"):
         assert words in told
-    looked = [one.text for one in doctor.examine(service.config, NOW) if one.level == "look"]
-    assert any("before a migration" in text for text in looked) and any(
-        "notes.txt" in text and "an unknown file" in text for text in looked
-    )
+    assert "observer is failing (every endpoint is paused)" in told
+    assert "the job scout has not run since" in told
+    looked = "\n".join(look(service.config))
+    assert "before a migration" in looked and re.search("notes.txt.*an unknown file", looked)
     # `app.py demo` writes this file and prints its path.
-    assert not any("server.log" in text for text in looked)
+    assert "server.log" not in looked
     assert "the clock says" in complain(service.config, NOW - 3_600_000)
     leave()
     read(database, FUTURE)
@@ -547,12 +554,7 @@ def test_doctor_reports_a_read_only_or_missing_database(service):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        "UPDATE session SET seen_at = ?",
-        "UPDATE wallet SET polled_at = ?",
-        "UPDATE key SET created_at = ?",
-    ],
+    "change", ["session SET seen_at", "wallet SET polled_at", "key SET created_at"]
 )
 def test_doctor_reports_rows_from_the_future(service, change):
     """A clock ran fast and was corrected, or is now slow."""
@@ -560,7 +562,7 @@ def test_doctor_reports_rows_from_the_future(service, change):
     models.Session.create(owner=bot.owner, hash="0" * 64, created_at=NOW, seen_at=NOW)
     models.Wallet.create(address="a", bot=bot.bot, created_at=NOW)
     assert complain(service.config) == ""
-    storage.database.execute_sql(change, (NOW + 86_400_000,))
+    storage.database.execute_sql(f"UPDATE {change} = ?", (NOW + 86_400_000,))
     told = complain(service.config)
     assert "1 d behind the newest stored time" in told and "timedatectl set-ntp true" in told
     assert "If it is right, it was ahead" in told
@@ -586,17 +588,13 @@ def test_leftovers_of_a_killed_copy_are_reported_and_removed(service, tmp_path):
     another process is writing stay.
     """
     folder = service.config.data_dir
-    for name in (
-        ".app.db.before-0002_more.77.partial",
-        ".app.db.before-0002_more.77.partial-journal",
-    ):
-        (folder / name).write_bytes(b"half")
+    for end in ("", "-journal"):
+        (folder / f".app.db.before-0002_more.77.partial{end}").write_bytes(b"half")
     (tmp_path / ".backup.db.77.partial").write_bytes(b"half")
     busy = tmp_path / ".backup.db.78.partial"
     with open(busy, "wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        looked = [one.text for one in doctor.examine(service.config, NOW) if one.level == "look"]
-        assert any("an interrupted copy left" in text for text in looked)
+        assert any("an interrupted copy left" in text for text in look(service.config))
         backups.store_backup(service.config, tmp_path / "backup.db")
         assert busy.exists() and not (tmp_path / ".backup.db.77.partial").exists()
     leave()
@@ -605,6 +603,5 @@ def test_leftovers_of_a_killed_copy_are_reported_and_removed(service, tmp_path):
     leave()
 
 
-def test_doctor_works_without_an_instance(tmp_path):
-    assert complain(settings_for(tmp_path / "nothing")) == ""
-    assert not (tmp_path / "nothing").exists()
+def test_doctor_works_without_an_instance(elsewhere):
+    assert complain(elsewhere) == "" and not elsewhere.data_dir.exists()

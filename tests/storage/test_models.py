@@ -57,10 +57,6 @@ def test_no_index_is_a_prefix_of_another(db):
         assert unique or longer == [name], f"{longer} of {table}"
 
 
-def test_migrating_twice_does_nothing(db):
-    assert storage.migrate(db) == []
-
-
 @ground.sqlite_only
 def test_tables_are_strict(db):
     for name, sql in db.execute_sql(
