@@ -1,16 +1,18 @@
 """An audit reports every change, and no false differences when the auditor's node lacks data."""
 
-import copy
+import contextlib
 import hashlib
 import itertools
 import json
 import shutil
+from copy import deepcopy
 
 import ground
 import orjson
 import pytest
 import sampling
 from auditing import ask_service, audit, make_auditor
+from damage import at
 from lookout import BEGIN, Lookout
 from node import Chain, FakeNode
 from service import Service, address, signature
@@ -61,6 +63,12 @@ def watched(tmp_path, template):
     service.close()
 
 
+@pytest.fixture
+def audited(watched, chain):
+    """audited(node, ...) -> the Report on the bot, by default with an honest node"""
+    return lambda node=None, **more: audit(watched, node or FakeNode(chain), **more)
+
+
 def say(number, signed):
     bot = Bot.get()
     Post.create(
@@ -89,63 +97,64 @@ def named(report):
     return {(one.signature, one.field) for one in report.differences}
 
 
-def test_an_untouched_instance_is_the_same(watched, chain):
-    report = audit(watched, FakeNode(chain))
+def test_an_untouched_instance_is_the_same(audited):
+    report = audited()
     assert (report.verdict, report.unknown, report.notes) == ("same", [], [])
     assert report.receipts == Trade.select().count() > 30 and report.posts == 3
 
 
-def test_one_extra_lamport_is_named_by_signature_and_field(watched, chain):
+def test_one_extra_lamport_is_named_by_signature_and_field(audited):
     row = Trade.select().order_by(Trade.id.desc()).first()
     Trade.update(fee=row.fee + 1).where(Trade.id == row.id).execute()
-    report = audit(watched, FakeNode(chain))
+    report = audited()
     assert report.verdict == "different"
-    assert report.differences == [
-        (row.signature, "feeLamports", str(row.fee + 1), str(row.fee)),
-    ]
+    assert report.differences == [(row.signature, "feeLamports", str(row.fee + 1), str(row.fee))]
 
 
-def test_a_receipt_omitted_with_all_traces_is_named(watched, chain):
-    """The operator never listed it: the operator's own sums reconcile without it, except for a
-    hidden gap.
-    """
+def test_a_receipt_omitted_with_all_traces_is_named(audited, chain):
+    """The operator never listed it: the operator's own sums reconcile without it."""
     quiet = next(row for row in chain.touching(ADA) if row not in chain.moving(ADA))
-    Trade.delete().where(Trade.signature == quiet.signature).execute()
-    WalletSignature.delete().where(WalletSignature.signature == quiet.signature).execute()
-    report = audit(watched, FakeNode(chain))
-    assert (quiet.signature, "receipt") in named(report)
+    for model in (Trade, WalletSignature):
+        model.delete().where(model.signature == quiet.signature).execute()
+    assert (quiet.signature, "receipt") in named(audited())
 
 
 @pytest.mark.parametrize("place", [0, -1], ids=["the first", "the last"])
-def test_omissions_at_either_end_are_named(watched, chain, place):
-    """Coverage still begins and ends with these slots, so neither a too old nor a too new
-    transaction is an excuse.
-    """
+def test_omissions_at_either_end_are_named(audited, place):
+    """Coverage still begins and ends with these slots, so age is no excuse."""
     coverage = change_coverage(state="partial")
     quiet = list(Trade.select().order_by(Trade.slot, Trade.place))[place]
     assert quiet.slot == coverage["lastSlot" if place else "firstSlot"]
     Post.update(trade=None, status="none").execute()
     Trade.delete().where(Trade.id == quiet.id).execute()
-    assert (quiet.signature, "receipt") in named(audit(watched, FakeNode(chain)))
+    assert (quiet.signature, "receipt") in named(audited())
 
 
-def test_balances_disprove_an_invented_trade(watched, chain):
+def test_balances_disprove_an_invented_trade(audited, chain):
     first = Trade.select().where(Trade.kind == "sell").order_by(Trade.id).first()
     columns = {name: getattr(first, name) for name in Trade._meta.fields if name != "id"}
     columns |= {"uid": "trade_made", "signature": signature("made"), "sol_change": 5 * 10**9}
     Trade.create(**columns)
-    report = audit(watched, FakeNode(chain))
-    assert (signature("made"), "signature") in named(report)
+    assert (signature("made"), "signature") in named(audited())
     # A node without the earlier history proves nothing.
     pruned = FakeNode(chain)
     pruned.prune(chain.rows[20].slot)
-    report = audit(watched, pruned)
-    assert report.verdict == "cannot_tell"
+    assert audited(pruned).verdict == "cannot_tell"
 
 
-def test_an_overstated_coverage_is_named(watched, chain):
-    change_coverage(receipts=7)
-    assert named(audit(watched, FakeNode(chain))) == {(None, "coverage.receipts")}
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"receipts": 7}, "coverage.receipts"),
+        # A history with gaps is not complete.
+        ({"gaps": [{"fromSlot": 1, "toSlot": 2, "reason": "x"}]}, "coverage.state"),
+    ],
+)
+def test_an_overstated_coverage_is_named(audited, changes, field):
+    before = orjson.loads(Wallet.get().coverage)
+    assert (before["state"], before["gaps"]) == ("complete", [])
+    change_coverage(**changes)
+    assert (None, field) in named(audited())
 
 
 @pytest.mark.parametrize("state", ["complete", "partial"])
@@ -168,15 +177,6 @@ def test_a_concealed_gap_is_named(tmp_path, chain, state):
     service.close()
 
 
-def test_a_history_with_gaps_is_not_complete(watched, chain):
-    """Its coverage admits a gap but still says complete."""
-    gap = {"fromSlot": 1, "toSlot": 2, "reason": "x"}
-    before = orjson.loads(Wallet.get().coverage)
-    assert (before["state"], before["gaps"]) == ("complete", [])
-    change_coverage(gaps=[gap])
-    assert (None, "coverage.state") in named(audit(watched, FakeNode(chain)))
-
-
 @pytest.mark.parametrize(
     ("was", "changes"),
     [
@@ -185,10 +185,10 @@ def test_a_history_with_gaps_is_not_complete(watched, chain):
         ("none", {"status": "verified"}),
     ],
 )
-def test_an_edited_verification_is_named(watched, chain, was, changes):
+def test_an_edited_verification_is_named(audited, was, changes):
     post = Post.get(Post.status == was)
     Post.update(**changes).where(Post.id == post.id).execute()
-    report = audit(watched, FakeNode(chain))
+    report = audited()
     assert report.verdict == "different"
     told = [one.field for one in report.differences if not one.field.startswith("pace")]
     assert told and all(one.startswith(f"posts.{post.uid}.") for one in told)
@@ -207,39 +207,31 @@ def forge_document(ask, change):
     return answer
 
 
-def test_a_receipt_claimed_twice_is_named(watched, chain):
-    ask = forge_document(
-        ask_service(watched), lambda told: told["receipts"].append(told["receipts"][0])
-    )
-    report = make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid)
-    assert (report.verdict, named(report)) == ("different", {(None, "receipts")})
+def unpublish(told):
+    """The span of a document, as if it weren't published since it began: null and nothing else."""
+    (span,) = told["wallet"]["spans"]
+    span["openPositions"] = None
+    return span
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        *({"forwardRealized": "9000000000"}, {"totals": {"realized": "9000000000"}}),
-        {"runningTotal": "0" * 64},
-    ],
-)
-def test_a_forged_record_is_found_even_when_marked_unpublished(watched, chain, changes):
-    """A span that wasn't published since it began has null there and nothing else."""
+# By the field that names each.
+FORGERIES = {
+    "receipts": lambda told: told["receipts"].append(told["receipts"][0]),
+    "spans.1.forwardRealized": lambda told: unpublish(told).update(forwardRealized="9000000000"),
+    "spans.1.totals.realized": lambda told: unpublish(told)["totals"].update(realized="9000000000"),
+    "spans.1.runningTotal": lambda told: unpublish(told).update(runningTotal="0" * 64),
+}
 
-    def change(told):
-        (span,) = told["wallet"]["spans"]
-        totals = span["totals"] | changes.get("totals", {})
-        span |= {"openPositions": None, **changes, "totals": totals}
 
-    ask = forge_document(ask_service(watched), change)
-    report = make_auditor(ask, FakeNode(chain)).audit(Bot.get().uid)
-    assert report.verdict == "different"
-    (name,) = changes
-    field = "totals.realized" if name == "totals" else name
-    assert (None, f"spans.1.{field}") in named(report)
+@pytest.mark.parametrize("field", FORGERIES)
+def test_a_forged_document_is_named_by_its_field(watched, audited, field):
+    """A receipt claimed twice, and a record that is marked as unpublished."""
+    report = audited(ask=forge_document(ask_service(watched), FORGERIES[field]))
+    assert report.verdict == "different" and (None, field) in named(report)
 
 
 @pytest.mark.parametrize(("minutes", "verdict"), [(9, "same"), (11, "cannot_tell")])
-def test_a_transaction_cannot_be_seen_long_before_it_happened(watched, chain, minutes, verdict):
+def test_a_transaction_cannot_be_seen_long_before_it_happened(watched, audited, minutes, verdict):
     """A transaction counts in the forward record from when it was seen, if that is before its block
     time. An instance could use this to move a loss before the attachment.
     """
@@ -248,12 +240,12 @@ def test_a_transaction_cannot_be_seen_long_before_it_happened(watched, chain, mi
     mine = WalletSignature.signature == sale.signature
     WalletSignature.update(seen_at=seen_at).where(mine).execute()
     rebuilding.rebuild(Observer(watched.config).state, [Wallet.get()], BEGIN)
-    report = audit(watched, FakeNode(chain))
+    report = audited()
     assert (report.verdict, report.count) == (verdict, 0)
     assert len(report.unknown) == (verdict == "cannot_tell")
 
 
-def test_a_new_span_claims_nothing(watched, chain):
+def test_a_new_span_claims_nothing(watched, audited):
     """Otto claims ada's wallet after its last publication."""
     later = BEGIN + 24 * 3_600_000
     bot = watched.make_bot("Otto").bot
@@ -261,26 +253,48 @@ def test_a_new_span_claims_nothing(watched, chain):
     wallets.attach_wallet(watched.config, bot, ADA, later)
     told = watched.get(f"/bots/{bot.uid}/evidence.json").json
     assert told["wallet"]["spans"][1]["openPositions"] is None
-    report = make_auditor(ask_service(watched), FakeNode(chain)).audit(bot.uid)
+    report = audited(bot=bot.uid)
     assert (report.verdict, report.differences) == ("same", [])
 
 
 # ---- what is no difference -----------------------------------------------------------------------
 @pytest.mark.parametrize("row", [5, 20, 38])
 @pytest.mark.parametrize("lacks", ["earlier", "later"])
-def test_a_node_without_a_part_of_the_history_leads_to_cannot_tell(watched, chain, row, lacks):
+def test_a_node_without_a_part_of_the_history_leads_to_cannot_tell(audited, chain, row, lacks):
     slot = chain.rows[row].slot
     node = FakeNode(chain, tip=slot if lacks == "later" else None)
     if lacks == "earlier":
         node.prune(slot)
-    report = audit(watched, node)
+    report = audited(node)
     assert (report.verdict, report.count) == ("cannot_tell", 0)
     assert "your node: " in report.unknown[0]
 
 
-def test_later_transactions_are_not_differences(watched, chain):
-    later = Chain([*chain.rows, copy.deepcopy(chain.rows[-1])])
-    assert audit(watched, FakeNode(later)).verdict == "same"
+class Circle(FakeNode):
+    """Its list begins again instead of ending."""
+
+    def _getSignaturesForAddress(self, address, config):
+        config = {name: value for name, value in config.items() if name != "before"}
+        return super()._getSignaturesForAddress(address, config)
+
+
+def unindexed(chain, blocks):
+    node = FakeNode(chain)
+    node.hide_index(blocks)
+    return node
+
+
+HARMLESS = {
+    "later transactions": lambda chain: FakeNode(Chain([*chain.rows, deepcopy(chain.rows[-1])])),
+    "a circular list": Circle,
+    "no transaction indices": lambda chain: unindexed(chain, True),
+    "indices only in blocks": lambda chain: unindexed(chain, False),
+}
+
+
+@pytest.mark.parametrize("make", HARMLESS.values(), ids=HARMLESS)
+def test_a_nodes_peculiarities_are_not_differences(audited, chain, make):
+    assert audited(make(chain)).verdict == "same"
 
 
 @pytest.mark.parametrize("says_it_saw", [True, False])
@@ -304,16 +318,16 @@ def test_concealed_recent_transactions_are_noted(tmp_path, chain, says_it_saw):
     service.close()
 
 
-def test_one_transaction_missing_at_the_node_is_not_a_difference(watched, chain):
+def test_one_transaction_missing_at_the_node_is_not_a_difference(audited, chain):
     for row in chain.touching(ADA)[::6]:
         for hide in ("withhold", "drop"):
             node = FakeNode(chain)
             getattr(node, hide)(row.signature)
-            report = audit(watched, node)
-            assert report.verdict == "cannot_tell" and report.count == 0, (hide, row.signature)
+            report = audited(node)
+            assert (report.verdict, report.count) == ("cannot_tell", 0), (hide, row.signature)
 
 
-def test_forged_receipts_that_do_not_join_are_not_a_difference(watched, chain):
+def test_forged_receipts_that_do_not_join_are_not_a_difference(audited, chain):
     def forge(receipt):
         """Ada has one lamport more, and the rich account one less: lamports are conserved, but
         nothing joins.
@@ -327,79 +341,53 @@ def test_forged_receipts_that_do_not_join_are_not_a_difference(watched, chain):
     for row in [row for row in chain.moving(ADA) if ADA in row.keys][1:20:5]:
         node = FakeNode(chain)
         node.forge(row.signature, forge)
-        report = audit(watched, node)
-        assert report.verdict == "cannot_tell" and report.count == 0, report.differences
+        report = audited(node)
+        assert (report.verdict, report.count) == ("cannot_tell", 0), report.differences
 
 
-def test_a_node_without_transaction_indices_is_not_a_difference(watched, chain):
-    for blocks in (True, False):
-        node = FakeNode(chain)
-        node.hide_index(blocks)
-        assert audit(watched, node).count == 0
-
-
-def test_a_node_that_fails_ends_the_audit(watched, chain):
+def test_a_node_that_fails_ends_the_audit(audited, chain):
     node = FakeNode(chain)
     for method in ("getSignaturesForAddress", "getTransaction"):
         node.fail(method)
     with pytest.raises(NodeTrouble, match="your node"):
-        audit(watched, node)
+        audited(node)
 
 
-def test_an_endless_node_list_ends_the_audit(watched, chain, monkeypatch):
+def test_an_endless_node_list_ends_the_audit(audited, chain, monkeypatch):
     monkeypatch.setattr(view, "MAX_SURPLUS", 2_000)
     monkeypatch.setattr(view, "MAX_MISSING", 20)
-    count = iter(range(10**9))
+    names = map(signature, map(str, itertools.count()))
 
     class Endless(FakeNode):
         def _getSignaturesForAddress(self, address, config):
-            return [
-                {"signature": signature(f"no {next(count)}"), "slot": 10**6 - n}
-                for n in range(1_000)
-            ]
+            return [{"signature": next(names), "slot": 10**6 - n} for n in range(1_000)]
 
     with pytest.raises(NodeTrouble, match="lists more"):
-        audit(watched, Endless(chain))
-
-
-def test_a_circular_node_list_is_read_to_its_end(watched, chain):
-    class Circle(FakeNode):
-        def _getSignaturesForAddress(self, address, config):
-            return super()._getSignaturesForAddress(
-                address, {name: value for name, value in config.items() if name != "before"}
-            )
-
-    assert audit(watched, Circle(chain)).verdict == "same"
+        audited(Endless(chain))
 
 
 # ---- rules and programs --------------------------------------------------------------------------
-def test_other_rules_lead_to_cannot_tell(watched, chain):
-    path = f"/bots/{Bot.get().uid}/evidence.json"
+def test_other_rules_lead_to_cannot_tell(watched, audited):
     ask = ask_service(watched)
 
-    def other(asked):
-        body = ask(asked)
-        return orjson.dumps(orjson.loads(body) | {"reading": 1}) if asked == path else body
+    def other(path):
+        is_document = path.endswith("evidence.json")
+        return orjson.dumps(orjson.loads(ask(path)) | ({"reading": 1} if is_document else {}))
 
-    report = make_auditor(other, FakeNode(chain)).audit(Bot.get().uid)
+    report = audited(ask=other)
     assert report.verdict == "cannot_tell" and "reading rules" in report.unknown[0]
 
 
 def test_operator_additions_must_be_accepted(tmp_path, chain):
-    marker = address("marker")
-    service = Service(
-        tmp_path / "data",
-        extra_swap_programs=(marker,),
-        added_programs=f"id,name,family,source\n{address('mine')},Mine,swap,me\n",
-    )
+    marker, added = address("marker"), f"id,name,family,source\n{address('mine')},Mine,swap,me\n"
+    service = Service(tmp_path / "data", extra_swap_programs=(marker,), added_programs=added)
     Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
     refused = audit(service, FakeNode(chain))
     assert refused.verdict == "cannot_tell" and "--accept-programs" in refused.unknown[0]
     accepted = audit(service, FakeNode(chain), accepts=True)
     assert accepted.verdict == "same"
     assert "'Mine'" in accepted.notes[0] and marker in accepted.notes[1]
-    own = table((marker,), f"id,name,family,source\n{address('mine')},Mine,swap,me\n")
-    assert audit(service, FakeNode(chain), own=own).verdict == "same"
+    assert audit(service, FakeNode(chain), own=table((marker,), added)).verdict == "same"
     service.close()
 
 
@@ -419,22 +407,18 @@ def test_invalid_documents_are_reported_without_blame(body, chain):
 WRONG = (None, -1, "x", [], [None], {"a": 1}, True, "1" * 70_000)
 
 
-def test_values_of_any_type_never_stop_an_audit(watched, chain):
+def test_values_of_any_type_never_stop_an_audit(watched, audited):
     """Each member gets one wrong value, or every one in full runs."""
     values = itertools.cycle(WRONG)
-    ask = ask_service(watched)
-    path = f"/bots/{Bot.get().uid}/evidence.json"
-    whole = orjson.loads(ask(path))
+    whole = orjson.loads(ask_service(watched)(f"/bots/{Bot.get().uid}/evidence.json"))
     for place in [(name,) for name in whole] + [("wallet", name) for name in whole["wallet"]]:
         for value in WRONG if sampling.FULL else [next(values)]:
-            changed = copy.deepcopy(whole)
-            at = changed
-            for step in place[:-1]:
-                at = at[step]
-            at[place[-1]] = value
+            changed = deepcopy(whole)
+            parent, name = at(changed, place)
+            parent[name] = value
             body = orjson.dumps(changed)
-            auditor = make_auditor(lambda path, body=body: body, FakeNode(chain))
-            assert auditor.audit(Bot.get().uid).verdict in ("same", "different", "cannot_tell")
+            verdict = audited(ask=lambda path: body).verdict
+            assert verdict in ("same", "different", "cannot_tell")
 
 
 def test_a_down_or_busy_instance_is_retried(watched):
@@ -460,7 +444,7 @@ def test_an_endless_bot_list_is_refused(monkeypatch):
         list(Instance("http://x", endless).list_bots())
 
 
-def test_a_changed_page_is_read_again(watched, chain, monkeypatch):
+def test_a_changed_page_is_read_again(watched, audited, monkeypatch):
     monkeypatch.setattr(lines, "PAGE_SIZE", 10)
     ask, changed = ask_service(watched), []
 
@@ -470,22 +454,17 @@ def test_a_changed_page_is_read_again(watched, chain, monkeypatch):
             raise FetchError("returned HTTP 404", status=404)
         return ask(path)
 
-    report = make_auditor(restless, FakeNode(chain)).audit(Bot.get().uid)
-    assert (report.verdict, len(changed)) == ("same", 1)
+    assert (audited(ask=restless).verdict, len(changed)) == ("same", 1)
 
 
 # ---- going on where it stopped -------------------------------------------------------------------
-def test_an_audit_resumes_where_it_stopped(watched, chain, tmp_path):
-    path, node = tmp_path / "cache" / "audit.db", FakeNode(chain)
-    kept = open_memory(path)
-    assert audit(watched, node, memory=kept).verdict == "same"
-    kept.close()
-    asked = node.calls["getTransaction"]
-    assert asked >= 40
-    again = open_memory(path)
-    assert audit(watched, node, memory=again).verdict == "same"
-    assert node.calls["getTransaction"] == asked
-    again.close()
+def test_an_audit_resumes_where_it_stopped(audited, chain, tmp_path):
+    node, asked = FakeNode(chain), []
+    for _ in range(2):
+        with contextlib.closing(open_memory(tmp_path / "cache" / "audit.db")) as memory:
+            assert audited(node, memory=memory).verdict == "same"
+        asked.append(node.calls["getTransaction"])
+    assert asked[0] == asked[1] >= 40
 
 
 def test_a_damaged_cache_file_is_replaced_and_none_is_required(tmp_path, monkeypatch):
