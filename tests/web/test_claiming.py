@@ -2,10 +2,11 @@
 
 import json
 import re
+from contextlib import closing
 
 import ground
 import pytest
-from service import NOW, address
+from service import NOW, Service, address
 from test_leaving import list_wrong
 from test_registration import clock, code_of, opened, register
 from test_studio import Browser
@@ -66,7 +67,7 @@ def test_a_new_person_gets_an_account_with_the_bot(opened, made, browser):
     assert (again.status_code, again.json["code"]) == (409, "wallet_taken")
 
 
-def test_a_claim_link_is_not_cached_and_passes_its_code_by_script(opened, browser):
+def test_a_claim_link_is_not_cached_and_passes_its_code_by_script(browser):
     page = browser.get("/claim")
     assert page.headers["Cache-Control"] == "no-store" and "/claim.js" in page.text
     assert "noindex" in page.text
@@ -81,6 +82,7 @@ def test_an_export_names_the_wallet_that_registered_a_bot(opened, made):
 
 
 def test_a_signed_in_owner_adds_the_bot_to_the_account(opened, made, browser):
+    assert list_wrong(opened) == []
     _, own, _, _ = browser.create("Ada")
     source = Registration.get().bot.owner
     opened.post({"eventId": "1", "body": "b" * 50}, made.json["publishKey"])
@@ -102,23 +104,27 @@ def test_a_signed_in_owner_adds_the_bot_to_the_account(opened, made, browser):
     # The log shows the change.
     marks = [one["owner"] for one in leaves("profile") if one["bot"] == uid]
     assert marks == [mark_owner(uid, source.uid), mark_owner(uid, ada.uid)]
+    # The doctor finds nothing.
+    assert list_wrong(opened) == []
 
 
 def test_claiming_respects_the_accounts_limits(opened, made, browser):
+    def refuse():
+        answer = claim(browser, code_of(made))
+        assert answer.status_code == 409 and Registration.get().claimed_at is None
+        return answer.text
+
     _, own, _, _ = browser.create("Ada", wallet=address("ada"))
     with storage.database.connection_context():
+        owner = Bot.get(Bot.uid == own).owner
         for n in range(4):
-            opened.make_bot(f"Bot {'abcd'[n] * 3}", address(f"w{n}"), Bot.get(Bot.uid == own).owner)
-    refused = claim(browser, code_of(made))
-    assert refused.status_code == 409 and "observed wallets" in refused.text
-    assert Registration.get().claimed_at is None
+            opened.make_bot(f"Bot {'abcd'[n] * 3}", address(f"w{n}"), owner)
+    assert "observed wallets" in refuse()
     with storage.database.connection_context():
         wallets.detach_wallet(Bot.get(Bot.uid == own), NOW)
-        owner = Bot.get(Bot.uid == own).owner
         for _ in range(20 - Key.select().where(Key.owner == owner).count()):
             opened.make_read_key(owner)
-    refused = claim(browser, code_of(made))
-    assert refused.status_code == 409 and "active keys" in refused.text
+    assert "active keys" in refuse()
     Key.update(revoked_at=NOW).where(Key.owner == owner, Key.scope == "read").execute()
     assert claim(browser, code_of(made)).status_code == 302
 
@@ -163,12 +169,9 @@ def test_a_retired_bot_cannot_be_claimed(opened, made, browser):
 
 
 def test_wrong_codes_are_limited(tmp_path, clock):
-    from service import Service
-
-    service = Service(tmp_path / "data", failed_auth_per_minute=2)
-    browser = Browser(service)
-    assert [claim(browser, "x").status_code for _ in range(3)] == [422, 422, 429]
-    service.close()
+    with closing(Service(tmp_path / "data", failed_auth_per_minute=2)) as service:
+        browser = Browser(service)
+        assert [claim(browser, "x").status_code for _ in range(3)] == [422, 422, 429]
 
 
 def test_a_form_from_another_site_claims_nothing(opened, made):
@@ -187,16 +190,8 @@ def test_secrets_reach_no_log_table_or_post(opened, made, browser, caplog):
         assert opened.post({"eventId": words[:5], "body": words}, key).status_code == 422
     told = caplog.text + "".join(str(vars(record)) for record in caplog.records)
     assert code not in told and key not in told
-    with open(opened.config.database_path, "rb") as file:
-        stored = file.read()
+    stored = opened.config.database_path.read_bytes()
     assert code.encode() not in stored and key.encode() not in stored
-
-
-def test_doctor_finds_nothing_before_and_after(opened, made, browser):
-    assert list_wrong(opened) == []
-    browser.create("Ada")
-    assert claim(browser, code_of(made)).status_code == 302
-    assert list_wrong(opened) == []
 
 
 def test_a_deleted_accounts_remains_do_not_show_its_source(opened, made, browser):

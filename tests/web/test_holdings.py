@@ -67,8 +67,7 @@ def test_health_reports_each_wallets_errors(bot, service):
     assert ([one["wallet"] for one in told["troubled"]], told["troubledWallets"]) == ([BESIDE], 1)
     Wallet.update(trouble=None, polled_at=NOW).where(Wallet.address != GONE).execute()
     counts = {name: select_value(f"SELECT COUNT(*) {sql}") for name, _, sql in metrics.COUNTS}
-    assert counts["wallets_in_trouble"] == 0
-    assert select_value(f"SELECT {COUNT_HELD}") == 2
+    assert counts["wallets_in_trouble"] == 0 and select_value(f"SELECT {COUNT_HELD}") == 2
     Wallet.update(polled_at=NOW - 1).where(Wallet.address == BESIDE).execute()
     assert select_value(metrics.OLDEST_POLL, (IS_PROGRAM,)) == NOW - 1
 
@@ -77,19 +76,20 @@ def test_health_does_not_count_programs_or_disconnected_wallets(bot, service):
     """Of three wallets, one is disconnected and one is a program, which isn't polled: one is left,
     polled two minutes ago. The lag of a wallet that was never polled is unknown.
     """
-    program = {"trouble": IS_PROGRAM, "trouble_at": NOW}
-    Wallet.update(**program).where(Wallet.address == BESIDE).execute()
-    assert (health(service)["wallets"], health(service)["lagSeconds"]) == (1, None)
-    polled_at = time.time_ns() // 10**6 - 120_000
-    Wallet.update(polled_at=polled_at).where(Wallet.address == LEAD).execute()
-    told = health(service)
+
+    def change(wallet, **columns):
+        Wallet.update(columns).where(Wallet.address == wallet).execute()
+        return health(service)
+
+    told = change(BESIDE, trouble=IS_PROGRAM, trouble_at=NOW)
+    assert (told["wallets"], told["lagSeconds"]) == (1, None)
+    told = change(LEAD, polled_at=time.time_ns() // 10**6 - 120_000)
     assert told["wallets"] == 1 and 120 <= told["lagSeconds"] < 180
     assert [one["wallet"] for one in told["byWallet"]] == [LEAD]
     # Disconnected, with more problems than any other.
-    Wallet.update(imbalance=7).where(Wallet.address == GONE).execute()
-    assert health(service)["walletsWithDifference"] == 0
-    Wallet.update(stablecoin_imbalance='{"USDC": 1}').where(Wallet.address == LEAD).execute()
-    assert health(service)["walletsWithDifference"] == 1
+    assert change(GONE, imbalance=7)["walletsWithDifference"] == 0
+    told = change(LEAD, stablecoin_imbalance='{"USDC": 1}')
+    assert told["walletsWithDifference"] == 1
 
 
 @ground.sqlite_only

@@ -227,42 +227,48 @@ def test_the_board_currency_can_be_chosen_without_javascript(service, bot):
 
 def test_a_bot_without_sol_trades_shows_no_sol_results(service, bot):
     """It sold twice for USDC, and paid 5,000 lamports for a failed transaction."""
-    zero = {"volumeSol": "0", "volumeLamports": "0", "winningSells": 0}
-    service.observe_results(
-        W, 0, matched=0, **zero, failedTransactions=1, failedCostLamports="5000"
-    )
+    zero = {"volumeSol": "0", "volumeLamports": "0", "winningSells": 0, "matched": 0}
+    service.observe_results(W, 0, **zero, failedTransactions=1, failedCostLamports="5000")
     coverage = {**NOT_POLLED, "state": "complete", "receipts": 3, "note": None}
     Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
     observe_quote(W, "USDT", at=NOW // 1000)
     observe_quote(W, at=NOW // 1000, realized=1_500_000, trades=4, matched=2, winning=1)
-    for path in ("", "?tab=record"):
-        page = service.get(f"/bots/{bot.bot.uid}{path}")
+    path = f"/bots/{bot.bot.uid}"
+    overview, record = service.get(path), service.get(f"{path}?tab=record")
+    for page in (overview, record):
         assert "went to 0 SOL" not in page.text and "+1.500 USDC" in text_of(page)
-    overview = text_of(service.get(f"/bots/{bot.bot.uid}"))
-    assert "0 SOL" not in overview
-    record = text_of(service.get(f"/bots/{bot.bot.uid}?tab=record"))
-    assert re.search(r"Fees outside of trades \S+( SOL)? 0\.000005 SOL", record)
-    embedded = text_of(service.get(f"/embed/bots/{bot.bot.uid}"))
-    assert "0 SOL" not in embedded
+    embedded = text_of(service.get(f"/embed{path}"))
+    assert "0 SOL" not in text_of(overview) and "0 SOL" not in embedded
+    assert re.search(r"Fees outside of trades \S+( SOL)? 0\.000005 SOL", text_of(record))
     assert "Realized PnL, all known history, from 2 sales +1.500 USDC" in embedded
-    card = service.get(f"/bots/{bot.bot.uid}").text
-    described = re.search(r'property="og:description" content="([^"]+)"', card).group(1)
-    assert described == "+1.500 USDC realized, from 2 sales; complete history."
-    badge = service.get(f"/bots/{bot.bot.uid}/badge.svg").text
+    told = "+1.500 USDC realized, from 2 sales; complete history."
+    assert find_description(overview) == told
+    badge = service.get(f"{path}/badge.svg").text
     assert "on Candor: +1.500 USDC; " in badge and "SOL" not in badge
-    shown = show(service, bot)
-    with service.app.app_context():
-        content = describe_bot(shown, find_strip(bot.bot.uid))
+    content = draw(service, bot)
     assert content["result"] == "+1.500 USDC" and content["small"][1].startswith("wallet ")
     assert content["told"] == "Realized PnL: from 2 sales"
+
+
+def find_description(page):
+    return re.search(r'property="og:description" content="([^"]+)"', page.text)[1]
+
+
+def draw(service, bot):
+    """The contents of a bot's picture."""
+    shown = show(service, bot)
+    with service.app.app_context():
+        return describe_bot(shown, find_strip(bot.bot.uid))
 
 
 def test_shared_views_of_a_bot_name_its_stablecoins(service, bot):
     observe_quote(W, realized=-1_500_000, trades=9, matched=3)
     uid = bot.bot.uid
     assert "−1.500 USDC" in text_of(service.get(f"/embed/bots/{uid}"))
-    card = service.get(f"/bots/{uid}").text
-    assert "−1.500 USDC" in re.search(r'property="og:description" content="([^"]+)"', card).group(1)
+    assert "−1.500 USDC" in find_description(service.get(f"/bots/{uid}"))
+    content = draw(service, bot)
+    assert content["small"][1].startswith("−1.500 USDC · wallet ")
+    assert (content["result"], content["beside"]) == ("+0.000000007 SOL", "")
 
 
 def test_tools_report_stablecoins(service, bot):
@@ -273,15 +279,6 @@ def test_tools_report_stablecoins(service, bot):
     (trade,) = service.get("/api/v1/trades", bot.publish_key.text).json["data"]
     assert trim_trade(trade)["realized"]["result"] == "-0.000003"
     assert Bot.select().count() == 1
-
-
-def test_a_bots_picture_names_them_in_small_print(service, bot):
-    observe_quote(W, realized=-1_500_000, trades=9, matched=3)
-    shown = show(service, bot)
-    with service.app.app_context():
-        content = describe_bot(shown, find_strip(bot.bot.uid))
-    assert content["small"][1].startswith("−1.500 USDC · wallet ")
-    assert (content["result"], content["beside"]) == ("+0.000000007 SOL", "")
 
 
 # ---- from transactions to what is shown ----------------------------------------------------------

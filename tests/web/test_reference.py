@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -20,59 +21,45 @@ EXAMPLE = re.compile(r'<pre id="(curl|python)"><code>(.*?)</code></pre>', re.S)
 
 
 def test_the_reference_lists_every_request_field_error_and_limit(tmp_path):
-    limits = {
-        "allowance": (("minute", 121), ("hour", 2002), ("day", 10003)),
-        "posts_per_minute": 24,
-        "creations_per_minute": 5,
-        "ip_limit_per_minute": 306,
-        "failed_auth_per_minute": 27,
-    }
-    service = Service(tmp_path / "data", **limits)
-    requests = [service.get(f"/docs/requests/{one.name}").text for one in openapi.OPERATIONS]
-    fields = {group: service.get(f"/docs/fields/{group}").text for group in documentation.GROUPS}
-    page, document = (
-        "".join([service.get("/docs").text, *requests, *fields.values()]),
-        openapi.build_document("http://127.0.0.1:8000"),
-    )
+    limits = {"allowance": (("minute", 121), ("hour", 2002), ("day", 10003))}
+    limits |= {"posts_per_minute": 24, "creations_per_minute": 5}
+    limits |= {"ip_limit_per_minute": 306, "failed_auth_per_minute": 27}
+    with closing(Service(tmp_path / "data", **limits)) as service:
+        requests, docs = read_requests(service), service.get("/docs").text
+        groups = {name: service.get(f"/docs/fields/{name}").text for name in documentation.GROUPS}
+        index, errors = (service.get(f"/docs/{name}").text for name in ("fields", "errors"))
+    page = "".join([docs, requests, *groups.values()])
+    document = openapi.build_document("http://127.0.0.1:8000")
+    shapes = document["components"]["schemas"]
+    fields = {field for shape in shapes.values() for field in shape.get("properties", {})}
+    names = {*OF_KEYS, *OF_ALL, *openapi.HEADERS} - {"RateLimit-Policy"}
+    for operation in openapi.OPERATIONS:
+        names |= {*operation.refusals, *(one["name"] for one in openapi.list_parameters(operation))}
     words = set(re.findall(r"[\w/{}-]+", html.unescape(re.sub(r"<[^>]+>", " ", page))))
-    assert {*document["paths"]} <= words and {*document["components"]["schemas"]} <= words
-    assert {
-        field
-        for shape in document["components"]["schemas"].values()
-        for field in shape.get("properties", {})
-    } <= words
-    assert {
-        one["name"] for each in openapi.OPERATIONS for one in openapi.list_parameters(each)
-    } <= words
-    assert {
-        code
-        for operation in openapi.OPERATIONS
-        for code in (*operation.refusals, *OF_KEYS, *OF_ALL)
-    } <= words and set(openapi.HEADERS) - {"RateLimit-Policy"} <= words
-    assert all(
-        limit in page
-        for limit in (
-            "121 a minute",
-            "2,002 an hour",
-            "10,003 a day",
-            "posts: 24 a minute",
-            "New bots: 5 a minute",
-            "306 requests a minute",
-            "27 of them",
-            "20 active keys",
-        )
-    )
-    assert all(f'id="{anchor}"' in page for anchor in re.findall(r'href="#([\w-]+)"', page))
+    assert {*document["paths"], *shapes} | fields | names <= words
+    for limit in (
+        "121 a minute",
+        "2,002 an hour",
+        "10,003 a day",
+        "posts: 24 a minute",
+        "New bots: 5 a minute",
+        "306 requests a minute",
+        "27 of them",
+        "20 active keys",
+    ):
+        assert limit in page
+    # Links lead somewhere.
     linked = re.findall(r'href="/docs/fields/(\w+)#(\w+)"', page)
-    assert linked and all(f'id="{anchor}"' in fields[group] for group, anchor in linked)
-    index = service.get("/docs/fields").text
-    assert all(f'id="{name}"' in index for name in document["components"]["schemas"])
-    errors = service.get("/docs/errors").text
-    advised = re.findall(r'<div id="(\w+)"><dt>.*?</strong> \w', errors)
-    assert advised == [*CODES] and all(
-        f'id="{code}"' in errors for code in re.findall(r'href="/docs/errors#(\w+)"', page)
-    )
-    service.close()
+    assert linked
+    for text, anchors in (
+        (page, re.findall(r'href="#([\w-]+)"', page)),
+        (index, shapes),
+        (errors, re.findall(r'href="/docs/errors#(\w+)"', page)),
+        *((groups[group], [anchor]) for group, anchor in linked),
+    ):
+        for anchor in anchors:
+            assert f'id="{anchor}"' in text
+    assert re.findall(r'<div id="(\w+)"><dt>.*?</strong> \w', errors) == [*CODES]
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the examples use curl")
@@ -104,10 +91,9 @@ def read_examples(live):
 
 
 def paste(live, language, name, text):
-    command, environ = (
-        ["bash", "-c", f"exec {text}"] if language == "curl" else [sys.executable, "-c", text],
-        {**live.environ, "CANDOR_KEY": live.key},
-    )
+    shell = ["bash", "-c", f"exec {text}"]
+    command = shell if language == "curl" else [sys.executable, "-c", text]
+    environ = {**live.environ, "CANDOR_KEY": live.key}
     if name == "streamEvents":
         return check_stream(command, environ)
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
@@ -117,13 +103,9 @@ def paste(live, language, name, text):
 
 
 def check_stream(command, environ):
-    with subprocess.Popen(
-        command,
-        env={**environ, "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as listening:
+    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    environ = {**environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, env=environ, **quiet) as listening:
         assert listening.stdout.readline() == "retry: 2000\n"
         listening.kill()
 
@@ -147,12 +129,9 @@ def read_requests(service):
 
 def test_an_empty_instance_shows_placeholders(service):
     text = html.unescape(read_requests(service))
-    assert (
-        "/api/v1/bots/BOT_ID" in text
-        and "/api/v1/posts/POST_ID" in text
-        and "/api/traders/TRADER_ID" in text
-        and "activity?mint=So11111111111111111111111111111111111111112" in text
-    )
+    activity = "activity?mint=So11111111111111111111111111111111111111112"
+    for path in ("v1/bots/BOT_ID", "v1/posts/POST_ID", "traders/TRADER_ID", f"v1/{activity}"):
+        assert f"/api/{path}" in text
 
 
 def test_examples_contain_nobodys_text(service):

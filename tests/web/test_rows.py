@@ -32,51 +32,19 @@ from web.api.serialize import fill
 from web.api.shapes import Exact, NotRequired, Time, TypedDict, Whole
 from web.server import gate
 
-MODULES = (
-    gate,
-    bots,
-    health,
-    market,
-    metrics,
-    paper,
-    paper_closes,
-    results,
-    leaderboard,
-    wallets,
-)
+MODULES = (gate, bots, health, market, metrics, paper, paper_closes, results, leaderboard, wallets)
+# Positions in lists, their order, pages, curves and totals are made of rows.
+MADE_OF_ROWS = """
+Position Place Placed Page Point History Order Post Arrived Filter Kind Risk SpanRow Compared Board
+Told Totals
+"""
 
 
 def list_row_types():
-    return {
-        one
-        for module in MODULES
-        for one in vars(module).values()
-        if isinstance(one, type)
-        and one.__module__ == module.__name__
-        and hasattr(one, "_fields")
-        # Positions in lists, their order, pages, curves and totals are made of rows.
-        and not one.__name__.endswith(
-            (
-                "Position",
-                "Place",
-                "Placed",
-                "Page",
-                "Point",
-                "History",
-                "Order",
-                "Post",
-                "Arrived",
-                "Filter",
-                "Kind",
-                "Risk",
-                "SpanRow",
-                "Compared",
-                "Board",
-                "Told",
-                "Totals",
-            )
-        )
-    }
+    own = [(module.__name__, one) for module in MODULES for one in vars(module).values()]
+    types = {one for name, one in own if isinstance(one, type) and one.__module__ == name}
+    made = tuple(MADE_OF_ROWS.split())
+    return {one for one in types if hasattr(one, "_fields") and not one.__name__.endswith(made)}
 
 
 def spy_on_statements(monkeypatch):
@@ -101,24 +69,17 @@ def spy_on_statements(monkeypatch):
 def read_everything(show):  # noqa: F811
     key = show.keys.read_key
     bots = show.get("/api/v1/bots?limit=9", key).json["data"]
-    traders = show.get("/api/traders").json["data"]
-    details = [show.get(f"/api/traders/{trader['id']}").json for trader in traders]
+    traders = [one["id"] for one in show.get("/api/traders").json["data"]]
     mint = show.get("/api/v1/trades?limit=9", key).json["data"][0]["mint"]
-    for path in (
-        *("/", "/leaderboard?window=7d", "/docs/requests/getPost", f"/tokens/{mint}"),
-        *("/market", "/status", "/traders"),
-        *(
-            f"/bots/{bot['id']}{tab}"
-            for bot in bots
-            for tab in ("", "?tab=trades", "?tab=record", "?tab=copying")
-        ),
-        *(f"/traders/{trader['id']}" for trader in traders),
-        *(
-            f"/traders/{one['id']}/closes/{close['id']}"
-            for one in details
-            for close in one["closes"]
-        ),
-    ):
+    paths = ["/", "/leaderboard?window=7d", "/docs/requests/getPost", f"/tokens/{mint}"]
+    paths += ["/market", "/status", "/traders", *(f"/traders/{trader}" for trader in traders)]
+    for bot in bots:
+        tabs = ("", "?tab=trades", "?tab=record", "?tab=copying")
+        paths += [f"/bots/{bot['id']}{tab}" for tab in tabs]
+    for trader in traders:
+        closes = show.get(f"/api/traders/{trader}").json["closes"]
+        paths += [f"/traders/{trader}/closes/{close['id']}" for close in closes]
+    for path in paths:
         assert show.get(path).status_code == 200, path
     for _ in list_answers(show):
         pass
@@ -126,7 +87,9 @@ def read_everything(show):  # noqa: F811
         stream.read_events("secret", "http://here", 0, 10)
         list(metrics.Instance(show.config, time.time(), True, Counter(), 0).collect())
         gate.read_key(hash_secret(key))
-        posts.read_posts_since(1, 0), trades.read_trades_since(1, 0), stream.find_coverages([1])
+        posts.read_posts_since(1, 0)
+        trades.read_trades_since(1, 0)
+        stream.find_coverages([1])
 
 
 class Drawn(NamedTuple):

@@ -110,11 +110,9 @@ class Walk:
 
 def is_time(value):
     whole = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z"
-    return (
-        isinstance(value, str)
-        and bool(re.fullmatch(whole, value))
-        and bool(datetime.fromisoformat(value))
-    )
+    if not isinstance(value, str) or not re.fullmatch(whole, value):
+        return False
+    return bool(datetime.fromisoformat(value))
 
 
 def list_answers(show):  # noqa: F811
@@ -124,28 +122,24 @@ def list_answers(show):  # noqa: F811
         "bot": [bot["id"] for bot in show.get("/api/v1/bots?limit=100", key).json["data"]],
         "post": [show.get("/api/v1/feed", key).json["data"][0]["id"]],
         "trader": [one["id"] for one in show.get("/api/traders").json["data"]],
-        "season": [one["id"] for one in show.get("/api/v1/seasons", key).json["data"]]
-        or [make_season().uid],
+        "season": [one["id"] for one in show.get("/api/v1/seasons", key).json["data"]],
     }
+    ids["season"] = ids["season"] or [make_season().uid]
     mint = show.get("/api/v1/trades", key).json["data"][0]["mint"]
     for operation in openapi.OPERATIONS:
         if operation.method != "get" or operation.answer is None:
             continue
-        nouns = [
-            one["description"].removeprefix("ID of the ")
-            for one in openapi.list_parameters(operation)
-            if one["in"] == "path"
-        ]
-        for uid in ids[nouns[0]] if nouns else [""]:
-            path = operation.path.replace("{id}", uid)
-            query = write_query(operation, mint)
-            yield operation, show.get(f"{path}?{query}", key)
-            if operation.name == "getLeaderboard":
-                yield operation, show.get(f"{path}?currency=USDC", key)
-        if any(one["name"] == "cursor" for one in openapi.list_parameters(operation)):
-            path = operation.path.replace("{id}", ids[nouns[0]][0] if nouns else "")
-            query = write_query(operation, mint)
-            yield from list_pages(show, operation, f"{path}?{query}&limit=100", key)
+        parameters = openapi.list_parameters(operation)
+        in_path = [one["description"] for one in parameters if one["in"] == "path"]
+        uids = ids[in_path[0].removeprefix("ID of the ")] if in_path else [""]
+        query = write_query(operation, mint)
+        paths = [f"{operation.path.replace('{id}', uid)}?{query}" for uid in uids]
+        if operation.name == "getLeaderboard":
+            paths.append(f"{operation.path}?currency=USDC")
+        for path in paths:
+            yield operation, show.get(path, key)
+        if any(one["name"] == "cursor" for one in parameters):
+            yield from list_pages(show, operation, f"{paths[0]}&limit=100", key)
 
 
 def write_query(operation, mint):
@@ -176,43 +170,34 @@ def add_rare_things(show, now):  # noqa: F811
     pause and a lesson.
     """
     with show.database.connection_context():
-        wallet = (
-            models.Wallet.select()
-            .join(models.Attachment)
-            .where(models.Attachment.detached_at.is_null())
-            .first()
-        )
+        held = models.Attachment.detached_at.is_null()
+        wallet = models.Wallet.select().join(models.Attachment).where(held).first()
         budgets = {"dexscreener": {"day": 0, "requests": 1, "allowed": 2}}
-        details = orjson.dumps({"budgets": budgets}).decode()
-        models.Job.insert(name="scout", state="ok", details=details).on_conflict_ignore().execute()
-        coverage = orjson.loads(wallet.coverage)
+        job = {"name": "scout", "state": "ok", "details": dump({"budgets": budgets})}
+        models.Job.insert(**job).on_conflict_ignore().execute()
         gap = {"fromSlot": 1, "toSlot": 2, "reason": "the node has forgotten"}
-        coverage |= {"gaps": [gap]}
-        models.Wallet.update(
-            coverage=orjson.dumps(coverage).decode(),
-            trouble="the node does not answer",
-            trouble_at=now,
-            trouble_tries=1,
-            filled=81,
-            imbalance=1,
-            stablecoin_imbalance=orjson.dumps({find_stablecoin("USDC").mint: 1}).decode(),
-        ).where(models.Wallet.id == wallet.id).execute()
+        coverage = orjson.loads(wallet.coverage) | {"gaps": [gap]}
+        trouble = {"trouble": "the node does not answer", "trouble_at": now, "trouble_tries": 1}
+        imbalance = {
+            "imbalance": 1,
+            "stablecoin_imbalance": dump({find_stablecoin("USDC").mint: 1}),
+        }
+        changed = models.Wallet.update(coverage=dump(coverage), filled=81, **trouble, **imbalance)
+        changed.where(models.Wallet.id == wallet.id).execute()
         mint = models.Trade.select().where(models.Trade.kind == "buy").first().mint
-        models.Trade.update(
-            beside_sol=1, beside_tokens=orjson.dumps([[mint, "1", 0]]).decode()
-        ).where(models.Trade.mint == mint).execute()
-        models.WalletSignature.create(
-            wallet=wallet,
-            signature=signature("rare"),
-            slot=1,
-            seen_at=now,
-            problem="it is no receipt",
-        )
+        gifted = models.Trade.update(beside_sol=1, beside_tokens=dump([[mint, "1", 0]]))
+        gifted.where(models.Trade.mint == mint).execute()
+        seen = {"signature": signature("rare"), "slot": 1, "seen_at": now}
+        models.WalletSignature.create(wallet=wallet, problem="it is no receipt", **seen)
         add_quote(wallet)
         add_follower(wallet)
         settings = {"bot": models.Bot.get().uid}
         accounts.create_trader("Copycat", "copy", now, settings=settings)
         add_paper(paper_tables.Period.get(paper_tables.Period.closed_at.is_null()), now)
+
+
+def dump(value):
+    return orjson.dumps(value).decode()
 
 
 def add_follower(wallet):
@@ -237,52 +222,20 @@ def add_quote(wallet):
 
 
 def add_paper(period, now):
-    for number, side in enumerate(("buy", "sell")):
-        paper_tables.PaperOrder.create(
-            period=period,
-            number=90_000 + number,
-            mint=address("rare"),
-            symbol="RARE",
-            decimals=6,
-            side=side,
-            amount="1",
-            reason="flow",
-            decided_on=1,
-            decided_at=now,
-            due_at=now,
-            expires_at=now,
-            state="open",
-        )
-    until = now + 86_400_000
-    facts = {
-        "pause": {
-            "what": "begun",
-            "id": "p",
-            "rule": "stop_cluster",
-            "effect": "no_entry",
-            "n": 3,
-            "windowMs": 86_400_000,
-            "numbers": "3 stops",
-            "until": until,
-        },
-        "lesson": {
-            "what": "lesson",
-            "key": "k",
-            "text": "Of 8 closes 2 won.",
-            "n": 8,
-            "windowMs": 86_400_000,
-            "closeIds": ["close_1"],
-            "expiresAt": until,
-            "evidence": {
-                **results.describe_rates([]),
-                "randomEntry": results.describe_rates([]),
-            },
-        },
-    }
-    for kind, said in facts.items():
-        paper_tables.DiaryEntry.create(
-            period=period, at=now, kind=kind, facts=orjson.dumps(said).decode()
-        )
+    token = {"mint": address("rare"), "symbol": "RARE", "decimals": 6, "amount": "1"}
+    times = {"decided_on": 1, "decided_at": now, "due_at": now, "expires_at": now}
+    order = {"period": period, "reason": "flow", "state": "open", **token, **times}
+    for number, side in enumerate(("buy", "sell"), 90_000):
+        paper_tables.PaperOrder.create(number=number, side=side, **order)
+    until, day, rates = now + 86_400_000, 86_400_000, results.describe_rates([])
+    pause = {"what": "begun", "id": "p", "rule": "stop_cluster", "effect": "no_entry", "n": 3}
+    pause |= {"windowMs": day, "numbers": "3 stops", "until": until}
+    lesson = {"what": "lesson", "key": "k", "text": "Of 8 closes 2 won.", "n": 8, "windowMs": day}
+    lesson |= {"closeIds": ["close_1"], "expiresAt": until}
+    lesson["evidence"] = {**rates, "randomEntry": rates}
+    for kind, said in (("pause", pause), ("lesson", lesson)):
+        facts = orjson.dumps(said).decode()
+        paper_tables.DiaryEntry.create(period=period, at=now, kind=kind, facts=facts)
 
 
 def list_refusals(show):  # noqa: F811
@@ -347,9 +300,8 @@ def list_schemas(value):
     """Every object of the document, at any depth."""
     if isinstance(value, dict):
         yield value
-    for one in (
-        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    ):
+        value = [*value.values()]
+    for one in value if isinstance(value, list) else ():
         yield from list_schemas(one)
 
 
@@ -365,15 +317,13 @@ def test_every_operation_and_shape_has_a_description(document):
     operations = [one for item in document["paths"].values() for one in item.values()]
     told = {tag["name"] for tag in document["tags"] if tag["description"]}
     assert {tag for one in operations for tag in one["tags"]} == told
-    assert all(one["summary"] for one in operations)
-    names = [one["operationId"] for one in operations]
-    assert len(set(names)) == len(names) and all(
-        re.fullmatch("[a-z]+([A-Z][a-z]+)*", name) for name in names
-    )
-    assert all(schema["description"] for schema in document["components"]["schemas"].values())
-    assert all(
-        one["description"] for each in openapi.OPERATIONS for one in openapi.list_parameters(each)
-    )
+    parameters = [one for each in openapi.OPERATIONS for one in openapi.list_parameters(each)]
+    for one in (*document["components"]["schemas"].values(), *parameters):
+        assert one["description"]
+    names = [one["operationId"] for one in operations if one["summary"]]
+    assert len({*names}) == len(operations)
+    for name in names:
+        assert re.fullmatch("[a-z]+([A-Z][a-z]+)*", name)
 
 
 def test_the_down_state_of_health_is_documented(document):
