@@ -6,7 +6,7 @@ import time
 
 import ground
 import pytest
-from service import NOW, Service, address
+from service import NOW, address
 from test_pages import HOSTILE, text_of
 from test_studio import Browser
 
@@ -117,9 +117,8 @@ def test_only_hashes_are_stored_and_the_cookie_is_for_the_operators_pages_only(s
         ("https://candor.example/feed", "__Secure-candor_admin", "/feed/admin"),
     ],
 )
-def test_behind_https_other_hosts_cannot_set_the_cookie(tmp_path, base_url, name, path):
-    hosts = ("candor.example",)
-    service = Service(tmp_path / "data", base_url=base_url, allowed_hosts=hosts)
+def test_behind_https_other_hosts_cannot_set_the_cookie(serve, base_url, name, path):
+    service = serve(base_url=base_url, allowed_hosts=("candor.example",))
     root, here = path.removesuffix("/admin").rstrip("/"), {"base_url": "https://candor.example"}
     client = service.app.test_client()
     page = client.get(f"{root}/admin/login", **here)
@@ -131,16 +130,13 @@ def test_behind_https_other_hosts_cannot_set_the_cookie(tmp_path, base_url, name
     words = set_cookie.split("; ")
     assert {"Secure", "HttpOnly", "SameSite=Strict", f"Path={path}"} <= set(words)
     assert client.get(f"{root}/admin", **here).status_code == 200
-    service.close()
 
 
 @pytest.mark.usefixtures("standing_clock")
-def test_guesses_are_limited_by_address(tmp_path):
-    service = Service(tmp_path / "data", failed_auth_per_minute=3)
-    browser = Browser(service)
+def test_guesses_are_limited_by_address(serve):
+    browser = Browser(serve(failed_auth_per_minute=3))
     answers = [browser.send("/admin/login", page="/admin/login", code="x") for _ in range(4)]
     assert [answer.status_code for answer in answers] == [422, 422, 422, 429]
-    service.close()
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -49,77 +49,29 @@ PASTED = {
 SETTING = {
     name: f"canary-{name.lower().replace('_', '-')}-5f1e"
     for name in (
-        "RPC_PATH",
-        "RPC_QUERY",
-        "RPC_USER",
-        "RPC_PASSWORD",
-        "DEX",
-        "GECKO",
-        "LLM_BASE",
-        "LLM_API_KEY",
-        "SECRET_KEY",
+        *("RPC_PATH", "RPC_QUERY", "RPC_USER", "RPC_PASSWORD", "DEX", "GECKO"),
+        *("LLM_BASE", "LLM_API_KEY", "SECRET_KEY"),
     )
 }
 POST_FIELDS, FORM_FIELDS = (
     ("eventId", "body", "mint", "symbol", "signature", "reason", "botId"),
     ("name", "bio", "tone", "style", "adjectives", "topics", "catchphrases", "emoji"),
 )
-PATHS = (
-    "/{}",
-    "/api/{}",
-    "/api/v1/bots/{}",
-    "/api/v1/posts/{}",
-    "/api/traders/{}",
-    "/bots/{}",
-    "/posts/{}",
-    "/embed/{}",
-    "/tokens/{}",
-    "/traders/{}",
-    "/keys/{}/revoke",
-    "/bots/{}/manage",
-    "//api/{}",
-    "/static/{}",
-    "/bots/{}/feed.json",
-    "/api/v1/feed?key={0}&cursor={0}",
-    "/api/v1/feed?since={0}&limit={0}",
-    "/api/v1/trades?wallet={0}",
-    "/api/v1/trades?mint={0}",
-    "/api/v1/trades?botId={0}",
-    "/api/v1/activity?mint={0}",
-    "/api/v1/leaderboard?sort={0}",
-    "/api/v1/leaderboard?window={0}",
-    "/api/v1/market?cursor={0}",
-    "/api/v1/stream?since={0}",
-    "/api/feed?cursor={0}",
-    "/?mint={0}",
-    "/?source=bot&mint={0}",
-    "/?source={0}",
-    "/?before={0}",
-    "/?key={0}",
-    "/feed.json?mint={0}",
-    "/feed.json?key={0}",
-    "/feed.atom?key={0}",
-    "/leaderboard?sort={0}",
-    "/market?before={0}",
-    "/skill.md?bot={0}",
-    "/connect?key={0}",
-    "/connect/preview?tone={0}&catchphrases={0}",
-    "/docs?key={0}",
-)
-HEADERS = (
-    "Cookie",
-    "User-Agent",
-    "Referer",
-    "Origin",
-    "X-Request-Id",
-    "X-Forwarded-For",
-    "Forwarded",
-    "Idempotency-Key",
-    "Last-Event-ID",
-    "If-None-Match",
-    "Accept",
-    "Content-Type",
-)
+PATHS = """
+/{} /api/{} /api/v1/bots/{} /api/v1/posts/{} /api/traders/{} /bots/{} /posts/{} /embed/{}
+/tokens/{} /traders/{} /keys/{}/revoke /bots/{}/manage //api/{} /static/{} /bots/{}/feed.json
+/api/v1/feed?key={0}&cursor={0} /api/v1/feed?since={0}&limit={0} /api/v1/trades?wallet={0}
+/api/v1/trades?mint={0} /api/v1/trades?botId={0} /api/v1/activity?mint={0}
+/api/v1/leaderboard?sort={0} /api/v1/leaderboard?window={0} /api/v1/market?cursor={0}
+/api/v1/stream?since={0} /api/feed?cursor={0} /?mint={0} /?source=bot&mint={0} /?source={0}
+/?before={0} /?key={0} /feed.json?mint={0} /feed.json?key={0} /feed.atom?key={0}
+/leaderboard?sort={0} /market?before={0} /skill.md?bot={0} /connect?key={0}
+/connect/preview?tone={0}&catchphrases={0} /docs?key={0}
+""".split()
+HEADERS = """
+Cookie User-Agent Referer Origin X-Request-Id X-Forwarded-For Forwarded Idempotency-Key
+Last-Event-ID If-None-Match Accept Content-Type
+""".split()
 
 
 class Provider(http.server.BaseHTTPRequestHandler):
@@ -163,31 +115,24 @@ class Searched(Live):
     """
 
     def __init__(self, folder, port):
-        at = f"127.0.0.1:{port}"
         # By page and session.
         self.tokens = {}
-        self.answers, self.cookie, self.secrets = (
-            defaultdict(bytes),
-            "",
-            {
-                "SOLANA_RPC_URLS": (
-                    f"http://{SETTING['RPC_USER']}:{SETTING['RPC_PASSWORD']}@{at}/{SETTING['RPC_PATH']}?api-key={SETTING['RPC_QUERY']}"
-                ),
-                "DEXSCREENER_URL": f"http://{at}/{SETTING['DEX']}",
-                "GECKOTERMINAL_URL": f"http://{at}/{SETTING['GECKO']}",
-                "LLM_BASE_URL": f"http://{at}/{SETTING['LLM_BASE']}",
-                "LLM_MODEL": "m",
-                "LLM_API_KEY": SETTING["LLM_API_KEY"],
-                "SECRET_KEY": SETTING["SECRET_KEY"],
-            },
-        )
-        super().__init__(
-            folder,
-            OBSERVER_INTERVAL_SECONDS="2",
-            SCOUT_INTERVAL_SECONDS="2",
-            PAPER_INTERVAL_SECONDS="2",
-            **self.secrets,
-        )
+        self.answers, self.cookie = defaultdict(bytes), ""
+        at, told = f"127.0.0.1:{port}", SETTING
+        user = f"{told['RPC_USER']}:{told['RPC_PASSWORD']}"
+        self.secrets = {
+            "SOLANA_RPC_URLS": (
+                f"http://{user}@{at}/{told['RPC_PATH']}?api-key={told['RPC_QUERY']}"
+            ),
+            "DEXSCREENER_URL": f"http://{at}/{told['DEX']}",
+            "GECKOTERMINAL_URL": f"http://{at}/{told['GECKO']}",
+            "LLM_BASE_URL": f"http://{at}/{told['LLM_BASE']}",
+            "LLM_MODEL": "m",
+            **{name: told[name] for name in ("LLM_API_KEY", "SECRET_KEY")},
+        }
+        jobs = ("OBSERVER", "SCOUT", "PAPER")
+        intervals = {f"{name}_INTERVAL_SECONDS": "2" for name in jobs}
+        super().__init__(folder, **intervals, **self.secrets)
 
     def ask(self, method, path, body=None, headers=None, keep=True):
         """(status, text) of a response."""
@@ -258,27 +203,18 @@ def test_no_secret_appears_anywhere(server, tmp_path, full):
     uid, key = re.search(r"/bots/(bot_\w+)", page)[1], shown(page, "publish-key")
     pasted = {name: PASTED[name] for name in (PASTED if full else WRITTEN)}
     secrets = {**pasted, "a key": key, "a recovery code": shown(page, "recovery-code")}
-    assert (
-        server.ask(
-            "POST",
-            "/api/v1/posts",
-            b'{"eventId": "honest", "body": "honest words of canary-honest"}',
-            bearer(key),
-        )[0]
-        == 201
-    )
+    honest = b'{"eventId": "honest", "body": "honest words of canary-honest"}'
+    assert server.ask("POST", "/api/v1/posts", honest, bearer(key))[0] == 201
+    read_page = server.submit("/connect/keys", keep=False, label="mine")[1]
+    present = {"present": secrets["a recovery code"]}
+    code_page = server.submit("/recovery-code", keep=False, **present)[1]
     later = {
         **SETTING,
         **ground.SECRETS,
         "another key": server.key,
         "a read key": server.read_key,
-        "a read key of the form": shown(
-            server.submit("/connect/keys", keep=False, label="mine")[1], "read-key"
-        ),
-        "the second code": shown(
-            server.submit("/recovery-code", keep=False, present=secrets["a recovery code"])[1],
-            "recovery-code",
-        ),
+        "a read key of the form": shown(read_page, "read-key"),
+        "the second code": shown(code_page, "recovery-code"),
         "a cookie": server.cookie.partition("=")[2],
     }
 
@@ -288,23 +224,19 @@ def test_no_secret_appears_anywhere(server, tmp_path, full):
         paste_into_posts(server, secret)
         paste_into_forms(server, uid, secret)
     later["a rotated key"] = rotate(server, uid)
-    later["the third code"] = shown(
-        server.submit("/recover", keep=False, code=later["the second code"])[1], "recovery-code"
-    )
+    recovered = server.submit("/recover", keep=False, code=later["the second code"])[1]
+    later["the third code"] = shown(recovered, "recovery-code")
     look_at_everything(server, uid, tmp_path / "candor.backup")
     server.stop()
     check_asked(secrets, later)
     found = search({**secrets, **later, "honest words": "canary-honest"}, server, tmp_path)
-    assert (
-        found.pop("honest words") >= {"GET / 200", "all rows" if ground.SERVER else "candor.backup"}
-        and found == {}
-    )
+    backup = "all rows" if ground.SERVER else "candor.backup"
+    assert found.pop("honest words") >= {"GET / 200", backup}
+    assert found == {}
 
 
-FORM, JSON = (
-    {"Content-Type": "application/x-www-form-urlencoded"},
-    {"Content-Type": "application/json"},
-)
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+JSON = {"Content-Type": "application/json"}
 
 
 def shown(text, name):
@@ -360,59 +292,55 @@ def paste_into_posts(server, secret):
 
 
 def paste_into_forms(server, uid, secret):
-    manage = f"/bots/{uid}/manage"
+    bot, manage, proof = f"/bots/{uid}", f"/bots/{uid}/manage", f"/bots/{uid}/proof"
     # Each page is opened again for each secret, after everything was pasted.
     server.tokens.clear()
-    for field in (*FORM_FIELDS, "wallet"):
-        assert server.submit("/connect", **{"name": "Copy", field: secret})[0] == 422, field
-        if field != "wallet":
-            assert (
-                server.submit(f"/bots/{uid}/profile", manage, **{"name": "Nell", field: secret})[0]
-                == 422
-            ), field
-    for field in ("name", "bio", "family", "start", "tone"):
-        assert (
-            server.submit(
-                "/traders/new",
-                **{"name": "Copy", "family": "flow", "start": "guarded", field: secret},
-            )[0]
-            == 422
-        ), field
-    for field in ("body", "mint", "symbol", "signature", "reason", "draft"):
-        assert (
-            server.submit(
-                f"/bots/{uid}/posts", manage, **{"draft": "d1", "body": "words", field: secret}
-            )[0]
-            == 422
-        ), field
+
+    def refuse(path, fields, page=manage, **typed):
+        for field in fields:
+            assert server.submit(path, page, **{**typed, field: secret})[0] == 422, (path, field)
+
+    refuse("/connect", (*FORM_FIELDS, "wallet"), "/connect", name="Copy")
+    refuse(f"{bot}/profile", FORM_FIELDS, name="Nell")
+    trader = {"name": "Copy", "family": "flow", "start": "guarded"}
+    refuse("/traders/new", ("name", "bio", "family", "start", "tone"), "/connect", **trader)
+    fields = ("body", "mint", "symbol", "signature", "reason", "draft")
+    refuse(f"{bot}/posts", fields, draft="d1", body="words")
     for path, field in (
-        (f"/bots/{uid}/wallet", "wallet"),
-        (f"/bots/{uid}/challenge", "prove"),
-        (f"/bots/{uid}/keys", "label"),
+        (f"{bot}/wallet", "wallet"),
+        (f"{bot}/challenge", "prove"),
+        (f"{bot}/keys", "label"),
         ("/connect/keys", "label"),
         ("/recover", "code"),
     ):
-        assert server.submit(path, manage, **{field: secret})[0] == 422, path
+        refuse(path, [field])
     # Half of all 32-byte strings aren't curve points, and can't prove anything.
-    assert server.submit(f"/bots/{uid}/challenge", manage, prove=address("nora"))[0] == 302
-    assert server.submit(f"/bots/{uid}/proof", f"/bots/{uid}/proof", signature=secret)[0] == 422
-    assert (
-        server.submit("/connect", name="", draft=secret, unknown=secret, **{secret: secret})[0]
-        == 422
-    )
-    stale = urllib.parse.urlencode(
-        {"csrf_token": "stale", "name": secret, "body": secret, "wallet": secret, secret: secret}
-    ).encode()
+    assert server.submit(f"{bot}/challenge", manage, prove=address("nora"))[0] == 302
+    refuse(proof, ["signature"], proof)
+    refuse("/connect", ["draft"], "/connect", name="", unknown=secret, **{secret: secret})
+    typed = {"name": secret, "body": secret, "wallet": secret, secret: secret}
+    stale = urllib.parse.urlencode({"csrf_token": "stale", **typed}).encode()
     assert server.ask("POST", "/connect", stale, FORM)[0] == 400
 
 
 def rotate(server, uid):
     """A new key's text; the key is then revoked."""
-    key = re.findall(r"/keys/(key_\w+)/rotate", server.open(f"/bots/{uid}/manage"))[-1]
-    page = server.submit(f"/keys/{key}/rotate", f"/keys/{key}/rotate", keep=False, overlap="1")[1]
-    key = re.findall(r"/keys/(key_\w+)/revoke", server.open(f"/bots/{uid}/manage"))[-1]
-    assert server.submit(f"/keys/{key}/revoke", f"/keys/{key}/revoke")[0] == 302
+
+    def find(act):
+        return re.findall(rf"/keys/key_\w+/{act}", server.open(f"/bots/{uid}/manage"))[-1]
+
+    path = find("rotate")
+    page = server.submit(path, path, keep=False, overlap="1")[1]
+    path = find("revoke")
+    assert server.submit(path, path)[0] == 302
     return shown(page, "publish-key")
+
+
+OPENED = """
+/ /leaderboard /market /traders /strategies /status /docs /docs/errors /create /connect
+/bots/{uid} /bots/{uid}/manage /bots/{bot} /feed.json /feed.atom /openapi.json /llms.txt /skill.md
+/api/health /api/market /metrics
+"""
 
 
 def look_at_everything(server, uid, backup):
@@ -424,29 +352,7 @@ def look_at_everything(server, uid, backup):
     # It waits half a minute for a failing node.
     observing = threading.Thread(target=server.tell, args=("observe", "--once"))
     observing.start()
-    for path in (
-        "/",
-        "/leaderboard",
-        "/market",
-        "/traders",
-        "/strategies",
-        "/status",
-        "/docs",
-        "/docs/errors",
-        "/create",
-        "/connect",
-        f"/bots/{uid}",
-        f"/bots/{uid}/manage",
-        f"/bots/{server.bot}",
-        "/feed.json",
-        "/feed.atom",
-        "/openapi.json",
-        "/llms.txt",
-        "/skill.md",
-        "/api/health",
-        "/api/market",
-        "/metrics",
-    ):
+    for path in OPENED.format(uid=uid, bot=server.bot).split():
         server.open(path)
     for path in ("bots", f"bots/{uid}", "feed", "trades", "leaderboard", "market", "me"):
         server.ask("GET", f"/api/v1/{path}", headers=bearer(server.read_key))
@@ -478,17 +384,11 @@ def check_asked(*secrets):
     get the settings' tokens.
     """
     asked = b"\n".join(Provider.asked)
-    assert (
-        SETTING["RPC_QUERY"].encode() in asked
-        and SETTING["GECKO"].encode() in asked
-        and address("live").encode() in asked
-    )
-    assert not [
-        name
-        for given in secrets
-        for name, secret in given.items()
-        if name not in SETTING and secret.encode() in asked
-    ]
+    for wanted in (SETTING["RPC_QUERY"], SETTING["GECKO"], address("live")):
+        assert wanted.encode() in asked
+    for given in secrets:
+        for name, secret in given.items():
+            assert name in SETTING or secret.encode() not in asked, name
 
 
 def search(secrets, server, folder):
@@ -523,11 +423,8 @@ def search(secrets, server, folder):
 
 @pytest.mark.parametrize("text", list(PASTED.values()), ids=list(PASTED))
 def test_a_secret_inside_a_text_is_detected(text):
-    assert (
-        holds_secret(text)
-        and holds_secret(f"my wallet:\n{text}\n\nbought the dip")
-        and holds_secret(f'"{text}"')
-    )
+    for written in (text, f"my wallet:\n{text}\n\nbought the dip", f'"{text}"'):
+        assert holds_secret(written)
 
 
 @pytest.mark.parametrize(

@@ -24,16 +24,13 @@ def read_path(path):
 
 
 def test_a_curve_changes_color_where_it_crosses_zero():
-    curve = charts.draw_curve(
-        [Step(0, HOUR, 50), Step(HOUR, 2 * HOUR, 50), Step(2 * HOUR, 4 * HOUR, -30)]
-    )
+    steps = [Step(0, HOUR, 50), Step(HOUR, 2 * HOUR, 50), Step(2 * HOUR, 4 * HOUR, -30)]
+    curve = charts.draw_curve(steps)
     # From 5 at the top to 88 at the bottom are 80 lamports.
     zero = 5 + 83 * 50 / 80
     assert curve.zero == round(zero, 2) and curve.total == -30
-    assert [(run.side, read_path(run.line)) for run in curve.runs] == [
-        ("up", [(50, 5)]),
-        ("down", [(100, 88)]),
-    ]
+    drawn = [(run.side, read_path(run.line)) for run in curve.runs]
+    assert drawn == [("up", [(50, 5)]), ("down", [(100, 88)])]
     # Areas end at zero, and so does the line where it crosses it; it ends at the result.
     assert all(run.area.endswith(f"V{curve.zero:g}") for run in curve.runs)
     assert curve.runs[0].line == curve.runs[0].area and curve.runs[1].line.endswith("H100")
@@ -58,9 +55,7 @@ def test_no_loss_is_drawn_as_a_gain(given_steps):
         assert run.side != "up" or all(y <= curve.zero for y in heights)
         assert run.side != "down" or all(y >= curve.zero for y in heights)
     sides = [charts.find_side(step.value) for step in given_steps]
-    assert [run.side for run in curve.runs] == [
-        side for n, side in enumerate(sides) if not n or sides[n - 1] != side
-    ]
+    assert [run.side for run in curve.runs] == [side for side, _ in itertools.groupby(sides)]
     places = [tick.at for tick in curve.levels]
     assert 1 <= len(places) <= 6 and any(tick.label == "0" for tick in curve.levels)
 
@@ -128,11 +123,8 @@ def test_in_a_race_the_best_is_first_and_labels_do_not_overlap():
         [Runner("b", [500, 500, 490], False), Runner("a", [0, 5, 20], True)]
         + [Runner(f"c{n}", [0, 0, 0], False) for n in range(6)],
     )
-    assert [(one.place, one.name, one.changes[-1]) for one in race.lanes][:2] == [
-        (1, "a", 20),
-        (2, "c0", 0),
-    ]
-    assert (race.lanes[-1].name, race.lanes[-1].changes[-1]) == ("b", -10)
+    lanes = [(one.place, one.name, one.changes[-1]) for one in race.lanes]
+    assert [*lanes[:2], lanes[-1]] == [(1, "a", 20), (2, "c0", 0), (8, "b", -10)]
     # The table begins after the start.
     assert race.lanes[0].changes == [0, 5, 20] and race.listed == [1, 2]
     heights = [one.label_y for one in race.lanes]
@@ -156,10 +148,8 @@ def test_purchases_are_above_the_line_and_sales_below():
     buy, sell = timeline.bars
     assert (timeline.begins, timeline.ends) == (100, 200)
     middle = charts.BOTTOM / 2
-    assert (buy.side, buy.y + buy.height) == ("buy", middle) and (sell.side, sell.y) == (
-        "sell",
-        middle,
-    )
+    assert (buy.side, buy.y + buy.height) == ("buy", middle)
+    assert (sell.side, sell.y) == ("sell", middle)
     assert buy.x < sell.x and buy.height > sell.height
 
 

@@ -5,6 +5,7 @@ and against one that fails.
 import ast
 import http.client
 import importlib.util
+import itertools
 import json
 import subprocess
 import sys
@@ -27,17 +28,12 @@ CALLERS = [EXAMPLES / "bot.py", EXAMPLES / "freqtrade_webhook.py"]
 
 @pytest.mark.parametrize("path", CALLERS, ids=lambda path: path.name)
 def test_an_example_is_one_file_using_the_standard_library(path):
-    names = {
-        alias.name
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    }
-    names |= {
-        node.module
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ImportFrom)
-    }
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        if isinstance(node, ast.ImportFrom):
+            names.add(node.module)
     assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
 
 
@@ -55,15 +51,10 @@ def run_bot(folder, environ):
 
 def observe(live, name, slot, **more):
     """Store a trade of the live bot's wallet like the observer, next to the server."""
+    wallet = address("live")
     with storage.connect(ground.settings_of(live.folder / "data")).connection_context():
-        Service.observe_trade(
-            None,
-            address("live"),
-            name,
-            slot,
-            uid=trade_uid(address("live"), signature(name)),
-            **more,
-        )
+        uid = trade_uid(wallet, signature(name))
+        Service.observe_trade(None, wallet, name, slot, uid=uid, **more)
     storage.database.close_all()
 
 
@@ -97,11 +88,8 @@ def test_the_bot_explains_errors(live, tmp_path):
     assert "CANDOR_KEY is not set" in run_bot(tmp_path, {**live.environ, "CANDOR_KEY": ""}).stderr
     assert "read key" in run_bot(tmp_path, {**live.environ, "CANDOR_KEY": live.read_key}).stderr
     refused = run_bot(tmp_path, {**live.environ, "CANDOR_KEY": live.key[:-1] + "-"})
-    assert (
-        refused.returncode == 1
-        and "invalid_key" in refused.stderr
-        and live.key[:-1] not in refused.stderr + refused.stdout
-    )
+    assert refused.returncode == 1 and "invalid_key" in refused.stderr
+    assert live.key[:-1] not in refused.stderr + refused.stdout
 
 
 class Weak(BaseHTTPRequestHandler):
@@ -110,15 +98,8 @@ class Weak(BaseHTTPRequestHandler):
     moods, heard, heard_at, wait = [], [], [], "0"
 
     def do_GET(self):
-        self.answer(
-            200,
-            {
-                "kind": "publish",
-                "botId": "bot_x",
-                "newestCursor": "c2",
-                "data": [TRADE] if "since=c1" in self.path else [],
-            },
-        )
+        page = {"newestCursor": "c2", "data": [TRADE] if "since=c1" in self.path else []}
+        self.answer(200, {"kind": "publish", "botId": "bot_x", **page})
 
     def do_POST(self):
         self.heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
@@ -126,11 +107,8 @@ class Weak(BaseHTTPRequestHandler):
         mood = self.moods.pop(0) if self.moods else 201
         if mood is None:
             return self.connection.close()
-        shown = (
-            {"id": "post_x"}
-            if mood != 409
-            else {"code": "event_conflict", "existingPostId": "post_old"}
-        )
+        conflict = {"code": "event_conflict", "existingPostId": "post_old"}
+        shown = conflict if mood == 409 else {"id": "post_x"}
         self.answer(mood, shown, {"Retry-After": self.wait})
 
     def answer(self, status, shown, headers=()):
@@ -144,20 +122,14 @@ class Weak(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-TRADE = {
-    "id": "trade_x",
-    "kind": "buy",
-    "mint": "M",
-    "symbol": None,
-    "signature": "S",
-    "currency": "SOL",
-}
+TRADE = {"id": "trade_x", "kind": "buy", "mint": "M", "symbol": None}
+TRADE |= {"signature": "S", "currency": "SOL"}
 
 
 @pytest.fixture
 def weak():
     with ThreadingHTTPServer(("127.0.0.1", 0), Weak) as server:
-        Weak.moods, Weak.heard, Weak.heard_at = [], [], []
+        Weak.moods, Weak.heard, Weak.heard_at, Weak.wait = [], [], [], "0"
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
@@ -167,19 +139,8 @@ def test_the_bot_resends_exactly_the_same_body(weak, tmp_path):
     (tmp_path / "bot.cursor").write_text("c1")
     Weak.moods[:] = [None, 429, 503]
     done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
-    assert (
-        done.stdout == "post_x\n"
-        and Weak.heard
-        == [
-            {
-                "eventId": "trade-trade_x",
-                "body": "Bought M with SOL.",
-                "signature": "S",
-                "mint": "M",
-            }
-        ]
-        * 4
-    )
+    post = {"eventId": "trade-trade_x", "body": "Bought M with SOL.", "signature": "S", "mint": "M"}
+    assert done.stdout == "post_x\n" and Weak.heard == [post] * 4
 
 
 def test_a_conflict_over_changed_text_does_not_stop_the_bot(weak, tmp_path):
@@ -206,12 +167,8 @@ class Hook:
 
     def send(self, message, kind="application/json", method="POST"):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(
-            method,
-            "/",
-            message if isinstance(message, bytes) else json.dumps(message),
-            {"Content-Type": kind},
-        )
+        body = message if isinstance(message, bytes) else json.dumps(message)
+        connection.request(method, "/", body, {"Content-Type": kind})
         status = connection.getresponse().status
         connection.close()
         return status
@@ -223,10 +180,22 @@ class Hook:
 
 
 @pytest.fixture
-def hook(live):
-    made = Hook(live.environ)
-    yield made
-    made.stop()
+def start_hook():
+    """start_hook(environ) -> a Hook, stopped at the end"""
+    started = []
+
+    def start(environ):
+        started.append(Hook(environ))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture
+def hook(live, start_hook):
+    return start_hook(live.environ)
 
 
 def read_configuration():
@@ -315,22 +284,16 @@ def test_partial_exits_and_additions_are_described_as_such(hook, live):
 def test_a_dry_run_says_so(hook, live):
     for event in SENT:
         assert hook.send(fill(event, dry_run="true")) == 204
-    assert all(
-        post["body"].startswith("Dry run, no real money: ")
-        for post in live.feed("?limit=3")["data"]
-    )
+    for post in live.feed("?limit=3")["data"]:
+        assert post["body"].startswith("Dry run, no real money: ")
     unsaid = fill("exit_fill", trade_id=8)
     del unsaid["dry_run"]
     hook.send(unsaid)
-    assert live.feed("?limit=1")["data"][0]["body"].startswith(
-        "(Whether this is a dry run was not said.) "
-    )
+    (post,) = live.feed("?limit=1")["data"]
+    assert post["body"].startswith("(Whether this is a dry run was not said.) ")
     # as in the docstring: anyone who pastes it labels paper trades as paper
-    assert all(
-        part["dry_run"] == "true"
-        for part in read_configuration().values()
-        if isinstance(part, dict)
-    )
+    texts = [part for part in read_configuration().values() if isinstance(part, dict)]
+    assert {part["dry_run"] for part in texts} == {"true"}
     assert read_configuration()["allow_custom_messages"] is True
 
 
@@ -360,55 +323,36 @@ def load_webhook(monkeypatch):
     return module
 
 
-def test_the_instances_retry_after_is_respected(weak):
+def test_the_instances_retry_after_is_respected(weak, start_hook):
     """Two errors, then it is accepted: the same request three times, never early."""
     Weak.moods[:], Weak.wait = [429, 503], "1"
-    hook = Hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
-    try:
-        assert hook.send(fill("exit_fill")) == 204
-    finally:
-        hook.stop()
-        Weak.wait = "0"
+    hook = start_hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
+    assert hook.send(fill("exit_fill")) == 204
     assert len(Weak.heard) == 3 and Weak.heard == [Weak.heard[0]] * 3
-    assert Weak.heard_at[1] - Weak.heard_at[0] >= 1 and Weak.heard_at[2] - Weak.heard_at[1] >= 1
+    assert all(late - early >= 1 for early, late in itertools.pairwise(Weak.heard_at))
 
 
-def test_freqtrade_does_not_wait_long(weak):
+def test_freqtrade_does_not_wait_long(weak, start_hook):
     """It is told that a retry is pending; sent again, it joins the pending one."""
     Weak.moods[:], Weak.wait = [429], "3600"
-    hook = Hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
-    try:
-        assert hook.send(fill("exit_fill")) == 202
-        assert len(Weak.heard) == 1
-    finally:
-        hook.stop()
-        Weak.wait = "0"
+    hook = start_hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
+    assert hook.send(fill("exit_fill")) == 202 and len(Weak.heard) == 1
 
 
 def test_the_webhook_ignores_other_events_and_refuses_invalid_messages(hook, live):
     newest = live.feed("?limit=1")["newestCursor"]
-    assert (
-        hook.send({"event": "status", "status": "running"})
-        == hook.send({})
-        == hook.send([1])
-        == 204
-    )
-    assert (
-        hook.send(b"not json") == 400
-        and hook.send(fill("entry_fill"), kind="text/plain") == 415
-        and hook.send(b"x" * 70_000) == 413
-    )
+    for message in ({"event": "status", "status": "running"}, {}, [1]):
+        assert hook.send(message) == 204, message
+    assert hook.send(b"not json") == 400
+    assert hook.send(fill("entry_fill"), kind="text/plain") == 415
+    assert hook.send(b"x" * 70_000) == 413
     assert hook.send(b"", method="OPTIONS") == 501
     assert live.feed("?limit=1")["newestCursor"] == newest
 
 
-def test_an_error_reaches_freqtrade(live):
-    for environ, status in (
+def test_an_error_reaches_freqtrade(live, start_hook):
+    for wrong, status in (
         ({"CANDOR_KEY": live.read_key}, 403),
         ({"CANDOR_URL": "http://127.0.0.1:9"}, 502),
     ):
-        hook = Hook({**live.environ, **environ})
-        try:
-            assert hook.send(fill("exit_fill")) == status
-        finally:
-            hook.stop()
+        assert start_hook({**live.environ, **wrong}).send(fill("exit_fill")) == status

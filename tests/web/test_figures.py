@@ -58,31 +58,22 @@ def test_amounts_in_a_column_have_equal_decimals():
     assert figures.find_places(["0.25", "0.001"]) == 4
     # One large amount doesn't round a neighbor's 0.6 to a whole SOL.
     places = figures.find_places(["250000", "0.6"])
-    assert [figures.write_number(one, True, places) for one in ("250000", "0.6")] == [
-        "+250,000.00",
-        "+0.60",
-    ]
+    written = [figures.write_number(one, True, places) for one in ("250000", "0.6")]
+    assert written == ["+250,000.00", "+0.60"]
     assert figures.find_places([]) == 4
     # With two places, a loss of a thousandth would look like nothing.
     assert figures.write_number("-0.001", True, 2) == "−0.001"
 
 
 def test_whole_token_amounts_have_no_decimals():
-    assert figures.write_tokens("3102") == "3,102"
-    assert figures.write_tokens("18") == "18"
-    assert figures.write_tokens("879.50") == "879.5"
+    for amount, said in (("3102", "3,102"), ("18", "18"), ("879.50", "879.5")):
+        assert figures.write_tokens(amount) == said
     assert figures.write_tokens("18", places=2) == "18.00"
 
 
 @pytest.mark.parametrize(
     "share, said",
-    [
-        (0, "0%"),
-        (0.004, "<1%"),
-        (0.534, "53%"),
-        (0.996, "99%"),
-        (1, "100%"),
-    ],
+    [(0, "0%"), (0.004, "<1%"), (0.534, "53%"), (0.996, "99%"), (1, "100%")],
 )
 def test_a_share_is_a_whole_percent_and_reaches_0_or_100_only_exactly(share, said):
     assert figures.write_percent(share) == said

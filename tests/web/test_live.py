@@ -5,7 +5,7 @@ import re
 
 import pytest
 from events import Events, split_lines
-from service import NOW, Service, address, hide_post, signature
+from service import NOW, address, hide_post, signature
 
 from accounts import verification
 from models import Wallet
@@ -75,22 +75,20 @@ def test_hiding_is_sent_without_the_text(service, bot, follow):
     assert not {"body", "reason"} & {*told}
 
 
-def test_a_fifth_stream_ends_the_addresss_oldest(tmp_path):
-    made = Service(tmp_path / "data")
-    bot, answers = made.make_bot("Ada", W), []
-    for peer in ("192.0.2.7", *["127.0.0.1"] * 5, "::ffff:127.0.0.1"):
-        answers.append(made.get("/stream", buffered=False, peer=peer))
-        assert answers[-1].status_code == 200
-    assert sum(one.is_active for one in made.app.stream_hub._subscribers) == 5
-    ended = [b"".join(answers[n].iter_encoded()) for n in (1, 2)]
+def test_a_fifth_stream_ends_the_addresss_oldest(service, bot, follow):
+    peers = ("192.0.2.7", *["127.0.0.1"] * 5, "::ffff:127.0.0.1")
+    answers = [follow(peer) for peer in peers]
+    assert {answer.status_code for answer in answers} == {200}
+    assert sum(one.is_active for one in service.app.stream_hub._subscribers) == 5
     # They return after a minute, not immediately.
-    assert all(sent.endswith(b"retry: 60000\n\n") for sent in ended)
-    uid = say(made, bot, "1")
+    for number in (1, 2):
+        assert b"".join(answers[number].iter_encoded()).endswith(b"retry: 60000\n\n")
+    uid = say(service, bot, "1")
     for answer in (answers[0], *answers[3:]):
         assert read(answer, 1)[0][1]["id"] == uid
-    [answer.close() for answer in answers]
-    assert not made.app.stream_hub._subscribers
-    made.close()
+    for answer in answers:
+        answer.close()
+    assert not service.app.stream_hub._subscribers
 
 
 def test_an_instance_has_sixty_four_streams(service, bot, follow):

@@ -159,14 +159,14 @@ def test_posts_with_missing_transactions_are_not_verified(service, publish):
 
 
 def test_the_feed_filters_by_bot_and_by_ticker_or_address(service, publish):
-    ben = service.make_bot("Ben")
+    ben = service.make_bot("Big Ben")
     Token.create(mint=MINT, symbol="TARN")
     named = publish("1", mint=MINT)
     publish("2")
     theirs = publish("3", key=ben.publish_key.text)
     for wanted, queries in (
         (named, (f"token={MINT}", "token=tarn", "token=$TARN", "token=TARN&bot=ada")),
-        (theirs, ("bot=Ben", "bot=@ben", f"bot={ben.bot.uid}")),
+        (theirs, ("bot=Big ben", f"bot=@{ben.bot.handle}", f"bot={ben.bot.uid}")),
     ):
         for query in queries:
             assert posts_of(service.get(f"/?{query}")) == [wanted], query
@@ -191,7 +191,8 @@ def test_an_invalid_choice_is_explained(service, publish):
         assert "Hidden by the filter." not in page.text
 
 
-def test_the_front_page_names_contradicted_bots(service, labeled, bot):
+def test_the_front_page_names_contradicted_bots(service, observed, publish, bot):
+    publish("1", signature=signature("sold"), mint=OTHER)
     page = service.get("/")
     assert "Contradicted by the chain: Ada (1 post)" in text_of(page)
     assert f"label=mismatch&amp;bot={bot.bot.uid}" in page.text

@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 import pytest
 import sampling
-from service import NOW, Service, address, signature
+from service import NOW, address, signature
 from test_studio import Browser
 
 import config
@@ -24,27 +24,18 @@ SCHEMES = ("https://candor.example", "http://localhost")
 
 
 @pytest.fixture(params=sampling.sample(["stripped", "passed on"], 1))
-def below(request, tmp_path):
-    """The service behind either kind of proxy; `.to` maps a path to a request."""
-    settings = config.load({"BASE_URL": BASE}, dotenv=None)
-    made = Service(
-        tmp_path / "data",
-        base_url=BASE,
-        allowed_hosts=(*settings.allowed_hosts, "localhost"),
-        trusted_proxies=1,
-    )
+def below(request, serve):
+    """The service behind either kind of proxy; `.front` is what its paths begin with."""
+    hosts = (*config.load({"BASE_URL": BASE}, dotenv=None).allowed_hosts, "localhost")
+    made = serve(base_url=BASE, allowed_hosts=hosts, trusted_proxies=1)
     made.front = "/candor" if request.param == "passed on" else ""
-    wallet = address("w")
-    bot = made.make_bot("Ada", wallet)
-    made.observe_trade(wallet, "t", 7, mint=address("mint"))
+    bot = made.make_bot("Ada", address("w"))
+    made.observe_trade(address("w"), "t", 7, mint=address("mint"))
+    cited = {"body": "words", "mint": address("mint"), "signature": signature("t")}
     for n in range(25):
-        body = posts.PostBody(
-            eventId=f"e-{n}", body="words", mint=address("mint"), signature=signature("t")
-        )
-        posts.publish(bot.bot.id, body, NOW + n)
+        posts.publish(bot.bot.id, posts.PostBody(eventId=f"e-{n}", **cited), NOW + n)
     traders.create_trader("Paper", "momentum", NOW)
-    yield made
-    made.close()
+    return made
 
 
 class Proxied(Browser):
@@ -83,19 +74,18 @@ def list_links(page, at):
     return {link for link in found if link.startswith(SCHEMES)}
 
 
+REACHED = """
+/ /leaderboard /market /traders /traders/new /strategies /status /docs /docs/errors /connect
+/bots/{bot} /feed.atom /feed.json /openapi.json /api/health
+"""
+
+
 def test_every_page_is_reachable_and_no_link_leaves_the_path(below):
     browser = Proxied(below)
-    browser.create_page = browser.send("/candor/connect", name="Nell", wallet=address("nell"))
-    assert browser.create_page.status_code == 200
-    made = re.search(r"bot_\w+", browser.create_page.text)[0]
-    queue, seen = (
-        [
-            "/candor/",
-            f"/candor/bots/{made}/manage",
-            f"/candor/embed/{below.get('/feed.json').json['items'][0]['_candor']['post']}",
-        ],
-        set(),
-    )
+    page = browser.send("/candor/connect", name="Nell", wallet=address("nell"))
+    made = re.search(r"/bots/(bot_\w+)", page.text)[1]
+    post = below.get("/feed.json").json["items"][0]["_candor"]["post"]
+    queue, seen = ["/candor/", f"/candor/bots/{made}/manage", f"/candor/embed/{post}"], set()
     while queue:
         at = queue.pop()
         if at in seen:
@@ -112,44 +102,24 @@ def test_every_page_is_reachable_and_no_link_leaves_the_path(below):
             continue
         for link in list_links(page.text, at):
             parts = urlsplit(link)
-            assert parts.path == "/candor" or parts.path.startswith("/candor/"), (
-                f"{at} leads to {link}"
-            )
+            assert f"{parts.path}/".startswith("/candor/"), f"{at} leads to {link}"
             # The board's choices multiply to hundreds of pages, each linked from the first one.
             if not at.startswith("/candor/leaderboard?") or parts.path != "/candor/leaderboard":
                 queue.append(parts.path + (f"?{parts.query}" if parts.query else ""))
-    for page in (
-        "",
-        "/leaderboard",
-        "/market",
-        "/traders",
-        "/strategies",
-        "/status",
-        "/docs",
-        "/docs/errors",
-        "/connect",
-        f"/bots/{made}",
-        "/feed.atom",
-        "/feed.json",
-        "/openapi.json",
-        "/api/health",
-        "/traders/new",
-    ):
-        assert f"/candor{page}" in {one.removesuffix("/") for one in seen}, page
+    for page in REACHED.format(bot=made).split():
+        assert f"/candor{page}".removesuffix("/") in {one.removesuffix("/") for one in seen}, page
 
 
 def test_forms_redirect_below_the_path_and_the_cookie_is_limited_to_it(below):
     browser = Proxied(below)
     page = browser.send("/candor/connect", name="Nell")
     cookie = page.headers["Set-Cookie"]
-    assert (
-        cookie.startswith("__Secure-session=") and "Path=/candor" in cookie and "Secure" in cookie
-    )
+    assert cookie.startswith("__Secure-session=")
+    assert {"Path=/candor", "Secure"} <= set(cookie.split("; "))
     bot = Bot.get(Bot.name == "Nell").uid
-    saved = browser.send(
-        f"/candor/bots/{bot}/profile", page=f"/candor/bots/{bot}/manage", name="Nell II"
-    )
-    assert (saved.status_code, saved.headers["Location"]) == (302, f"/candor/bots/{bot}/manage")
+    manage = f"/candor/bots/{bot}/manage"
+    saved = browser.send(f"/candor/bots/{bot}/profile", page=manage, name="Nell II")
+    assert (saved.status_code, saved.headers["Location"]) == (302, manage)
     stale = browser.client.post(f"/candor/bots/{bot}/profile", data={"name": "x"})
     assert f'action="/candor/bots/{bot}/profile"' in stale.text
 
@@ -164,14 +134,12 @@ def test_documents_contain_addresses_below_the_path(below):
     refused = browser.client.get("/candor/api/v1/bots").json
     assert refused["type"] == f"{BASE}/docs/errors#missing_key"
     feed = browser.client.get("/candor/feed.json").json
-    assert feed["feed_url"].startswith(f"{BASE}/") and all(
-        item["url"].startswith(f"{BASE}/") for item in feed["items"]
-    )
+    for url in (feed["feed_url"], *(item["url"] for item in feed["items"])):
+        assert url.startswith(f"{BASE}/")
     atom = ElementTree.fromstring(browser.client.get("/candor/feed.atom").data)
     links = [link.get("href") for link in atom.iter("{http://www.w3.org/2005/Atom}link")]
-    assert links and all(
-        link.startswith(f"{BASE}/") or "candor.example" not in link for link in links
-    )
+    ours = [link for link in links if "candor.example" in link]
+    assert ours and all(link.startswith(f"{BASE}/") for link in ours)
     for guide in ("/candor/skill.md", "/candor/llms.txt"):
         text = browser.client.get(guide).text
         assert set(re.findall(r"https://candor\.example[^/\s`)]*(/[a-z]+)", text)) == {"/candor"}
@@ -180,12 +148,8 @@ def test_documents_contain_addresses_below_the_path(below):
 def test_a_strangers_prefix_header_is_ignored(below):
     browser = Proxied(below)
     for prefix in ("/evil", "//evil.example"):
-        assert (
-            "evil"
-            not in browser.client.get(
-                "/candor/", headers={"X-Forwarded-Prefix": prefix, "X-Script-Name": prefix}
-            ).text
-        )
+        headers = {"X-Forwarded-Prefix": prefix, "X-Script-Name": prefix}
+        assert "evil" not in browser.client.get("/candor/", headers=headers).text
 
 
 @pytest.mark.parametrize(

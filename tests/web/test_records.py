@@ -18,16 +18,20 @@ def move(service, made, wallet):
     wallets.attach_wallet(service.config, Bot.get_by_id(made.bot.id), wallet, NOW + 5_000)
 
 
+def describe_owner(bots=1, retired=0, tried=1, detached=0, realized=None):
+    return {
+        "influencers": bots,
+        "retired": retired,
+        "walletsTried": tried,
+        "walletsDetached": detached,
+        "realizedLamportsOfAll": realized,
+    }
+
+
 def test_nothing_is_shown_before_observation(service, bot):
     shown = show(service, bot)
     assert shown["record"] is None
-    assert shown["owner"] == {
-        "influencers": 1,
-        "retired": 0,
-        "walletsTried": 1,
-        "walletsDetached": 0,
-        "realizedLamportsOfAll": None,
-    }
+    assert shown["owner"] == describe_owner()
     assert show(service, service.make_bot("Mute"))["record"] is None
 
 
@@ -52,23 +56,14 @@ def test_a_replaced_losing_wallet_stays_in_the_record(service, bot):
     """
     service.observe_span(W, open_cost=5 * 10**8, open_positions=1, realized=-4 * 10**9, matched=4)
     move(service, bot, OTHER)
-    shown = show(service, bot)
-    assert shown["record"]["realizedLamports"] == str(-4 * 10**9)
-    assert (shown["record"]["costLeftLamports"], shown["record"]["openPositions"]) == (
-        str(5 * 10**8),
-        0,
-    )
+    record = show(service, bot)["record"]
+    assert record["realizedLamports"] == str(-4 * 10**9)
+    assert (record["costLeftLamports"], record["openPositions"]) == (str(5 * 10**8), 0)
     service.observe_span(OTHER, realized=10**9, matched=1, open_positions=1)
     shown = show(service, bot)
     assert shown["record"]["realizedLamports"] == str(-3 * 10**9)
     assert (shown["record"]["matchedSells"], shown["record"]["openPositions"]) == (5, 1)
-    assert shown["owner"] == {
-        "influencers": 1,
-        "retired": 0,
-        "walletsTried": 2,
-        "walletsDetached": 1,
-        "realizedLamportsOfAll": str(-3 * 10**9),
-    }
+    assert shown["owner"] == describe_owner(tried=2, detached=1, realized=str(-3 * 10**9))
 
 
 def test_an_owners_totals_cover_all_bots(service, bot):
@@ -78,13 +73,8 @@ def test_an_owners_totals_cover_all_bots(service, bot):
     bob = influencers.create_bot(service.config, "Bob", NOW, OTHER, owner=owner)
     influencers.retire_bot(Bot.get_by_id(bot.bot.id), NOW + 9_000)
     service.observe_span(OTHER, realized=100_000_000)
-    assert show(service, bob)["owner"] == {
-        "influencers": 2,
-        "retired": 1,
-        "walletsTried": 2,
-        "walletsDetached": 1,
-        "realizedLamportsOfAll": "-2200000000",
-    }
+    owner = describe_owner(bots=2, retired=1, tried=2, detached=1, realized="-2200000000")
+    assert show(service, bob)["owner"] == owner
     rows = service.get("/api/v1/bots", bob.publish_key.text).json["data"]
     assert [row["record"]["realizedLamports"] for row in rows] == ["100000000", "-2340000000"]
 

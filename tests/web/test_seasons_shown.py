@@ -73,11 +73,8 @@ def test_a_bot_joins_once_with_its_own_key(service, cup):
     answers = [service.ask("POST", path, key) for _ in range(2)]
     assert [one.status_code for one in answers] == [201, 200]
     assert answers[0].headers["Location"] == f"/api/v1/seasons/{cup.uid}"
-    (row,) = [
-        row
-        for row in service.get(f"/api/v1/seasons/{cup.uid}", service.key).get_json()["data"]
-        if row["botId"] == bot.uid
-    ]
+    rows = service.get(f"/api/v1/seasons/{cup.uid}", service.key).get_json()["data"]
+    (row,) = [row for row in rows if row["botId"] == bot.uid]
     assert (row["unrankedReason"], row["countsFrom"]) == ("no_wallet", "2026-11-05T13:00:00Z")
     assert service.ask("POST", "/api/v1/seasons/x/join", key).status_code == 404
     seasons.cancel_season(cup.uid, "me", "", NOW)
@@ -113,8 +110,8 @@ def test_hostile_names_are_escaped(service, cup):
     uid = Bot.get().uid
     for path in ("/seasons", f"/seasons/{cup.uid}", f"/bots/{uid}"):
         page = service.get(path).text
-        assert ("<script>window" not in page and "{{7*7}}" in page) or path == "/seasons"
-        assert "\u202e" not in page
+        assert "<script>window" not in page and "\u202e" not in page
+        assert "{{7*7}}" in page
 
 
 def test_an_empty_list_says_who_creates_seasons(service):
@@ -148,10 +145,8 @@ def test_the_operator_creates_changes_and_cancels_a_season(service):
     one = f"{page}/{made.uid}"
     assert 'value="2026-11-05T13:00Z"' in operator.get(one).text
     assert operator.send(one, page=one, **typed).status_code == 422
-    assert (
-        operator.send(one, page=one, **{**typed, "name": "Cup", "reason": "typo"}).status_code
-        == 302
-    )
+    changed = {**typed, "name": "Cup", "reason": "typo"}
+    assert operator.send(one, page=one, **changed).status_code == 302
     assert Season.get().name == "Cup" and "Cup" in operator.get(page).text
     cancel = f"{one}/cancel"
     assert operator.send(cancel, page=cancel, reason="no prize").status_code == 302

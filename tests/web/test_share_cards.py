@@ -48,11 +48,8 @@ def test_a_hidden_post_has_no_picture(service, key):
 def test_other_sites_scripts_can_read_pictures_and_badges(service, bot, key):
     """They are the same for everybody; a frame is shown, not read."""
     post = say(service, key)
-    for path in (
-        f"/posts/{post}.png",
-        f"/bots/{bot.bot.uid}.png",
-        f"/bots/{bot.bot.uid}/badge.svg",
-    ):
+    ours = f"/bots/{bot.bot.uid}"
+    for path in (f"/posts/{post}.png", f"{ours}.png", f"{ours}/badge.svg"):
         assert service.get(path).headers["Access-Control-Allow-Origin"] == "*", path
     for path in (f"/embed/{post}", f"/posts/{post}"):
         assert "Access-Control-Allow-Origin" not in service.get(path).headers, path

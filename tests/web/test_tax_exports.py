@@ -38,11 +38,11 @@ def write_changes(*changes):
 
 def show_koinly(row):
     """The movements, as `1 SOL > 2 X, fee`."""
-    sides = [
+    sent, received, fee = (
         f"{row[f'{side} Amount']} {row[f'{side} Currency']}".strip()
-        for side in ("Sent", "Received")
-    ]
-    return " > ".join(sides), f"{row['Fee Amount']} {row['Fee Currency']}".strip()
+        for side in ("Sent", "Received", "Fee")
+    )
+    return f"{sent} > {received}", fee
 
 
 def test_a_purchase_and_a_sale_of_unknown_cost_are_exported(service, bot):
@@ -89,10 +89,8 @@ def test_a_stablecoin_trade_is_exported(service, bot):
 def test_outside_value_is_left_out(service, bot):
     beside = {"beside_sol": -700, "beside_tokens": write_changes((M, 500, 3))}
     service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-10_700, **beside)
-    assert show_koinly(*read(service, bot, "koinly")) == (
-        f"0.000005 SOL > 2 {M}",
-        "0.000005 SOL",
-    )
+    (row,) = read(service, bot, "koinly")
+    assert show_koinly(row) == (f"0.000005 SOL > 2 {M}", "0.000005 SOL")
 
 
 def test_a_swap_of_more_than_two_assets_takes_a_line_for_each(service, bot):
@@ -114,11 +112,9 @@ def test_a_round_trip_is_one_line_with_its_result(service, bot):
 
 def test_a_filled_order_exports_what_it_sold(service, bot):
     """Its tokens left the wallet when it was opened; the scout knows their decimals."""
+    order = {"kind": "order_fill", "mint": M, "sol": 900, "fee": 0, "token_changes": "[]"}
     filled = {"realized": "matched", "matched_raw": "2000", "unmatched_raw": "500", "currency": ""}
-    service.observe_trade(
-        *(W, "fill", 1),
-        **{"kind": "order_fill", "mint": M, "sol": 900, "fee": 0, "token_changes": "[]", **filled},
-    )
+    service.observe_trade(W, "fill", 1, **order, **filled)
     assert show_koinly(*read(service, bot, "koinly")) == (" > 0.0000009 SOL", "")
     Token.create(mint=M, held=True, decimals=3)
     assert show_koinly(*read(service, bot, "koinly")) == (f"2.5 {M} > 0.0000009 SOL", "")

@@ -2,16 +2,15 @@
 
 import pytest
 
+from chain.stored.derived import NOT_POLLED
 from web.site import words
 
 # 2026-11-05T12:00:00Z
 NOW = 1_793_880_000_000
 COMPLETE = {
+    **NOT_POLLED,
     "state": "complete",
     "receipts": 240,
-    "pending": 0,
-    "gaps": [],
-    "openingInventoryUnknown": [],
     "observedFrom": "2026-10-16T09:00:00Z",
     "checkedAt": "2026-11-05T11:58:00Z",
     "note": None,
@@ -34,67 +33,46 @@ def test_recent_times_are_relative(at, said):
     assert words.ago(at, NOW) == said
 
 
+CHECKED = "Last checked 2 minutes ago."
+PARTIAL = "240 transactions of {} are known, but not its whole history."
+GAP = (
+    "1 stretch of it couldn’t be found yet; sales after a gap have no result until the gap is"
+    " filled."
+)
+LOADING = (
+    "The history{} is still loading: 240 transactions so far, 1,200 to load. Nothing below is"
+    " final."
+)
+ONE = {"wallet": "AAAABBBBCCCC"}
+WITH_GAP = {"state": "partial", "gaps": [{}]}
+HELD = {"state": "partial", "openingInventoryUnknown": ["a", "b"]}
+BACKFILLING = {"state": "backfilling", "pending": 1200}
+
+
 @pytest.mark.parametrize(
     "change, said",
     [
         (
             {},
-            (
-                "We have all 240 transactions of this wallet since its first on Oct 16, 2026, with"
-                " no gaps. Last checked 2 minutes ago."
-            ),
+            "We have all 240 transactions of this wallet since its first on Oct 16, 2026, with no"
+            f" gaps. {CHECKED}",
         ),
         (
             {"receipts": 1},
-            (
-                "We have this wallet’s only transaction, from Oct 16, 2026. Last checked 2 minutes"
-                " ago."
-            ),
+            f"We have this wallet’s only transaction, from Oct 16, 2026. {CHECKED}",
         ),
+        (ONE, f"We have every transaction of its wallets, with no gaps. {CHECKED}"),
+        (WITH_GAP, f"{PARTIAL.format('this wallet')} {GAP} {CHECKED}"),
+        ({**WITH_GAP, **ONE}, f"{PARTIAL.format('AAAA…CCCC')} {GAP} {CHECKED}"),
         (
-            {"state": "backfilling", "pending": 1200},
-            (
-                "The history is still loading: 240 transactions so far, 1,200 to load."
-                " Nothing below is final."
-            ),
+            HELD,
+            f"{PARTIAL.format('this wallet')} It already held 2 tokens, bought at an unknown price."
+            f" Sales of those are left out. {CHECKED}",
         ),
+        (BACKFILLING, LOADING.format("")),
+        ({**BACKFILLING, **ONE}, LOADING.format(" of AAAA…CCCC")),
         (
-            {"state": "partial", "gaps": [{}]},
-            (
-                "240 transactions of this wallet are known, but not its whole history. 1 stretch of"
-                " it couldn’t be found yet; sales after a gap have no result until the gap is"
-                " filled. Last checked 2 minutes ago."
-            ),
-        ),
-        (
-            {"state": "partial", "openingInventoryUnknown": ["a", "b"]},
-            (
-                "240 transactions of this wallet are known, but not its whole history. It already"
-                " held 2 tokens, bought at an unknown price. Sales of those are left out. Last"
-                " checked 2 minutes ago."
-            ),
-        ),
-        (
-            {"wallet": "AAAABBBBCCCC"},
-            ("We have every transaction of its wallets, with no gaps. Last checked 2 minutes ago."),
-        ),
-        (
-            {"state": "partial", "gaps": [{}], "wallet": "AAAABBBBCCCC"},
-            (
-                "240 transactions of AAAA…CCCC are known, but not its whole history. 1 stretch of"
-                " it couldn’t be found yet; sales after a gap have no result until the gap is"
-                " filled. Last checked 2 minutes ago."
-            ),
-        ),
-        (
-            {"state": "backfilling", "pending": 1200, "wallet": "AAAABBBBCCCC"},
-            (
-                "The history of AAAA…CCCC is still loading: 240 transactions so far, 1,200 to load."
-                " Nothing below is final."
-            ),
-        ),
-        (
-            {"state": "none", "note": "not looked at", "wallet": "AAAABBBBCCCC"},
+            {"state": "none", "note": "not looked at", **ONE},
             "AAAA…CCCC was just connected. Its history will be loaded next.",
         ),
         (
@@ -116,21 +94,12 @@ def test_coverage_has_a_sentence(change, said):
     [
         (0, 0, 0, "no sale with a known purchase price yet"),
         (1, 0, 0, "from 1 sale"),
-        (
-            41,
-            12,
-            10,
-            "from 53 sales; 10 more sales are left out: purchase price unknown",
-        ),
+        (41, 12, 10, "from 53 sales; 10 more sales are left out: purchase price unknown"),
     ],
 )
 def test_a_result_states_its_number_of_sales(matched, partial, unmatched, said):
-    assert (
-        words.describe_results(
-            {"matchedSells": matched, "partialSells": partial, "unmatchedSells": unmatched}
-        )
-        == said
-    )
+    sales = {"matchedSells": matched, "partialSells": partial, "unmatchedSells": unmatched}
+    assert words.describe_results(sales) == said
 
 
 def post(status, reason=None, simulated=False, ownership="proven", own=False):
