@@ -12,12 +12,12 @@ from chain.reading.flows import Balance
 # ---- opening inventory and gaps ------------------------------------------------------------------
 def test_opening_inventory_has_unknown_cost_and_sells_first():
     t = Teller(lamports=10**12, A=5).buy("A", 5, 50).sell("A", 10, 200)
-    assert (
-        t.sale == ("partial", 50, 100, 50)
-        and t.last.flags == ("opening_inventory_unknown",)
-        and t.last.lots[0][0] is None
-    )
+    assert t.sale == ("partial", 50, 100, 50)
+    assert t.last.flags == ("opening_inventory_unknown",) and t.last.lots[0][0] is None
     assert t.ledger.chain.opened and t.ledger.chain.openings == {"A"} and not t.ledger.chain.gaps
+    # It was found before the sale, so nothing has to be rebuilt.
+    assert not t.ledger.stale
+    assert show(rebuild(t.entries)[1]) == [("partial", 50, "5@? 5@50", t.last.flags)]
 
 
 def test_opening_inventory_found_after_a_sale_precedes_all_lots():
@@ -33,21 +33,9 @@ def test_opening_inventory_found_after_a_sale_precedes_all_lots():
         ("partial", -24, "4@? 6@60", ("opening_inventory_unknown",)),
         ("matched", -20, "4@40", ()),
     ]
-    assert (
-        (ledger.totals.realized, ledger.totals.partial, ledger.totals.matched) == (-44, 1, 1)
-        and ledger.chain.openings == {"A"}
-        and not ledger.chain.gaps
-    )
-
-
-def test_early_opening_inventory_needs_no_rebuild():
-    t = Teller(lamports=10**12, A=5, B=2).buy("A", 5, 50).sell("B", 2, 30).sell("A", 10, 200)
-    assert not t.ledger.stale and show(rebuild(t.entries)[1])[-1] == (
-        "partial",
-        50,
-        "5@? 5@50",
-        ("opening_inventory_unknown",),
-    )
+    totals, chain = ledger.totals, ledger.chain
+    assert (totals.realized, totals.partial, totals.matched) == (-44, 1, 1)
+    assert chain.openings == {"A"} and not chain.gaps
 
 
 UNTOUCHED = {"ada's A/2": Opening.untouched("ada's A/2", "A", 4, 0)}
@@ -60,11 +48,8 @@ def test_untouched_account_balances_precede_all_lots():
     t = Teller().buy("A", 10, 100).sell("A", 10, 60)
     ledger, booked = rebuild(t.entries, UNTOUCHED)
     assert show(booked) == [("partial", -24, "4@? 6@60", ("opening_inventory_unknown",))]
-    assert (
-        ledger.list_positions() == [("A", 4, 0, 40, 0)]
-        and ledger.chain.openings == {"A"}
-        and ledger.chain.opened
-    )
+    assert ledger.list_positions() == [("A", 4, 0, 40, 0)]
+    assert ledger.chain.openings == {"A"} and ledger.chain.opened
 
 
 def test_a_receipt_touching_the_account_voids_its_earlier_balance():
@@ -81,13 +66,8 @@ def test_opening_inventory_keeps_the_order_accounts_were_seen():
     """First 3 from the second account, then 4 from the first, then the purchase: 8 A are 3@?, 4@?
     and 1 of 2@10.
     """
-    t = (
-        Teller(lamports=10**12, A=4, **{"A/2": 3})
-        .gain("A/2", 1)
-        .buy("A", 2, 10)
-        .sell("A", 6, 60)
-        .sell("A/2", 4, 40)
-    )
+    t = Teller(lamports=10**12, A=4, **{"A/2": 3}).gain("A/2", 1).buy("A", 2, 10)
+    t.sell("A", 6, 60).sell("A/2", 4, 40)
     at_once = [entry._replace(slot=t.entries[1].slot) for entry in t.entries[:2]]
     # Within one slot, the index decides.
     for entries in (t.entries, [*at_once, *t.entries[2:]]):
@@ -96,14 +76,10 @@ def test_opening_inventory_keeps_the_order_accounts_were_seen():
 
 def test_a_returned_order_follows_the_opening_inventory():
     """The escrow had 4@? and 6@60, and 4@40 stayed; after the return there are 4@? 4@40 6@60."""
-    t = (
-        Teller(lamports=10**12, **{"A/2": 4})
-        .buy("A", 10, 100)
-        .write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
-    )
-    t.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)]).sell("A", 10, 100).sell(
-        "A/2", 4, 50
-    )
+    t = Teller(lamports=10**12, **{"A/2": 4}).buy("A", 10, 100)
+    t.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    t.write("order_cancel", changes=[("A", 10)], orders=[("e", "A", -10)])
+    t.sell("A", 10, 100).sell("A/2", 4, 50)
     assert [x[:3] for x in show(rebuild(t.entries)[1])] == [
         ("partial", 0, "4@? 4@40 2@20"),
         ("matched", 10, "4@40"),
@@ -117,11 +93,8 @@ def test_a_late_gap_affects_everything_since_it_began():
     t = Teller().buy("A", 10, 100).buy("A/2", 5, 80).slip("A/2", -5).sell("A", 5, 90).gain("A/2", 1)
     assert t.ledger.stale
     ledger, booked = rebuild(t.entries)
-    assert (
-        show(booked) == [("unmatched", None, "", ("incomplete_history",))]
-        and ledger.chain.gaps == [Gap(130, 150, "balance_break")]
-        and ledger.totals.realized == 0
-    )
+    assert show(booked) == [("unmatched", None, "", ("incomplete_history",))]
+    assert ledger.chain.gaps == [Gap(130, 150, "balance_break")] and ledger.totals.realized == 0
 
 
 def test_a_late_wrapped_sol_gap_affects_the_whole_wallet():
@@ -147,18 +120,20 @@ def test_a_balance_missing_from_the_opening_is_a_gap():
 
 
 def test_a_break_is_a_gap_between_the_surrounding_receipts():
-    t = Teller().buy("A", 10, 100).slip(lamports=-3).buy("A", 5, 50)
-    assert t.ledger.chain.gaps == [Gap(120, 130, "balance_break")]
-
-
-def test_unobserved_arrivals_are_a_lot_of_unknown_cost_at_the_gap():
-    t = Teller().buy("A", 10, 100).slip("A", 3).buy("A", 1, 10)
+    """What arrived in it is a lot of unknown cost."""
+    t = Teller().buy("A", 10, 100).slip("A", 3).buy("A", 1, 10).slip(lamports=-3).buy("B", 5, 50)
     assert t.lots("A") == "10@100 3@? 1@10"
+    assert t.ledger.chain.gaps == [
+        Gap(120, 130, "balance_break"),
+        Gap(130, 140, "balance_break"),
+    ]
 
 
-def at_the_account_of(mint, teller, other):
-    """Make the last entry of another teller continue it, for the account of `mint`."""
-    purse, account = other.entries[-1].balances
+def reopen(mint, teller, play):
+    """Play something in another teller, and continue this one with it, at the account of `mint`."""
+    other = Teller(lamports=teller.lamports)
+    other.slot = teller.slot
+    purse, account = play(other).entries[-1].balances
     moved = account._replace(address=f"ada's {mint}")
     teller.slot, teller.lamports = other.slot, other.lamports
     teller.book(other.entries[-1]._replace(balances=(purse, moved)))
@@ -167,9 +142,7 @@ def at_the_account_of(mint, teller, other):
 def test_an_account_reopened_for_another_mint_breaks_both_histories():
     """It had 10 A, bought for 100, and had 10 B when it was next seen, 4 of which left."""
     t = Teller().buy("C", 10, 100).buy("A", 10, 100)
-    other = Teller(lamports=t.lamports).slip("B", 10)
-    other.slot = t.slot
-    at_the_account_of("A", t, other.lose("B", 4))
+    reopen("A", t, lambda other: other.slip("B", 10).lose("B", 4))
     assert t.ledger.chain.gaps == [Gap(130, 140, "balance_break")]
     assert (t.lots("A"), t.lots("B")) == ("", "6@?")
     assert (t.last.cost_left, t.last.left) == (100, (("A", 100),))
@@ -186,34 +159,26 @@ def test_a_closed_account_may_reopen_for_any_mint():
     address.
     """
     t = Teller().buy("A", 10, 100)
-    other = Teller(lamports=t.lamports)
-    other.slot = t.slot
     where = t.ledger.chain.seen["ada's A"]
     t.ledger.chain.seen["ada's A"] = where._replace(amount=0, lamports=0)
-    at_the_account_of("A", t, other.gain("B", 4))
+    reopen("A", t, lambda other: other.gain("B", 4))
     assert t.ledger.chain.gaps == []
 
 
 def test_an_account_reopened_for_another_mint_lost_its_balance():
     t = Teller().buy("A", 10, 100)
-    other = Teller(lamports=t.lamports)
-    other.slot = t.slot
-    at_the_account_of("A", t, other.gain("B", 4))
+    reopen("A", t, lambda other: other.gain("B", 4))
     assert t.ledger.chain.gaps == [Gap(120, 130, "balance_break")]
     assert (t.lots("A"), t.lots("B"), t.last.cost_left) == ("", "4@?", 100)
 
 
 def test_a_doubtful_cost_stays_doubtful_through_swaps_and_orders():
-    t = Teller().buy("A", 10, 100).slip("A", 3).swap("A", 10, "B", 10).swap("B", 10, "C", 10)
-    assert t.sell("C", 10, 500).sale[1] is None and "incomplete_history" in t.last.flags
-    t = (
-        Teller()
-        .buy("A", 10, 100)
-        .slip("A", 3)
-        .write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
-    )
-    t.write("order_fill", changes=[("B", 10)], orders=[("e", "A", -10)])
-    assert t.sell("B", 10, 500).sale[1] is None and "incomplete_history" in t.last.flags
+    swapped = Teller().buy("A", 10, 100).slip("A", 3).swap("A", 10, "B", 10).swap("B", 10, "C", 10)
+    ordered = Teller().buy("A", 10, 100).slip("A", 3)
+    ordered.write("order_open", changes=[("A", -10)], orders=[("e", "A", 10)])
+    ordered.write("order_fill", changes=[("C", 10)], orders=[("e", "A", -10)])
+    for t in (swapped, ordered):
+        assert t.sell("C", 10, 500).sale[1] is None and "incomplete_history" in t.last.flags
 
 
 def test_sales_have_no_result_until_the_full_history_is_listed():

@@ -53,10 +53,20 @@ def story():
     return told.chain()
 
 
-def observe(folder, chain, **changes):
-    service = Service(folder, **changes)
-    lookout = Lookout.begin(service.config, FakeNode(chain), wallets=[ADA]).settle()
-    return service, lookout
+@pytest.fixture
+def observe(tmp_path, story):
+    """observe(**settings) -> (Service, Lookout) over the story, in a new folder."""
+    opened = []
+
+    def begin(**changes):
+        if opened:
+            opened[-1].close()
+        opened.append(Service(tmp_path / str(len(opened)), **changes))
+        config = opened[-1].config
+        return opened[-1], Lookout.begin(config, FakeNode(story), wallets=[ADA]).settle()
+
+    yield begin
+    opened[-1].close()
 
 
 def restart(lookout, **changes):
@@ -147,21 +157,18 @@ def test_no_app_starts_with_an_invalid_row(service):
 
 
 # ---- money ---------------------------------------------------------------------------------------
-def test_trades_against_it_have_results_in_it(tmp_path, story):
-    service, lookout = observe(tmp_path / "data", story, added_currencies=ROW)
-    try:
-        kinds = [(one.kind, one.currency) for one in lookout.trades() if one.kind != "transfer_in"]
-        key = service.make_bot("Bob").publish_key.text
-        bot = Bot.get(Bot.name == "Bot 0")
-        results = service.get(f"/api/v1/bots/{bot.uid}", key).json["results"]
-        path = "/api/v1/leaderboard?record=all&currency=XDAI"
-        (row,) = [one for one in service.get(path, key).json["data"] if one["ranked"]]
-        traded = service.get("/api/v1/trades?currency=XDAI", key).json["data"]
-        page = service.get(f"/bots/{bot.uid}?tab=trades").text
-        choices = service.get("/leaderboard").text
-        refused = service.get("/api/v1/leaderboard?currency=EURX", key).json
-    finally:
-        service.close()
+def test_trades_against_it_have_results_in_it(observe):
+    service, lookout = observe(added_currencies=ROW)
+    kinds = [(one.kind, one.currency) for one in lookout.trades() if one.kind != "transfer_in"]
+    key = service.make_bot("Bob").publish_key.text
+    bot = Bot.get(Bot.name == "Bot 0")
+    results = service.get(f"/api/v1/bots/{bot.uid}", key).json["results"]
+    path = "/api/v1/leaderboard?record=all&currency=XDAI"
+    (row,) = [one for one in service.get(path, key).json["data"] if one["ranked"]]
+    traded = service.get("/api/v1/trades?currency=XDAI", key).json["data"]
+    page = service.get(f"/bots/{bot.uid}?tab=trades").text
+    choices = service.get("/leaderboard").text
+    refused = service.get("/api/v1/leaderboard?currency=EURX", key).json
     assert kinds[1:] == [("buy", DAI)] * 2 + [("sell", DAI)] * 3
     (told,) = results["byCurrency"]
     assert (told["currency"], told["mint"], told["decimals"]) == ("XDAI", DAI, 6)
@@ -172,13 +179,10 @@ def test_trades_against_it_have_results_in_it(tmp_path, story):
     assert "SOL, USDC, USDT, PYUSD, USD1, XDAI" in refused["detail"]
 
 
-def test_without_the_file_it_is_an_ordinary_token(tmp_path, story):
-    service, lookout = observe(tmp_path / "data", story)
-    try:
-        assert [one.kind for one in lookout.trades()][-5:] == ["swap"] * 5
-        assert not Trade.select().where(Trade.currency == DAI).exists()
-    finally:
-        service.close()
+def test_without_the_file_it_is_an_ordinary_token(observe):
+    _, lookout = observe()
+    assert [one.kind for one in lookout.trades()][-5:] == ["swap"] * 5
+    assert not Trade.select().where(Trade.currency == DAI).exists()
 
 
 def test_its_symbol_is_reserved():
@@ -192,22 +196,16 @@ def test_its_symbol_is_reserved():
 
 # ---- when the file changes -----------------------------------------------------------------------
 @pytest.mark.parametrize("before, after", [("", ROW), (ROW, ""), (ROW, ROW.replace(",6", ",5"))])
-def test_transactions_are_reread(tmp_path, story, before, after):
+def test_transactions_are_reread(observe, before, after):
     """The observer does it in its first poll; then everything is as if the row had always
     existed.
     """
-    service, lookout = observe(tmp_path / "data", story, added_currencies=before)
-    try:
-        found = list(restart(lookout, added_currencies=after).ledger())
-        boards = list_boards()
-        told = [one.text for one in doctor.examine(lookout.config, lookout.now, deep=True)]
-    finally:
-        service.close()
-    service, lookout = observe(tmp_path / "fresh", story, added_currencies=after)
-    try:
-        assert found == list(lookout.ledger()) and boards == list_boards()
-    finally:
-        service.close()
+    _, lookout = observe(added_currencies=before)
+    found = list(restart(lookout, added_currencies=after).ledger())
+    boards = list_boards()
+    told = [one.text for one in doctor.examine(lookout.config, lookout.now, deep=True)]
+    _, lookout = observe(added_currencies=after)
+    assert found == list(lookout.ledger()) and boards == list_boards()
     assert not any("differs" in text or "other rules" in text for text in told)
 
 
@@ -217,18 +215,15 @@ def list_boards():
     return sorted(row for row in database.execute_sql(sql).fetchall() if row[1] in known)
 
 
-def test_rebuild_rereads_wallets_that_are_no_longer_polled(tmp_path, story):
-    service, lookout = observe(tmp_path / "data", story)
-    try:
-        lookout.config = ground.change(lookout.config, added_currencies=ROW)
-        create_app(lookout.config)
-        told = [one.text for one in doctor.examine(lookout.config, lookout.now, deep=True)]
-        assert any("other rules, programs or currencies" in text for text in told)
-        lookout.restart()
-        rebuilding.rebuild(lookout.observer.state, lookout.wallets, lookout.now)
-        assert Trade.select().where(Trade.currency == DAI).count() == 5
-    finally:
-        service.close()
+def test_rebuild_rereads_wallets_that_are_no_longer_polled(observe):
+    _, lookout = observe()
+    lookout.config = ground.change(lookout.config, added_currencies=ROW)
+    create_app(lookout.config)
+    told = [one.text for one in doctor.examine(lookout.config, lookout.now, deep=True)]
+    assert any("other rules, programs or currencies" in text for text in told)
+    lookout.restart()
+    rebuilding.rebuild(lookout.observer.state, lookout.wallets, lookout.now)
+    assert Trade.select().where(Trade.currency == DAI).count() == 5
 
 
 def test_currencies_change_the_rules_id():
@@ -244,41 +239,33 @@ def test_currencies_change_the_rules_id():
 
 
 # ---- who is told ---------------------------------------------------------------------------------
-def test_doctor_names_them_and_wrong_decimals(tmp_path, story):
-    service, lookout = observe(tmp_path / "data", story, added_currencies=ROW)
+def test_doctor_names_them_and_wrong_decimals(observe):
+    service, lookout = observe(added_currencies=ROW)
 
     def examine(rows):
         changed = ground.change(service.config, added_currencies=rows)
         return [(one.level, one.text) for one in doctor.examine(changed, lookout.now)]
 
-    try:
-        told = examine(ROW)
-        assert ("fine", "DATA_DIR/currencies.csv adds XDAI to the currencies") in told
-        assert not any("on the chain" in text for _, text in told)
-        (wrong,) = [
-            text for level, text in examine(ROW.replace(",6", ",8")) if "on the chain" in text
-        ]
-        assert wrong.startswith("XDAI has 6 decimals on the chain but 8 in DATA_DIR/currencies.csv")
-        broken = examine(f"{HEADER}{DAI},XDAI,x\n")
-        assert ("wrong", f"DATA_DIR/currencies.csv, line 2, decimals: {NO_DECIMALS}") in broken
-    finally:
-        service.close()
+    told = examine(ROW)
+    assert ("fine", "DATA_DIR/currencies.csv adds XDAI to the currencies") in told
+    assert not any("on the chain" in text for _, text in told)
+    (wrong,) = [text for level, text in examine(ROW.replace(",6", ",8")) if "on the chain" in text]
+    assert wrong.startswith("XDAI has 6 decimals on the chain but 8 in DATA_DIR/currencies.csv")
+    broken = examine(f"{HEADER}{DAI},XDAI,x\n")
+    assert ("wrong", f"DATA_DIR/currencies.csv, line 2, decimals: {NO_DECIMALS}") in broken
 
 
 @ground.sqlite_only
-def test_an_audit_uses_them_if_the_operator_is_trusted(tmp_path, story):
-    service, _ = observe(tmp_path / "data", story, added_currencies=ROW)
-    try:
-        bot = Bot.get().uid
-        evidence = service.get(f"/bots/{bot}/evidence.json").json
-        assert evidence["addedCurrencies"] == [{"mint": DAI, "symbol": "XDAI", "decimals": 6}]
-        # The instance runs in this process, so its currencies are in effect; its responses are
-        # saved first.
-        ask, kept = ask_service(service), {}
-        keep = make_auditor(lambda path: kept.setdefault(path, ask(path)), FakeNode(story))
-        assert keep.audit(bot).verdict == "same"
-    finally:
-        service.close()
+def test_an_audit_uses_them_if_the_operator_is_trusted(observe, story):
+    service, _ = observe(added_currencies=ROW)
+    bot = Bot.get().uid
+    evidence = service.get(f"/bots/{bot}/evidence.json").json
+    assert evidence["addedCurrencies"] == [{"mint": DAI, "symbol": "XDAI", "decimals": 6}]
+    # The instance runs in this process, so its currencies are in effect; its responses are
+    # saved first.
+    ask, kept = ask_service(service), {}
+    keep = make_auditor(lambda path: kept.setdefault(path, ask(path)), FakeNode(story))
+    assert keep.audit(bot).verdict == "same"
     use_currencies(())
     refused = make_auditor(kept.get, FakeNode(story)).audit(bot)
     assert refused.verdict == "cannot_tell" and "--accept-programs" in refused.unknown[0]

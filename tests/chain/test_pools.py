@@ -3,6 +3,7 @@ of October 2026.
 """
 
 import base64
+import copy
 import json
 from dataclasses import replace
 
@@ -34,34 +35,39 @@ UNREAD = {
 CURVE, CURVE_SOL, CURVE_RAW = 30 * 10**9 * 1_073 * 10**12, 30 * 10**9, 279_900_000 * 10**6
 
 
-def read_corpus(receipts):
-    """(signature, raw receipt, entry) of each purchase and sale."""
+@pytest.fixture(scope="module")
+def corpus(receipts):
+    """{first six letters of the signature: [(wallet, raw receipt), ...]}"""
+    found = {}
     for row in read_truth(receipts):
         raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
-        entry = read_entry(parse_receipt(raw), row["wallet"], PROGRAMS)
-        if entry.kind in ("buy", "sell"):
-            yield row["signature"][:6], raw, entry
+        found.setdefault(row["signature"][:6], []).append((row["wallet"], raw))
+    return found
 
 
-def test_every_corpus_trade_has_a_pool_reading_or_a_reason(receipts):
-    found = [(sign, unpack_pool(entry.pool)) for sign, _, entry in read_corpus(receipts)]
-    assert {sign: one for sign, one in found if isinstance(one, str)} == UNREAD
-    assert sum(isinstance(one, PoolReading) for _, one in found) == 21
+@pytest.fixture(scope="module")
+def trades(corpus):
+    """[(six letters, raw receipt, entry, its pool), ...] of each purchase and sale."""
+    found = []
+    for sign, rows in corpus.items():
+        for wallet, raw in rows:
+            entry = read_entry(parse_receipt(raw), wallet, PROGRAMS)
+            assert bool(entry.pool) == (entry.kind in ("buy", "sell"))
+            if entry.pool:
+                found.append((sign, raw, entry, unpack_pool(entry.pool)))
+    return found
 
 
-def test_only_purchases_and_sales_have_a_pool(receipts):
-    for row in read_truth(receipts):
-        raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
-        entry = read_entry(parse_receipt(raw), row["wallet"], PROGRAMS)
-        assert bool(entry.pool) == (entry.kind in ("buy", "sell"))
+def test_every_corpus_trade_has_a_pool_reading_or_a_reason(trades):
+    assert {sign: pool for sign, _, _, pool in trades if isinstance(pool, str)} == UNREAD
+    assert sum(isinstance(pool, PoolReading) for *_, pool in trades) == 21
     assert unpack_pool(()) == "no_pool"
 
 
-def test_a_sale_without_inner_instructions_shows_no_pool(receipts):
-    (row,) = [one for one in read_truth(receipts) if one["signature"].startswith("2rY9ky")]
-    raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
-    raw["meta"]["innerInstructions"] = None
-    entry = read_entry(parse_receipt(raw), row["wallet"], PROGRAMS)
+def test_a_sale_without_inner_instructions_shows_no_pool(corpus):
+    ((wallet, raw),) = corpus["2rY9ky"]
+    raw = {**raw, "meta": {**raw["meta"], "innerInstructions": None}}
+    entry = read_entry(parse_receipt(raw), wallet, PROGRAMS)
     assert (entry.kind, entry.pool) == ("sell", ("no_pool",))
 
 
@@ -119,10 +125,9 @@ def test_a_fee_is_rounded_up():
     assert find_fee(10_001, 25) == 26
 
 
-def test_vaults_match_the_transaction(receipts):
+def test_vaults_match_the_transaction(trades):
     checked = 0
-    for _, raw, entry in read_corpus(receipts):
-        pool = unpack_pool(entry.pool)
+    for _, raw, _, pool in trades:
         if isinstance(pool, PoolReading) and pool.fee_kind == "input":
             checked += 1
             receipt = parse_receipt(raw)
@@ -134,54 +139,41 @@ def test_vaults_match_the_transaction(receipts):
     assert checked == 11
 
 
-def test_curve_readings_lie_on_the_shared_curve(receipts):
+def test_curve_readings_lie_on_the_shared_curve(trades):
     """In 3S2vFs five wallets buy: each sees the pool before and after the whole transaction."""
-    checked, shared = 0, set()
-    for sign, _, entry in read_corpus(receipts):
-        pool = unpack_pool(entry.pool)
-        if isinstance(pool, PoolReading) and pool.venue == "pump.fun":
-            checked += 1
-            shared |= {pool} if sign == "3S2vFs" else set()
-            for state in (pool.before, pool.after):
-                assert state.sol * state.raw == pytest.approx(CURVE, rel=1e-6)
-                assert state.sol - state.payable == CURVE_SOL
-                assert state.raw - state.buyable == CURVE_RAW
-            change = next(raw for mint, raw, _ in entry.tokens if mint == entry.mint)
-            assert sign == "3S2vFs" or pool.before.raw - pool.after.raw == change
-    assert (checked, len(shared)) == (9, 1)
+    curves = [
+        (sign, entry, pool)
+        for sign, _, entry, pool in trades
+        if isinstance(pool, PoolReading) and pool.venue == "pump.fun"
+    ]
+    assert len(curves) == 9
+    assert len({pool for sign, _, pool in curves if sign == "3S2vFs"}) == 1
+    for sign, entry, pool in curves:
+        for state in (pool.before, pool.after):
+            assert state.sol * state.raw == pytest.approx(CURVE, rel=1e-6)
+            assert state.sol - state.payable == CURVE_SOL
+            assert state.raw - state.buyable == CURVE_RAW
+        change = next(raw for mint, raw, _ in entry.tokens if mint == entry.mint)
+        assert sign == "3S2vFs" or pool.before.raw - pool.after.raw == change
 
 
-def test_readings_are_stored_with_their_entry(receipts):
-    for _, _, entry in read_corpus(receipts):
+def test_readings_are_stored_with_their_entry(trades):
+    for _, _, entry, pool in trades:
         assert Entry.load(entry.signature, entry.slot, entry.tx_index, entry.dump()) == entry
-        pool = unpack_pool(entry.pool)
         assert (pool.pack() if isinstance(pool, PoolReading) else (pool,)) == entry.pool
 
 
-def test_a_pool_that_does_not_reproduce_the_fill_is_not_used(receipts):
+def test_a_pool_that_does_not_reproduce_the_fill_is_not_used(corpus):
     """One vault had five times what its pool prices, so the formula predicts another fill."""
-    for row in read_truth(receipts):
-        if row["signature"].startswith("ofdtgS"):
-            raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
-            receipt = parse_receipt(raw)
-            pool = unpack_pool(read_entry(receipt, row["wallet"], PROGRAMS).pool)
-            tokens = {
-                account: tuple(
-                    side and replace(side, amount=side.amount + 4 * pool.before.sol)
-                    for side in sides
-                )
-                if sides[0] and sides[0].amount == pool.before.sol
-                else sides
-                for account, sides in receipt.tokens.items()
-            }
-            changed = read_entry(replace(receipt, tokens=tokens), row["wallet"], PROGRAMS)
-            assert changed.pool == ("not_reproduced",)
-            return
-    raise AssertionError
+    ((wallet, raw),) = corpus["ofdtgS"]
+    receipt = parse_receipt(raw)
+    sol = unpack_pool(read_entry(receipt, wallet, PROGRAMS).pool).before.sol
+    (vault,) = [one for one, (was, _) in receipt.tokens.items() if was and was.amount == sol]
+    richer = tuple(replace(side, amount=side.amount + 4 * sol) for side in receipt.tokens[vault])
+    changed = replace(receipt, tokens=receipt.tokens | {vault: richer})
+    assert read_entry(changed, wallet, PROGRAMS).pool == ("not_reproduced",)
 
 
-# A curve event (without its name) has basis points of fees at 153 and 201. After the instruction's
-# name, at 254, this one has cashback at 271, a list of sharers at 303 and nothing at 363.
 CURVE_EVENTS = {
     "as recorded": (lambda data: data, 95 + 30),
     "without fees": (lambda data: data[:121], 100),
@@ -205,45 +197,44 @@ CURVE_EVENTS = {
 }
 
 
-def read_forged(receipts, sign, forge):
+def read_forged(corpus, sign, forge):
     """Return the pool of a trade whose events were changed."""
-    (row,) = [one for one in read_truth(receipts) if one["signature"].startswith(sign)]
-    raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+    ((wallet, raw),) = corpus[sign]
+    raw = copy.deepcopy(raw)
     for group in raw["meta"]["innerInstructions"]:
         for one in group["instructions"]:
             data = b58decode(one.get("data", ""))
             if data[:8] == EVENT and len(data) > 100:
                 one["data"] = b58encode(data[:16] + forge(data[16:]))
-    return unpack_pool(read_entry(parse_receipt(raw), row["wallet"], PROGRAMS).pool)
+    return unpack_pool(read_entry(parse_receipt(raw), wallet, PROGRAMS).pool)
 
 
 @pytest.mark.parametrize("case", CURVE_EVENTS)
-def test_a_curves_fees_are_summed(receipts, case):
+def test_a_curves_fees_are_summed(corpus, case):
     """truth.csv: the curve got 2962962962, and its fees 37037038, which is 1.25%."""
     forge, wanted = CURVE_EVENTS[case]
     # Its creator is the wallet, unless that is removed.
-    pool = read_forged(receipts, "2RoRJx", lambda data: forge(data[:169] + bytes(32) + data[201:]))
+    pool = read_forged(corpus, "2RoRJx", lambda data: forge(data[:169] + bytes(32) + data[201:]))
     if isinstance(wanted, str):
         assert pool == wanted
         return
     assert pool.after.sol - pool.before.sol == 2_962_962_962
-    assert (pool.venue, pool.fee_bps, pool.fee_kind, pool.is_curve) == (
-        *("pump.fun", wanted, "on_top", True),
-    )
+    assert (pool.venue, pool.fee_bps) == ("pump.fun", wanted)
+    assert (pool.fee_kind, pool.is_curve) == ("on_top", True)
 
 
-def test_a_launchlab_sale_moves_its_curve(receipts):
+def test_a_launchlab_sale_moves_its_curve(corpus, trades):
     """truth.csv: the pool paid 1,273,240,715 lamports for 11,568,986,763,999 raw units; the fee of
     1.25% stays in it.
     """
-    (pool,) = [unpack_pool(e.pool) for sign, _, e in read_corpus(receipts) if sign == "uzuSem"]
+    (pool,) = [pool for sign, _, _, pool in trades if sign == "uzuSem"]
     moved = [new - old for old, new in zip(pool.before, pool.after, strict=True)]
     paid = -moved[0]
     assert moved == [-paid, 11_568_986_763_999, -paid, 11_568_986_763_999]
     assert (pool.fee_bps, pool.fee_kind, pool.is_curve) == (125, "gross", False)
     assert paid - -(-paid * 125 // 10_000) == 1_273_240_715
     assert pool.before.sol * pool.before.raw == pytest.approx(pool.after.sol * pool.after.raw)
-    assert read_forged(receipts, "uzuSem", lambda data: data[:136]) == "no_event"
+    assert read_forged(corpus, "uzuSem", lambda data: data[:136]) == "no_event"
 
     def reverse(data):
         """The purchase that undoes the sale: the fee is 1.25% of what the buyer pays."""
@@ -252,7 +243,7 @@ def test_a_launchlab_sale_moves_its_curve(receipts):
         told += [n.to_bytes(8, "little") for n in (whole, moved[1], whole - paid, 0, 0, 0)]
         return data[:32] + b"".join(told) + bytes(1) + data[137:]
 
-    purchase = read_forged(receipts, "uzuSem", reverse)
+    purchase = read_forged(corpus, "uzuSem", reverse)
     assert (purchase.before, purchase.after) == (pool.after, pool.before)
     assert purchase.fee_bps == 125
 
@@ -294,30 +285,14 @@ def swap(sample, withheld=0, creator=None, forge=bytes, beside=()):
     event = Instruction(PUMPSWAP, (), None, EVENT + forge(data))
     call = Instruction(PUMPSWAP, (pool, user, *names), None, b"12345678", (*sends, event))
     keys = (user, pool, *names)
-    lamports = (
-        10**9,
-        10**6,
-        *(2_039_280 + (t[0].amount if t[0].mint == WRAPPED_SOL else 0) for t in tokens.values()),
+    before, after = (
+        [2_039_280 + (t[side].amount if t[0].mint == WRAPPED_SOL else 0) for t in tokens.values()]
+        for side in (0, 1)
     )
-    after = (
-        10**9 - 5_000,
-        10**6,
-        *(2_039_280 + (t[1].amount if t[1].mint == WRAPPED_SOL else 0) for t in tokens.values()),
-    )
+    before, after = (10**9, 10**6, *before), (10**9 - 5_000, 10**6, *after)
     receipt = Receipt(
-        "s",
-        sample["slot"],
-        0,
-        None,
-        False,
-        5_000,
-        keys,
-        frozenset((user,)),
-        lamports,
-        after,
-        tokens,
-        (call, *beside),
-        frozenset(keys),
+        *("s", sample["slot"], 0, None, False, 5_000, keys, frozenset((user,)), before, after),
+        *(tokens, (call, *beside), frozenset(keys)),
     )
     return read_entry(receipt, user, PROGRAMS)
 
@@ -325,6 +300,11 @@ def swap(sample, withheld=0, creator=None, forge=bytes, beside=()):
 @pytest.fixture(scope="module")
 def october():
     return json.loads((DATA / "october.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def bought(october):
+    return next(one for one in october if one["label"].startswith("buy"))
 
 
 def test_pumpswap_uses_virtual_reserves(october):
@@ -391,20 +371,18 @@ def _put(data, changed):
     return data
 
 
-def test_a_token_with_a_transfer_fee_is_not_used(october):
-    sample = next(one for one in october if one["label"].startswith("buy"))
-    assert swap(sample, withheld=1).pool == ("transfer_fee",)
+def test_a_token_with_a_transfer_fee_is_not_used(bought):
+    assert swap(bought, withheld=1).pool == ("transfer_fee",)
 
 
 @pytest.mark.parametrize(
     ("name", "withheld", "is_read"), [("burn", 1, True), ("mint", 0, False), ("approve", 0, True)]
 )
-def test_what_is_minted_or_burned_beside_a_trade_is_no_fee(october, name, withheld, is_read):
+def test_what_is_minted_or_burned_beside_a_trade_is_no_fee(bought, name, withheld, is_read):
     """A unit that is minted but in no balance was withheld."""
     account = {"target" if name == "mint" else "source": address("ut")}
     one = Operation(name, **account, amount=1, mint=address("token"))
-    sample = next(one for one in october if one["label"].startswith("buy"))
-    pool = unpack_pool(swap(sample, withheld, beside=(Instruction(TOKEN, (), one, b""),)).pool)
+    pool = unpack_pool(swap(bought, withheld, beside=(Instruction(TOKEN, (), one, b""),)).pool)
     assert isinstance(pool, PoolReading) == is_read
 
 
@@ -423,12 +401,11 @@ def test_a_token_the_wallet_created_is_not_used(october):
     ("reserves", "wanted"),
     [(-(10**8), "not_reproduced"), (10**8, 10**8), (2**62, "not_reproduced")],
 )
-def test_an_event_with_impossible_reserves_is_not_used(october, reserves, wanted):
+def test_an_event_with_impossible_reserves_is_not_used(bought, reserves, wanted):
     """An event that exchanges nothing agrees with every formula, and virtual reserves are signed:
     here, `reserves` minus the vault. With -0.1 SOL, a follower's first 0.1 SOL would be divided by
     zero.
     """
-    sample = next(one for one in october if one["label"].startswith("buy"))
 
     def forge(data):
         vault = u64(data, 56)
@@ -439,5 +416,5 @@ def test_an_event_with_impossible_reserves_is_not_used(october, reserves, wanted
         at = 405 + named + 32
         return nothing[:at] + virtual + nothing[at + 16 :]
 
-    told = unpack_pool(swap(sample, forge=forge).pool)
+    told = unpack_pool(swap(bought, forge=forge).pool)
     assert (told if isinstance(told, str) else told.before.sol) == wanted

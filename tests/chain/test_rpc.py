@@ -18,7 +18,7 @@ from node import FakeClock
 from requests.certs import where
 
 from chain import rpc
-from chain.rpc import BadAnswer, Refused, Rpc, RpcError, Unavailable
+from chain.rpc import BadAnswer, Refused, Rpc, Unavailable
 
 SECRET = "sesame-0451"
 
@@ -90,26 +90,34 @@ def line_to(clock, *urls, per_second=1000):
     return Rpc(urls, per_second, clock=clock, sleep=clock.sleep)
 
 
+def line_without_servers(clock, *asks):
+    """Each endpoint answers with its function."""
+    line = line_to(clock, *["http://127.0.0.1:9"] * len(asks), per_second=1e9)
+    for endpoint, ask in zip(line.endpoints, asks, strict=True):
+        endpoint.ask = ask
+    return line
+
+
+def time_out(*_):
+    raise rpc._Failure("ReadTimeout")
+
+
 def say(text, status=200, **headers):
     return lambda handler, query: handler.give(text, status, **headers)
 
 
-def error(code, **more):
+def answer(**content):
     return lambda handler, query: handler.give(
-        json.dumps(
-            {
-                "jsonrpc": "2.0",
-                "id": query["id"],
-                "error": {"code": code, "message": SECRET, **more},
-            }
-        )
+        json.dumps({"jsonrpc": "2.0", "id": query["id"], **content})
     )
+
+
+def error(code):
+    return answer(error={"code": code, "message": SECRET})
 
 
 def result(value):
-    return lambda handler, query: handler.give(
-        json.dumps({"jsonrpc": "2.0", "id": query["id"], "result": value})
-    )
+    return answer(result=value)
 
 
 def reset(handler, query):
@@ -139,19 +147,12 @@ def drip(raw):
 
 
 # ---- what is an answer ---------------------------------------------------------------------------
-def test_a_response_names_its_endpoint(node, clock):
-    url, asked = node()
-    assert (
-        line_to(clock, url).call("getSlot", []) == ({"asked": "getSlot"}, "endpoint 1")
-        and len(asked) == 1
-    )
-
-
-def test_the_connection_is_reused(node, clock):
+def test_a_response_names_its_endpoint_and_keeps_the_connection(node, clock):
     url, asked = node()
     line = line_to(clock, url)
-    [line.call("getSlot", []) for _ in range(5)]
-    assert len({peer for _, _, peer in asked}) == 1
+    for _ in range(5):
+        assert line.call("getSlot", []) == ({"asked": "getSlot"}, "endpoint 1")
+    assert len(asked) == 5 and len({peer for _, _, peer in asked}) == 1
 
 
 def test_a_request_contains_only_configured_headers(node, clock):
@@ -213,20 +214,18 @@ NO_ANSWERS = {
 }
 
 
-@pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_an_unusable_response_is_retried(node, clock, answer):
-    url, asked = node(answer, good)
+@pytest.mark.parametrize("unusable", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_an_unusable_response_is_retried(node, clock, unusable):
+    url, asked = node(unusable, good)
     assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"} and len(asked) == 2
 
 
-@pytest.mark.parametrize("answer", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_the_final_error_does_not_contain_the_address(node, clock, answer, caplog):
+@pytest.mark.parametrize("unusable", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_the_final_error_does_not_contain_the_address(node, clock, unusable, caplog):
     caplog.set_level(logging.INFO)
-    url, asked = node(answer)
-    with (
-        warnings.catch_warnings(record=True) as warned,
-        pytest.raises((Unavailable, BadAnswer)) as told,
-    ):
+    url, asked = node(unusable)
+    failure = pytest.raises((Unavailable, BadAnswer))
+    with warnings.catch_warnings(record=True) as warned, failure as told:
         line_to(clock, url).call("getSlot", [])
     assert len(asked) == rpc.MAX_TRIES and str(told.value).startswith("getSlot: endpoint 1: ")
     said = f"{told.value!r} {told.value} {told.value.__cause__!r} {caplog.text} {warned}"
@@ -234,7 +233,7 @@ def test_the_final_error_does_not_contain_the_address(node, clock, answer, caplo
 
 
 @pytest.mark.parametrize(
-    "answer, why",
+    "name, why",
     [
         ("503", "HTTP 503"),
         ("page", "the response is not JSON"),
@@ -245,8 +244,8 @@ def test_the_final_error_does_not_contain_the_address(node, clock, answer, caplo
         ("-32016", "error -32016"),
     ],
 )
-def test_health_gets_the_reason_for_the_failure(node, clock, answer, why):
-    url, _ = node(NO_ANSWERS[answer])
+def test_health_gets_the_reason_for_the_failure(node, clock, name, why):
+    url, _ = node(NO_ANSWERS[name])
     with pytest.raises(Unavailable) as told:
         line_to(clock, url).call("getSlot", [])
     assert str(told.value) == f"getSlot: endpoint 1: {why}"
@@ -341,43 +340,30 @@ def test_silence_ends_at_the_deadline(node, clock, monkeypatch):
 
 
 # ---- pace, preference, rests ---------------------------------------------------------------------
-def test_each_method_has_its_own_rate(node, clock):
-    """At 2 a second, five calls of one method take two seconds; concurrent calls of another add
-    nothing.
-    """
+@pytest.mark.parametrize("per_second, calls, seconds", [(2, 5, 2.0), (0.1, 2, 10.0)])
+def test_each_method_has_its_own_rate(node, clock, per_second, calls, seconds):
+    """Concurrent calls of another method add nothing."""
     url, _ = node()
-    line, begun = line_to(clock, url, per_second=2), clock()
-    for _ in range(5):
+    line, begun = line_to(clock, url, per_second=per_second), clock()
+    for _ in range(calls):
         line.call("getTransaction", [])
         line.call("getSlot", [])
-    assert clock() - begun == 2.0
-
-
-def test_a_slow_rate_is_waited_for(node, clock):
-    url, _ = node()
-    line, begun = line_to(clock, url, per_second=0.1), clock()
-    line.call("getSlot", []), line.call("getSlot", [])
-    assert clock() - begun == 10.0
+    assert clock() - begun == seconds
 
 
 def test_the_first_endpoint_is_preferred(node, clock):
     """Even at its rate limit: the second may cost money."""
     (first, a), (second, b) = node(), node()
     line = line_to(clock, first, second, per_second=2)
-    assert {line.call("getSlot", [])[1] for _ in range(6)} == {"endpoint 1"} and (
-        len(a),
-        len(b),
-    ) == (6, 0)
+    assert {line.call("getSlot", [])[1] for _ in range(6)} == {"endpoint 1"}
+    assert (len(a), len(b)) == (6, 0)
 
 
 def test_a_second_endpoint_takes_over_until_the_first_returns(node, clock):
-    (first, _a), (second, _b) = node(say("", 500), good), node()
+    (first, _), (second, _) = node(say("", 500), good), node()
     line = line_to(clock, first, second)
-    assert [line.call("getSlot", [])[1] for _ in range(3)] == [
-        "endpoint 2",
-        "endpoint 1",
-        "endpoint 1",
-    ]
+    used = [line.call("getSlot", [])[1] for _ in range(3)]
+    assert used == ["endpoint 2", "endpoint 1", "endpoint 1"]
 
 
 def test_an_endpoint_to_avoid_is_used_last(node, clock):
@@ -387,34 +373,23 @@ def test_an_endpoint_to_avoid_is_used_last(node, clock):
     assert line_to(clock, first).call("getSlot", [], avoid="endpoint 1")[1] == "endpoint 1"
 
 
-@pytest.mark.parametrize(
-    "answer, rest",
-    [
-        (say("", 429), 10),
-        (say("", 429, Retry_After="7"), 7),
-        (say("", 429, Retry_After="Wed, 21 Oct 2026 07:28:00 GMT"), 10),
-        (say("", 429, Retry_After="99999"), 300),
-        (say("", 429, Retry_After="9" * 5_000), 300),
-        (error(429), 10),
-        (error(-32005), 10),
-        (error(-32029), 10),
-        (say("", 403), 600),
-    ],
-    ids=[
-        "429",
-        "429 with seconds",
-        "429 with a date",
-        "429 for ever",
-        "429 for more digits than Python reads",
-        "429 inside",
-        "behind",
-        "busy",
-        "403",
-    ],
-)
-def test_a_throttled_endpoint_pauses_all_methods(node, clock, answer, rest):
+PAUSES = {
+    "429": (say("", 429), 10),
+    "429 with seconds": (say("", 429, Retry_After="7"), 7),
+    "429 with a date": (say("", 429, Retry_After="Wed, 21 Oct 2026 07:28:00 GMT"), 10),
+    "429 for ever": (say("", 429, Retry_After="99999"), 300),
+    "429 for more digits than Python reads": (say("", 429, Retry_After="9" * 5_000), 300),
+    "429 inside": (error(429), 10),
+    "behind": (error(-32005), 10),
+    "busy": (error(-32029), 10),
+    "403": (say("", 403), 600),
+}
+
+
+@pytest.mark.parametrize("throttled, rest", PAUSES.values(), ids=PAUSES)
+def test_a_throttled_endpoint_pauses_all_methods(node, clock, throttled, rest):
     """Not just one request or method. Afterwards it is tried again."""
-    url, asked = node(answer, good)
+    url, asked = node(throttled, good)
     line = line_to(clock, url)
     with pytest.raises(Unavailable, match="^getSlot: every endpoint is paused$") as told:
         line.call("getSlot", [])
@@ -457,12 +432,8 @@ def test_requests_in_the_last_minute_are_counted(node, clock):
     assert line.report()["requestsLastMinute"] == 1
 
 
-def test_every_node_failure_is_an_rpc_error():
-    assert all(issubclass(kind, RpcError) for kind in (Unavailable, Refused, BadAnswer))
-
-
 def test_silence_is_counted_from_the_first_request_until_any_response(clock):
-    line = rpc.Rpc(["http://127.0.0.1:9"], 1e9, clock=clock, sleep=clock.sleep)
+    line = line_without_servers(clock, time_out)
     assert line.silent_for() == 0
     for _ in range(2):
         with pytest.raises(Unavailable):
@@ -476,46 +447,34 @@ def test_silence_is_counted_from_the_first_request_until_any_response(clock):
 
 
 def test_no_retry_starts_after_a_long_call(clock):
-    line = rpc.Rpc(["http://127.0.0.1:9"] * 2, 1e9, clock=clock, sleep=clock.sleep)
     tries = []
 
     def hang(*_):
         tries.append(1)
         clock.sleep(rpc.DEADLINE_SECONDS)
-        raise rpc._Failure("ReadTimeout")
+        time_out()
 
-    for endpoint in line.endpoints:
-        endpoint.ask = hang
     with pytest.raises(Unavailable):
-        line.call("getSlot", [])
-    assert (
-        len(tries) == 2 and rpc.DEADLINE_SECONDS < rpc.CALL_SECONDS < 2 * rpc.DEADLINE_SECONDS < 60
-    )
+        line_without_servers(clock, hang, hang).call("getSlot", [])
+    assert len(tries) == 2
+    assert rpc.DEADLINE_SECONDS < rpc.CALL_SECONDS < 2 * rpc.DEADLINE_SECONDS < 60
 
 
 def test_a_crash_in_the_check_means_a_malformed_response(clock):
-    line = rpc.Rpc(["http://127.0.0.1:9"], 1e9, clock=clock, sleep=clock.sleep)
-    line.endpoints[0].ask = lambda *_: []
+    line = line_without_servers(clock, lambda *_: [])
     with pytest.raises(BadAnswer, match=r"endpoint 1: a malformed response \(TypeError\)$"):
         line.call("getSlot", [], check=lambda result: result["value"])
 
 
 def test_nodes_are_reachable_if_any_answers_a_cheap_request(clock):
-    line = rpc.Rpc(["http://127.0.0.1:9"] * 2, 1e9, clock=clock, sleep=clock.sleep)
     asked = []
 
-    def fail(*_):
-        raise rpc._Failure("ReadTimeout")
-
-    def answer(method, params, ident):
+    def hear(method, params, ident):
         asked.append((method, params))
         return 5
 
-    line.endpoints[0].ask = line.endpoints[1].ask = fail
-    assert not line.is_reachable()
-    for endpoint in line.endpoints:
-        endpoint.rests_until = 0.0
-    line.endpoints[1].ask = answer
+    assert not line_without_servers(clock, time_out, time_out).is_reachable()
+    line = line_without_servers(clock, time_out, hear)
     assert line.is_reachable() and line.answers == 1
     assert asked == [("getSlot", [])]
 
@@ -533,37 +492,36 @@ def test_nothing_is_read_after_the_deadline(monkeypatch):
 
 
 # ---- methods that only some nodes have -----------------------------------------------------------
-@pytest.mark.parametrize(
-    ("answer", "seconds"),
-    [
-        (error(-32601), 86_400),
-        (error(-32602), 86_400),
-        (say("no", 403), 86_400),
-        (error(-32603), 300),
-        (say("no", 500), 300),
-        (say("no"), 300),
-        (say(b"x" * (17 * 2**20)), 300),
-    ],
-    ids="unknown invalid forbidden internal broken nonsense huge".split(),
-)
-def test_other_methods_still_use_the_endpoint_after_a_failure(node, clock, answer, seconds):
-    url, asked = node(answer, good)
+MISSING = {
+    "unknown": (error(-32601), 86_400),
+    "invalid": (error(-32602), 86_400),
+    "forbidden": (say("no", 403), 86_400),
+    "internal": (error(-32603), 300),
+    "broken": (say("no", 500), 300),
+    "nonsense": (say("no"), 300),
+    "huge": (say(b"x" * (17 * 2**20)), 300),
+}
+
+
+def ask_in_bulk(line):
+    return line.call_optional("inBulk", [], lambda result: result)
+
+
+@pytest.mark.parametrize("missing, seconds", MISSING.values(), ids=MISSING)
+def test_other_methods_still_use_the_endpoint_after_a_failure(node, clock, missing, seconds):
+    url, asked = node(missing, good)
     line = line_to(clock, url)
-    assert line.call_optional("inBulk", [], lambda result: result) is None
-    assert line.call_optional("inBulk", [], lambda result: result) is None
+    assert ask_in_bulk(line) is None and ask_in_bulk(line) is None
     assert line.report()["resting"] == {} and len(asked) == 1
     line.call("getSlot", [])
     clock.sleep(seconds - 1)
-    assert line.call_optional("inBulk", [], lambda result: result) is None
+    assert ask_in_bulk(line) is None
     clock.sleep(2)
-    assert line.call_optional("inBulk", [], lambda result: result) == (
-        {"asked": "inBulk"},
-        "endpoint 1",
-    )
+    assert ask_in_bulk(line) == ({"asked": "inBulk"}, "endpoint 1")
 
 
 def test_throttling_pauses_the_endpoint(node, clock):
     url, _ = node(say("", 429, Retry_After="20"), good)
     line = line_to(clock, url)
-    assert line.call_optional("inBulk", [], lambda result: result) is None
+    assert ask_in_bulk(line) is None
     assert line.report()["resting"] == {"endpoint 1": 20.0}
