@@ -256,11 +256,10 @@ def test_a_rebuild_writes_only_differences(empty):
     after = {one.signature: one for one in Trade.select()}
     changed = [after[one].kind for one in before if after[one].digest != before[one].digest]
     assert changed == ["sell"] * 3
-    assert all(
-        (after[one].id, after[one].uid) == (before[one].id, before[one].uid) for one in before
-    )
-    rows = {row.pop("signature"): row for row in map(dict, Trade.select().dicts())}
-    same = {one: {**row, "signature": one} for one, row in rows.items() if row.pop("id")}
+    for signature, one in before.items():
+        assert (after[signature].id, after[signature].uid) == (one.id, one.uid)
+    rows = list(Trade.select().dicts())
+    same = {row["signature"]: {n: v for n, v in row.items() if n != "id"} for row in rows}
     assert replace_trades(wallet.id, same) == set()
 
 
