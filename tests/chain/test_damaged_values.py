@@ -97,12 +97,7 @@ class Filed(NamedTuple):
 
 
 def test_damaged_rows_are_skipped_or_lack_a_part(db, caplog):
-    stored = [
-        (1, '["a"]', '{"b": 2}'),
-        (2, "[7]", None),
-        (3, "[]", "{"),
-        (4, "[]", None),
-    ]
+    stored = [(1, '["a"]', '{"b": 2}'), (2, "[7]", None), (3, "[]", "{"), (4, "[]", None)]
     sql = " UNION ALL ".join(
         "SELECT CAST(? AS BIGINT) AS number, CAST(? AS TEXT) AS names, CAST(? AS TEXT) AS counted"
         for _ in stored
@@ -132,12 +127,8 @@ class Damage:
 
     def find_rows(self, table, column):
         """[(rowid, text), ...] to damage in a column."""
-        own = {
-            "wallet_id": self.wallet,
-            "bot_id": self.bot,
-            "trader_id": self.trader,
-            "owner_id": self.owner,
-        }
+        own = {"wallet_id": self.wallet, "bot_id": self.bot}
+        own |= {"trader_id": self.trader, "owner_id": self.owner}
         names = {one.name for one in database.get_columns(table)}
         where = next((f"{name} = {one}" for name, one in own.items() if name in names), None)
         if table in ("wallet", "bot", "trader"):
@@ -147,36 +138,29 @@ class Damage:
         elif where is None:
             where = f"rowid = (SELECT MIN(rowid) FROM {table} WHERE {column} IS NOT NULL)"
         sql = f"SELECT rowid, {column} FROM {table} WHERE {where} AND {column} IS NOT NULL"
-        rows = database.execute_sql(sql).fetchall()
         # Review reasons are rare, so use an account that has one.
-        return (
-            rows or database.execute_sql(f"SELECT rowid, {column} FROM {table} LIMIT 1").fetchall()
-        )
+        rare = f"SELECT rowid, {column} FROM {table} LIMIT 1"
+        return database.execute_sql(sql).fetchall() or database.execute_sql(rare).fetchall()
 
     def write(self, one, text):
         """Write a text to all these rows of a column; None restores the original."""
         table, column = one
         with database.connection_context(), database.atomic():
             for number, stored in self.columns[one]:
-                database.execute_sql(
-                    f"UPDATE {table} SET {column} = ? WHERE rowid = ?",
-                    (stored if text is None else text, number),
-                )
+                values = stored if text is None else text, number
+                database.execute_sql(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", values)
 
 
 def list_columns():
     """[(table, column), ...] of text columns with JSON objects or lists."""
-    tables = {one._meta.table_name: one for one in schema.TABLES}
-    found = []
+    tables, found = {one._meta.table_name: one for one in schema.TABLES}, []
     for table in sorted(tables.keys() & set(database.get_tables())):
-        for field in tables[table]._meta.sorted_fields:
-            if isinstance(field, TextField):
-                texts = database.execute_sql(
-                    f"SELECT {field.column_name} FROM {table}"
-                    f" WHERE substr({field.column_name}, 1, 1) IN ('{{', '[') LIMIT 5"
-                ).fetchall()
-                if texts and all(is_json(text) for (text,) in texts):
-                    found.append((table, field.column_name))
+        fields = [one for one in tables[table]._meta.sorted_fields if isinstance(one, TextField)]
+        for name in [one.column_name for one in fields]:
+            like_json = f"WHERE substr({name}, 1, 1) IN ('{{', '[') LIMIT 5"
+            texts = database.execute_sql(f"SELECT {name} FROM {table} {like_json}").fetchall()
+            if texts and all(is_json(text) for (text,) in texts):
+                found.append((table, name))
     return found
 
 
@@ -190,28 +174,14 @@ def is_json(text):
 
 def add_what_owners_have(owner, now):
     """Add what a demonstration lacks: a hook and a backtest."""
-    Hook.create(
-        uid="hook_x",
-        owner=owner,
-        kind="discord",
-        url="https://discord.com/api/webhooks/1/x",
-        events='["post"]',
-        bots="[]",
-        state="active",
-        delivered=0,
-        created_at=now,
-    )
+    where = {"kind": "discord", "url": "https://discord.com/api/webhooks/1/x"}
+    asked = {"events": '["post"]', "bots": "[]", "state": "active", "delivered": 0}
+    Hook.create(uid="hook_x", owner=owner, **where, **asked, created_at=now)
     asked = dict.fromkeys(("family", "set", "from", "to", "start"), "")
     report = {"kind": "backtest", "equity": [], "closes": [], "candidates": []}
-    Backtest.create(
-        uid="backtest_x",
-        owner=owner,
-        asked=orjson.dumps(asked).decode(),
-        result=orjson.dumps(report).decode(),
-        state="failed",
-        error="it was interrupted",
-        created_at=now,
-    )
+    texts = {"asked": orjson.dumps(asked).decode(), "result": orjson.dumps(report).decode()}
+    ended = {"state": "failed", "error": "it was interrupted"}
+    Backtest.create(uid="backtest_x", owner=owner, **texts, **ended, created_at=now)
 
 
 def add_challenge():

@@ -32,7 +32,8 @@ lose 5 A                            => left A 100 | A -
 # opening inventory precedes all lots
 before 500 4 A/2
 buy 10 A for 100
-sell 6 A/2 for 60                   => partial 20-20 [opening_inventory_unknown] | A 8@80 | pool A 5@50 3@?
+sell 6 A/2 for 60                   => partial 20-20 [opening_inventory_unknown] | A 8@80
+                                     | pool A 5@50 3@?
 
 # each slice carries its cost and its part of the 7 lamports spent, 2 and 2 and 3
 buy 10 A for 100

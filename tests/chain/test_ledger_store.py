@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
-from lookout import BEGIN, Lookout, ledger_of, watch
+from lookout import BEGIN, Lookout, ledger_of, store_post, watch
 from node import FakeNode
 from service import add_risk
 from story import Story, address, market
@@ -30,6 +30,7 @@ from teller import (
     write_sol_steps,
     write_steps,
 )
+from test_coverage import there_and_back
 from textledgers import TextLedger
 
 import models
@@ -51,7 +52,6 @@ from chain.stored.store import (
 )
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal, TradeMint
 from chain.stored.trades import (
-    DIGESTED,
     digest_columns,
     make_trade_row,
     mark_differing_trades,
@@ -228,18 +228,11 @@ def derived():
 
 
 def test_a_batch_is_ordered_after_earlier_entries(empty):
-    """Ten lamports leave and return in a slot without indices: only the earlier balance decides,
-    even if it came in an earlier batch.
-    """
-    story = Story()
-    story.fund("ada", 50)
-    story.transact("bank", [("lamports", "ada", "eve", 10)])
-    story.same_slot()
-    story.transact("bank", [("lamports", "eve", "ada", 10)])
-    first, *pair = entries_of(story.chain(), indexed=False)
-    truth = rebuild(empty(), [first, *pair])
+    """In a slot without indices, only the earlier balance decides, even from an earlier batch."""
+    entries = [one._replace(seen_at=BEGIN) for one in there_and_back()]
+    truth = rebuild(empty(), entries)
     wallet, ledger_store = empty(), LedgerStore(update_posts)
-    for batch in ([first], pair):
+    for batch in (entries[:1], entries[1:]):
         store(wallet, batch)
         ledger_store.apply(wallet, batch)
     ledger_store.publish(wallet, DONE, BEGIN)
@@ -256,26 +249,18 @@ def test_a_rebuild_writes_only_differences(empty):
     for _ in range(3):
         story.buy("ada", "CAT", 10, 2_000_000)
         story.sell("ada", "CAT", 5, 3_000_000)
-    entries = entries_of(story.chain())
-    wallet = empty()
-    rebuild(wallet, [e for e in entries if e.signature != first])
-    before = {t.signature: (t.id, t.uid, t.digest) for t in Trade.select()}
+    entries, wallet = entries_of(story.chain()), empty()
+    rebuild(wallet, [one for one in entries if one.signature != first])
+    before = {one.signature: one for one in Trade.select()}
     rebuild(wallet, entries)
-    after = {t.signature: (t.id, t.uid, t.digest) for t in Trade.select()}
-    assert all(after[s][:2] == before[s][:2] for s in before)
-    changed = {s for s in before if after[s] != before[s]}
-    assert {Trade.get(Trade.signature == s).kind for s in changed} == {"sell"} and len(changed) == 3
-    rows = [dict(t) for t in Trade.select().dicts()]
-    assert (
-        replace_trades(
-            wallet.id,
-            {
-                row["signature"]: {name: value for name, value in row.items() if name != "id"}
-                for row in rows
-            },
-        )
-        == set()
-    )
+    after = {one.signature: one for one in Trade.select()}
+    changed = [after[one].kind for one in before if after[one].digest != before[one].digest]
+    assert changed == ["sell"] * 3
+    for signature, one in before.items():
+        assert (after[signature].id, after[signature].uid) == (one.id, one.uid)
+    rows = list(Trade.select().dicts())
+    same = {row["signature"]: {n: v for n, v in row.items() if n != "id"} for row in rows}
+    assert replace_trades(wallet.id, same) == set()
 
 
 @pytest.mark.parametrize("slot", [0, 2**40], ids=["before all", "after all"])
@@ -292,21 +277,14 @@ def test_a_wrong_stored_slot_is_corrected(empty, slot):
 def test_a_digest_covers_all_derived_data_by_name():
     """The value is pinned, because changing it would rewrite all trades at startup."""
     entry = entries_of(market(length=5))[-1]
-    owner = SimpleNamespace(id=3, address=ADA)
-    row = make_trade_row(
-        owner,
-        7,
-        {
-            WHOLE: Booked(
-                entry, see_side(entry, SOL), entry.flags, "matched", 2**60, lots=(("s", 1, 2),)
-            )
-        },
-    )
+    sale = Booked(entry, see_side(entry, SOL), entry.flags, "matched", 2**60, lots=(("s", 1, 2),))
+    row = make_trade_row(SimpleNamespace(id=3, address=ADA), 7, {WHOLE: sale})
     told = {name: row[name] for name in sorted(row) if name not in ("uid", "wallet", "digest")}
     text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
     assert row["digest"] == hashlib.sha256(text.encode()).hexdigest()[:24]
     assert digest_columns(dict(reversed(told.items()))) == row["digest"]
-    assert row["uid"] == trade_uid(ADA, entry.signature) and row["wallet"] == 3
+    assert digest_columns({**told, "venue": b"7"}) != digest_columns({**told, "venue": "7"})
+    assert (row["uid"], row["wallet"]) == (trade_uid(ADA, entry.signature), 3)
 
 
 def test_checking_stored_rows_keeps_none_in_memory(empty):
@@ -483,38 +461,17 @@ def test_coverage_has_the_shape_of_the_api(empty):
 
 def test_missing_parts_are_listed_by_slot_with_reasons(empty):
     """A purchase that was never found shows in lamports and in the account it opened."""
-    wallet, story = empty(), Story()
+    story = Story()
     story.fund("ada", 10**9)
     story.buy("ada", "CAT", 100, 500_000)
     story.sell("ada", "CAT", 100, 700_000)
     first, _, last = entries_of(story.chain())
-    rebuild(wallet, [first, last])
+    rebuild(empty(), [first, last])
     told = orjson.loads(Wallet.get().coverage)
-    between = {"fromSlot": first.slot, "toSlot": last.slot}
     assert told["state"] == "partial" and told["openingInventoryUnknown"] == [address("CAT")]
-    assert told["gaps"] == [
-        {**between, "reason": "balance_break"},
-        {**between, "reason": "opening_balance"},
-    ]
-
-
-def post_of(wallet, signature, source="bot", **more):
-    return Post.create(
-        **{
-            "uid": f"post_{source}",
-            "bot": wallet.bot,
-            "source": source,
-            "channel": "api",
-            "event_id": "e",
-            "body": "b",
-            "signature": signature,
-            "wallet": wallet,
-            "status": "pending",
-            "event_at": 0,
-            "created_at": BEGIN,
-            **more,
-        }
-    )
+    between = {"fromSlot": first.slot, "toSlot": last.slot}
+    reasons = "balance_break", "opening_balance"
+    assert told["gaps"] == [{**between, "reason": reason} for reason in reasons]
 
 
 def test_a_changed_kind_updates_every_post_naming_it(empty):
@@ -526,15 +483,14 @@ def test_a_changed_kind_updates_every_post_naming_it(empty):
         t.buy("A", 1, 1_000)
     bought = t.entries[1:]
     for n in (1, 350, 699):
-        post_of(wallet, bought[n].signature, uid=f"post_{n}", event_id=str(n))
+        store_post(wallet, bought[n].signature, n)
     rebuild(wallet, t.entries)
-    assert {p.status for p in Post.select()} == {"verified"}
-    for e in bought:
-        WalletSignature.update(entry=e._replace(kind="lending").dump()).where(
-            WalletSignature.signature == e.signature
-        ).execute()
+    assert {one.status for one in Post.select()} == {"verified"}
+    for one in bought:
+        rewrite(one.signature, entry=one._replace(kind="lending").dump())
     rebuild(wallet, [])
-    assert {(p.status, p.status_reason) for p in Post.select()} == {("mismatch", "not_a_trade")}
+    found = {(one.status, one.status_reason) for one in Post.select()}
+    assert found == {("mismatch", "not_a_trade")}
 
 
 def verification_of(post):
@@ -543,15 +499,9 @@ def verification_of(post):
 
 
 def told():
-    return [
-        post
-        for (post,) in (
-            models.Arrival.select(models.Arrival.post)
-            .where(models.Arrival.kind == "verification")
-            .order_by(models.Arrival.id)
-            .tuples()
-        )
-    ]
+    """The posts whose followers were told of a verification, in order."""
+    rows = models.Arrival.select(models.Arrival.post).order_by(models.Arrival.id).tuples()
+    return [post for (post,) in rows.where(models.Arrival.kind == "verification")]
 
 
 @pytest.mark.parametrize("source", ["bot", "observer"])
@@ -563,37 +513,35 @@ def test_a_verified_post_waits_while_its_trade_is_missing(empty, source, mint, r
     """A checked post's receipt becomes unreadable: the post waits again and its followers are
     notified; when the trade returns, so does the label.
     """
-    wallet, story = empty(), Story()
+    wallet, (funded, bought) = empty(), buy_cats()
+    post = store_post(wallet, bought.signature)
+    Post.update(source=source, mint=mint and address(mint)).execute()
+    for n in (1, 3):
+        rebuild(wallet, [funded, bought])
+        assert verification_of(post) == right and told() == [post.id] * n
+        rewrite(bought.signature, state="pending", entry=None)
+        rebuild(wallet, [])
+        assert verification_of(post) == ("pending", None, False) and told() == [post.id] * (n + 1)
+        rewrite(bought.signature, state="stored", entry=bought.dump())
+
+
+def buy_cats():
+    story = Story()
     story.fund("ada", 10**9)
-    bought = story.buy("ada", "CAT", 10, 1_000_000)
-    entries = entries_of(story.chain())
-    post = post_of(wallet, bought, source, mint=mint and address(mint))
-    rebuild(wallet, entries)
-    assert verification_of(post) == right and told() == [post.id]
-    WalletSignature.update(state="pending", entry=None).where(
-        WalletSignature.signature == bought
-    ).execute()
-    rebuild(wallet, [])
-    assert verification_of(post) == ("pending", None, False) and told() == [post.id] * 2
-    WalletSignature.update(state="stored", entry=entries[1].dump()).where(
-        WalletSignature.signature == bought
-    ).execute()
-    rebuild(wallet, [])
-    assert verification_of(post) == right and told() == [post.id] * 3
+    story.buy("ada", "CAT", 10, 1_000_000)
+    return entries_of(story.chain())
 
 
 def test_a_deleted_trade_leaves_no_verified_post(empty):
     """The row was deleted by hand while the ledger was in memory: the next publication withdraws
     the label, and the next rebuild restores both.
     """
-    wallet, story, ledger_store = empty(), Story(), LedgerStore(update_posts)
-    story.fund("ada", 10**9)
-    bought = story.buy("ada", "CAT", 10, 1_000_000)
-    store(wallet, entries_of(story.chain()))
-    post = post_of(wallet, bought)
+    wallet, entries, ledger_store = empty(), buy_cats(), LedgerStore(update_posts)
+    store(wallet, entries)
+    post = store_post(wallet, entries[1].signature)
     ledger_store.apply(wallet)
     ledger_store.publish(wallet, DONE, BEGIN)
-    Trade.delete().where(Trade.signature == bought).execute()
+    Trade.delete().where(Trade.signature == entries[1].signature).execute()
     ledger_store.publish(wallet, DONE, BEGIN)
     assert verification_of(post) == ("pending", None, False)
     rebuild(wallet, [])
@@ -685,12 +633,7 @@ def test_entries_without_a_block_time_count_in_the_hour_before():
         entry = entry._replace(block_time=time, slot=slot, tx_index=None)
         place, _ = pending.book(entry)
         told.append((place, pending.ledger.hour, pending.last_time))
-    assert told == [
-        (0, 2, 7_200),
-        (1, 2, 7_200),
-        (0, 2, 7_199),
-        (1, 3, 10_800),
-    ]
+    assert told == [(0, 2, 7_200), (1, 2, 7_200), (0, 2, 7_199), (1, 3, 10_800)]
     assert pending.first_time == 7_200
     assert pending.book(entry._replace(slot=7, tx_index=9))[0] == 9
 
@@ -715,7 +658,9 @@ def test_every_sum_has_its_documented_name(empty):
     t = Teller().buy("A", 10, 100).sell("A", 4, 60).lose("A", 2).swap("A", 4, "D", 2)
     t.write("failed", -FEE, FEE).gain("B", 3).sell("B", 3, 30)
     t.gain("C", 5).buy("C", 5, 50).sell("C", 10, 200)
-    wallet = publish(empty(), t.entries)
+    wallet, row = publish(empty(), t.entries), RunningTotal.get()
+    assert (row.failed, row.failed_cost, row.overhead) == (1, FEE, FEE)
+    assert (row.cost_left, row.cost_left_receipts, row.carried) == (20, 1, 1)
     assert json.loads(wallet.average_cost) == {"realizedLamports": "70", "matchedSells": 1}
     assert wallet.by_stablecoin == "{}"
     assert json.loads(wallet.results) == {
@@ -781,23 +726,6 @@ def test_a_trade_shows_value_from_outside_its_venue(empty):
     assert (sale.explained, sale.counterparties) == (None, "[]")
 
 
-def test_running_totals_contain_cost_left(empty):
-    """Two hours apart: 10@100 bought; then 4 leave."""
-    t = Teller().buy("A", 10, 100)
-    t.slot = t.slot + 7_200
-    t.lose("A", 4).write("failed", -FEE, FEE)
-    publish(empty(), t.entries)
-    first, last = RunningTotal.select().order_by(*ORDER)
-    assert (first.cost_left, first.cost_left_receipts, first.volume) == (0, 0, 100)
-    assert (last.cost_left, last.cost_left_receipts, last.volume) == (40, 1, 100)
-    assert (last.failed, last.failed_cost, last.overhead) == (1, FEE, FEE)
-
-
-def test_text_turned_into_bytes_on_disk_changes_the_digest():
-    row = dict.fromkeys(DIGESTED, "7")
-    assert digest_columns({**row, "venue": b"7"}) != digest_columns(row)
-
-
 def test_each_wallet_that_traded_a_token_counts_once(empty):
     t = Teller().buy("A", 10, 100).buy("A", 5, 60).buy("B", 7, 70).sell("A", 4, 60)
     publish(empty(), t.entries)
@@ -817,16 +745,9 @@ def test_each_wallet_that_traded_a_token_counts_once(empty):
 USDC, USDT, *_ = (quote.mint for quote in STABLECOINS)
 
 
-@pytest.fixture
-def foxes(monkeypatch):
-    """The story's FOX, which all swaps return, is a stablecoin, and so is CAT, which they use."""
-    return take_for_quotes(monkeypatch, {address("FOX"), address("CAT")})
-
-
 def take_for_quotes(monkeypatch, mints):
     for module in (coverage, ledger, sales):
         monkeypatch.setattr(module, "MINTS", frozenset(mints))
-    return mints
 
 
 def in_stablecoins():
@@ -838,7 +759,6 @@ def priced():
     return Trade.select().where(Trade.currency != "").order_by(Trade.slot)
 
 
-# ---- by hand -------------------------------------------------------------------------------------
 COUNTED = ("realized", "cost", "volume", "trades", "matched", "unmatched", "winning")
 
 
@@ -896,20 +816,15 @@ def test_books_that_do_not_balance_are_reported(empty):
         Wallet.update(imbalance=0).execute()
 
 
-# ---- in any order --------------------------------------------------------------------------------
-# ---- named and mended ----------------------------------------------------------------------------
-@pytest.fixture
-def seen(settings, db, foxes):
-    chain = market(3, ("ada",), 36)
-    return Lookout.begin(settings, FakeNode(chain), wallets=[ADA]).settle()
-
-
 def places(seen):
     found = inspection.inspect(seen.config, seen.now, False, sleep=lambda _: None)
     return {(one.table, str(one.field).partition("(")[0]) for one in found if one.level != "look"}
 
 
-def test_silent_changes_are_named_and_repaired(seen):
+def test_silent_changes_are_named_and_repaired(settings, db, monkeypatch):
+    """FOX, which all swaps return, and CAT, which they use, are stablecoins."""
+    take_for_quotes(monkeypatch, {address("FOX"), address("CAT")})
+    seen = Lookout.begin(settings, FakeNode(market(3, ("ada",), 36)), wallets=[ADA]).settle()
     assert places(seen) == set()
     truth = seen.ledger()
     some = in_stablecoins().where(RunningTotal.view == 0).dicts().get()
