@@ -33,20 +33,15 @@ def close(net, spent=100, gross=None, mint="A", reason="stop"):
 def test_closes_have_their_expected_figures():
     closes = [close(30, gross=40), close(-10, gross=-5), close(-10), close(0)]
     # 10 / 4 = 2 (truncated lamports); 30 / 20; 400 / 1000; costs of 15 in 400.
-    assert results.describe_closes(closes, 1_000) == {
-        "expectancyLamports": "2",
-        "profitFactor": 1.5,
-        "turnover": 0.4,
-        "feeShare": 0.0375,
-        "bestLamports": "30",
-        "worstLamports": "-10",
-    }
+    figures = {"expectancyLamports": "2", "profitFactor": 1.5, "turnover": 0.4, "feeShare": 0.0375}
+    extremes = {"bestLamports": "30", "worstLamports": "-10"}
+    assert results.describe_closes(closes, 1_000) == {**figures, **extremes}
     # 2 / 3; 200 of 1,500; costs of 1 in 200 and in 150.
     thirds = [close(2, gross=3), close(-3)]
     shown = results.describe_closes(thirds, 1_500)
     assert (shown["profitFactor"], shown["turnover"], shown["feeShare"]) == (0.67, 0.13, 0.005)
-    (once,) = (replace(one, spent=150) for one in thirds[:1])
-    assert results.describe_closes([once], 1_500)["feeShare"] == 0.0067
+    once = [replace(thirds[0], spent=150)]
+    assert results.describe_closes(once, 1_500)["feeShare"] == 0.0067
     assert set(results.describe_closes([], 1_000).values()) == {None, 0.0}
     assert results.describe_closes([close(5)], 1_000)["profitFactor"] is None
 

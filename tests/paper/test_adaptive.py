@@ -110,22 +110,13 @@ def test_a_pause_is_described_completely():
 
 def test_a_pauses_end_names_its_token_and_rule():
     one = trader()
-    begun, ends = START - DAY, START
-    one.pauses = [
-        rules.Pause("p", "poor_mint", "pause_mint", "A", begun, ends, True, 8, DAY, "numbers")
-    ]
+    about = ("p", "poor_mint", "pause_mint", "A", START - DAY, START)
+    one.pauses = [rules.Pause(*about, True, 8, DAY, "numbers")]
     engine.run_heartbeat(one, START)
     (line,) = one.journal.entries
     assert (line.kind, line.at, line.mint) == ("pause", START, "A")
-    assert line.facts == {
-        "what": "ended",
-        "ends": "p",
-        "rule": "poor_mint",
-        "effect": "pause_mint",
-        "n": 0,
-        "windowMs": DAY,
-        "resultSol": "0",
-    }
+    ended = {"what": "ended", "ends": "p", "rule": "poor_mint", "effect": "pause_mint"}
+    assert line.facts == {**ended, "n": 0, "windowMs": DAY, "resultSol": "0"}
 
 
 def test_a_pause_ends_on_time_and_counts_positions_opened_in_it():

@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from dataclasses import replace
 
 import pytest
@@ -17,18 +18,9 @@ SOL = 10**9
 def close(
     number, net=SOL // 100, at=START, mint="A", reason="told", spent=SOL, excluded=None, gross=None
 ):
-    return Close(
-        f"close {number}",
-        mint,
-        mint * 2,
-        at - HOUR_MS,
-        at,
-        reason,
-        net if gross is None else gross,
-        net,
-        spent,
-        excluded,
-    )
+    gross = net if gross is None else gross
+    figures = (reason, gross, net, spent, excluded)
+    return Close(f"close {number}", mint, mint * 2, at - HOUR_MS, at, *figures)
 
 
 def closes(*nets, **about):
@@ -165,21 +157,23 @@ def test_a_fair_coin_triggers_a_rule_in_at_most_one_account_of_five():
     assert set(losing.values()) == {1}
 
 
-def test_a_pauses_end_reports_only_what_was_counted():
+@pytest.mark.parametrize(
+    "effect, said",
+    [
+        ("half_size", "halved the size"),
+        ("long_cooldown", "cool-down"),
+        ("pause_mint", ""),
+        ("pause_family", ""),
+    ],
+)
+def test_a_pauses_end_reports_only_what_was_counted(effect, said):
     """Two positions of 1 SOL were opened while a pause was only observed; together they lost 0.03
     SOL.
     """
     facts = {"what": "would_have", "rule": "drawdown", "n": 2, "resultSol": "-0.03"}
-    said = {
-        effect: brain.format_line("pause", {**facts, "effect": effect})
-        for effect in ("half_size", "long_cooldown", "pause_mint", "pause_family")
-    }
-    assert all(
-        "2 positions opened during that time have closed, for a total of -0.03 SOL." in line
-        for line in said.values()
-    )
-    assert "kept out" not in "".join(said.values())
-    assert "halved the size" in said["half_size"] and "cool-down" in said["long_cooldown"]
+    line = brain.format_line("pause", {**facts, "effect": effect})
+    counted = "2 positions opened during that time have closed, for a total of -0.03 SOL."
+    assert counted in line and said in line and "kept out" not in line
 
 
 @pytest.mark.parametrize(
@@ -219,32 +213,43 @@ def test_codes_are_put_into_words_and_names_kept(kind, facts, line):
     ],
 )
 def test_a_line_with_unexpected_facts_still_renders(kind, facts):
-    assert brain.format_line(kind, facts) in (
-        f"A {kind} whose details can't be read.",
-        "An entry whose details can't be read.",
-    )
+    unread = f"A {kind} whose details can't be read.", "An entry whose details can't be read."
+    assert brain.format_line(kind, facts) in unread
 
 
-def test_a_rule_looks_back_a_limited_time_and_runs_once():
-    week_long = spread(*[-1] * 10, apart=DAY_MS // 2, at=LOOK)[::-1]
-    assert rules_of(week_long) == ["poor_mint"]
-    too_long = spread(*[-1] * 10, apart=DAY_MS, at=LOOK)[::-1]
-    assert rules_of(too_long) == []
-    old = week_long
-    running = Pause("p", "poor_mint", "pause_mint", "A", LOOK - 1, LOOK + 1, True, 8, DAY_MS, "")
-    assert rules_of(old, [running]) == []
-    assert rules_of(old, [replace(running, until=LOOK)]) == ["poor_mint"]
-    assert rules_of(old, [replace(running, mint="B")]) == ["poor_mint"]
+@pytest.mark.parametrize("key", sorted(brain.LINES.keys() - {"unreadable"}))
+def test_every_line_of_the_diary_has_a_sentence(key):
+    names = re.findall(r"{(\w+)", "".join(brain.LINES.values()))
+    kind, what, effect = (*key.split(), "x", "x")[:3]
+    facts = {**dict.fromkeys(names, "x"), "what": what, "effect": effect}
+    assert "can't be read" not in brain.format_line(kind, facts)
 
 
-@pytest.mark.parametrize(("apart_ms", "rules"), [(9_600_000, []), (9_599_999, ["cool_down"])])
-def test_data_older_than_a_day_is_ignored(apart_ms, rules):
-    """Ten losses, and nine times 9,600,000 ms are a day, so only nine are younger."""
+@pytest.mark.parametrize(
+    "apart_ms, mint, found",
+    [
+        (DAY_MS // 2, None, ["poor_mint"]),
+        (DAY_MS, None, []),
+        # Ten losses, and nine times 9,600,000 ms are a day, so only nine are younger.
+        (9_600_000, "M", []),
+        (9_599_999, "M", ["cool_down"]),
+    ],
+)
+def test_a_rule_looks_back_a_limited_time(apart_ms, mint, found):
+    """A week in one token, a day in all."""
     history = [
-        replace(one, mint=f"M{n}")
+        replace(one, mint=f"{mint}{n}" if mint else one.mint)
         for n, one in enumerate(spread(*[-1] * 10, apart=apart_ms, at=LOOK))
     ]
-    assert rules_of(history[::-1]) == rules
+    assert rules_of(history[::-1]) == found
+
+
+def test_a_running_pause_is_not_begun_again():
+    history = spread(*[-1] * 10, apart=DAY_MS // 2, at=LOOK)[::-1]
+    running = Pause("p", "poor_mint", "pause_mint", "A", LOOK - 1, LOOK + 1, True, 8, DAY_MS, "")
+    assert rules_of(history, [running]) == []
+    assert rules_of(history, [replace(running, until=LOOK)]) == ["poor_mint"]
+    assert rules_of(history, [replace(running, mint="B")]) == ["poor_mint"]
 
 
 def test_every_pause_ends_within_seven_days_and_states_its_numbers():
@@ -263,24 +268,33 @@ def test_every_pause_ends_within_seven_days_and_states_its_numbers():
     assert [one.id for one in found] == names == [one.rule for one in found]
 
 
-def test_pauses_only_reduce_trading():
-    def on(effect, mint=None, applied=True):
-        return [Pause("p", "r", effect, mint, START, START + DAY_MS, applied, 8, DAY_MS, "")]
+@pytest.mark.parametrize(
+    "phase, effect, applied, at, size",
+    [
+        ("standard", None, True, START, 1000),
+        ("guarded", None, True, START, 250),
+        ("standard", "half_size", True, START, 500),
+        ("guarded", "half_size", True, START, 125),
+        ("standard", "half_size", False, START, 1000),
+        ("standard", "half_size", True, START + DAY_MS, 1000),
+    ],
+)
+def test_a_phase_and_pauses_only_reduce_entries(phase, effect, applied, at, size):
+    pauses = [pause_of(effect, applied=applied)] if effect else []
+    assert rules.size_for(1000, Phase(phase), pauses, "A", at) == size
 
-    standard, guarded = Phase("standard"), Phase("guarded")
-    assert rules.size_for(1000, standard, [], "A", START) == 1000
-    assert rules.size_for(1000, guarded, [], "A", START) == 250
-    assert rules.size_for(1000, standard, on("half_size"), "A", START) == 500
-    assert rules.size_for(1000, guarded, on("half_size"), "A", START) == 125
-    assert rules.size_for(1000, standard, on("half_size", applied=False), "A", START) == 1000
-    assert rules.size_for(1000, standard, on("half_size"), "A", START + DAY_MS) == 1000
-    assert rules.cooldown_for(300, on("long_cooldown"), "A", START) == 1200
+
+def pause_of(effect, mint=None, applied=True):
+    return Pause("p", "r", effect, mint, START, START + DAY_MS, applied, 8, DAY_MS, "")
+
+
+def test_pauses_only_reduce_trading():
+    assert rules.cooldown_for(300, [pause_of("long_cooldown")], "A", START) == 1200
     assert rules.cooldown_for(300, [], "A", START) == 300
-    assert rules.in_force(on("pause_mint", "A"), "pause_mint", "A", START)
-    assert not rules.in_force(on("pause_mint", "A"), "pause_mint", "B", START)
-    assert rules.positions_for(4, guarded) == 2
-    assert rules.positions_for(1, guarded) == 1
-    assert rules.positions_for(4, standard) == 4
+    paused = [pause_of("pause_mint", "A")]
+    assert [rules.in_force(paused, "pause_mint", mint, START) for mint in "AB"] == [True, False]
+    assert [rules.positions_for(most, Phase("guarded")) for most in (1, 4)] == [1, 2]
+    assert rules.positions_for(4, Phase("standard")) == 4
 
 
 def test_a_phase_counts_each_day_once_and_needs_closes_and_days():
@@ -298,22 +312,25 @@ def test_a_phase_counts_each_day_once_and_needs_closes_and_days():
     assert not Phase("standard", 0, 20, 14).is_over
 
 
-def test_guarded_start_pauses_at_five_percent_lost_and_restarts_at_twenty():
-    assert rules.lost_too_much(950, 1000, Phase("guarded"))
-    assert not rules.lost_too_much(951, 1000, Phase("guarded"))
-    assert not rules.lost_too_much(1, 1000, Phase("standard"))
-    assert rules.is_locked(800, 1000, Phase("standard"))
-    assert not rules.is_locked(801, 1000, Phase("standard"))
-    assert not rules.is_locked(1, 1000, Phase("guarded"))
+@pytest.mark.parametrize("phase, paused, locked", [("guarded", 950, None), ("standard", None, 800)])
+def test_guarded_start_pauses_at_five_percent_lost_and_restarts_at_twenty(phase, paused, locked):
+    """Of 1,000; none of them in the other phase."""
+    for equity in (1, 800, 801, 950, 951):
+        lost = rules.lost_too_much(equity, 1000, Phase(phase))
+        assert lost is (paused is not None and equity <= paused)
+        is_locked = rules.is_locked(equity, 1000, Phase(phase))
+        assert is_locked is (locked is not None and equity <= locked)
 
 
 # ---- lessons -------------------------------------------------------------------------------------
-def test_without_random_entries_everything_is_a_pattern():
+def test_without_random_entries_or_from_one_hour_everything_is_a_pattern():
     """Three closes are enough for a sentence."""
     assert brain.find_lessons(closes(1, 1), START) == []
     three = brain.find_lessons(closes(1, 1, 1), START)
-    assert [(one.n, one.is_pattern) for one in three] == [(3, True)] * len(three)
+    assert {(one.n, one.is_pattern) for one in three} == {(3, True)}
     assert all(one.is_pattern for one in brain.find_lessons(week(SOL), START))
+    together = closes(*[SOL // 50] * 12)
+    assert all(one.is_pattern for one in brain.find_lessons(together, START, week(-SOL // 100)))
 
 
 def test_a_pattern_counts_its_named_closes():
@@ -394,11 +411,6 @@ def week(net):
     ]
 
 
-def test_a_lesson_from_one_hour_is_a_pattern():
-    together = closes(*[SOL // 50] * 12)
-    assert all(one.is_pattern for one in brain.find_lessons(together, START, week(-SOL // 100)))
-
-
 def test_closes_are_grouped_only_by_facts_known_at_entry():
     one = close(1, SOL, at=START - START % DAY_MS + 13 * 3_600_000)
     assert brain.list_keys(one) == ("all", "token A", "hours 2")
@@ -448,12 +460,12 @@ def test_a_comparison_covers_thirty_days_at_most():
 
 
 def test_ineligible_and_old_closes_are_ignored():
-    assert brain.find_lessons(closes(*[1] * 8, excluded="under_review"), START) == []
-    assert (
-        brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY_MS), START)
-        == []
-        != brain.find_lessons(closes(*[1] * 8, at=START - 7 * DAY_MS + 1), START)
-    )
+    def find(**about):
+        return brain.find_lessons(closes(*[1] * 8, **about), START)
+
+    week_ago = START - 7 * DAY_MS
+    assert find(excluded="under_review") == find(at=week_ago) == []
+    assert find(at=week_ago + 1)
 
 
 @pytest.mark.parametrize("nets, wins, net", [((0, 1, 2, -5), 2, "-2"), ((), None, None)])
@@ -503,15 +515,6 @@ def test_the_comparison_sums_eligible_closes():
     assert shown["costShare"] == round((2 + 1 + 1 + 2) / (12 + 4 + 2 + 10), 4)
 
 
-def test_returns_have_two_decimals():
-    """A third of the amount spent on each of twelve, on six days."""
-    history = [replace(close(n, SOL, at=START + n * DAY_MS // 2), spent=3 * SOL) for n in range(12)]
-    shown = results.compare(history, 10 * SOL)
-    assert (shown["meanReturnPct"], shown["medianReturnPct"]) == (33.33, 33.33)
-    assert shown["worstCloseReturnPct"] == 33.33
-    assert shown["meanReturnInterval"] == [33.33, 33.33]
-
-
 def test_an_empty_comparison_claims_nothing():
     shown = results.compare(closes(1, excluded="stale_price"), 10 * SOL)
     unknown = "meanReturnPct medianReturnPct winRate winRateInterval meanReturnInterval"
@@ -524,37 +527,28 @@ def test_lesson_family_and_account_say_when_clusters_are_too_few():
     """Forty closes of one hour in one token are one observation."""
     history = closes(*[SOL // 100, -SOL // 50] * 20)
     lesson, *_ = brain.find_lessons(history, START)
-    for shown in (
-        lesson.evidence,
-        results.compare(history, 10 * SOL),
-        results.describe(history, 10 * SOL),
-    ):
-        assert (shown["eligibleCloses"], shown["clusters"]) == (40, 1)
-        assert shown["intervalReason"] == "1 of the 5 days required for an interval"
-        assert shown["winRateInterval"] is shown["meanReturnInterval"] is None
-        assert shown["winRate"] == 0.5
+    told = {"eligibleCloses": 40, "clusters": 1, "winRate": 0.5}
+    told |= {"intervalReason": "1 of the 5 days required for an interval"}
+    told |= {"winRateInterval": None, "meanReturnInterval": None}
+    family, account = (find(history, 10 * SOL) for find in (results.compare, results.describe))
+    for shown in (lesson.evidence, family, account):
+        assert {name: shown[name] for name in told} == told
+
+
+def test_returns_have_two_decimals():
+    """A third of the amount spent on each of twelve, on six days."""
+    history = [close(n, SOL, at=START + n * DAY_MS // 2, spent=3 * SOL) for n in range(12)]
+    shown = results.compare(history, 10 * SOL)
+    means = shown["meanReturnPct"], shown["medianReturnPct"], shown["worstCloseReturnPct"]
+    assert (*means, *shown["meanReturnInterval"]) == (33.33,) * 5
 
 
 # ---- the diary -----------------------------------------------------------------------------------
-def test_every_line_of_the_diary_has_a_sentence():
-    facts = {
-        name: "x"
-        for line in brain.LINES.values()
-        for name in line.replace("{", " {").split()
-        for name in [name.strip("{}.,:;()%")]
-        if name
-    }
-    for key in brain.LINES:
-        kind, _, what = key.partition(" ")
-        assert brain.format_line(kind, {**facts, "what": what or "x"})
 
 
 def test_only_news_is_posted_and_nothing_internal():
-    assert brain.find_news("fill", {"what": "failed"}) is None
-    assert brain.find_news("refusal", {"reason": "stale_snapshot"}) is None
-    assert brain.find_news("pause", {"what": "observed"}) is None
-    assert brain.find_news("fill", {"what": "closed", "symbol": "AA", "id": "x", "until": 5}) == {
-        "what": "closed",
-        "symbol": "AA",
-        "kind": "close",
-    }
+    for kind, what in (("fill", "failed"), ("refusal", "stale_snapshot"), ("pause", "observed")):
+        assert brain.find_news(kind, {"what": what, "reason": what}) is None
+    facts = {"what": "closed", "symbol": "AA"}
+    found = brain.find_news("fill", {**facts, "id": "x", "until": 5})
+    assert found == {**facts, "kind": "close"}

@@ -134,10 +134,13 @@ def test_a_detail_is_small_and_lists_contain_the_rest(service):
             assert all(whole[one] == short[one] for one in short if one != "fills")
 
 
-def test_a_close_page_shows_its_decision_fills_and_costs(service, close):
+def page_of(service, close):
     trader, shown = close
-    ident = shown["closes"][0]["id"]
-    answer = service.get(f"/traders/{trader.uid}/closes/{ident}")
+    return service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}")
+
+
+def test_a_close_page_shows_its_decision_fills_and_costs(service, close):
+    answer = page_of(service, close)
     page = text_of(answer)
     assert answer.status_code == 200 and "simulated" in page and answer.text.count("<h1") == 1
     assert f"{MINUS}0.1460 SOL {MINUS}14.3% of the amount spent" in page
@@ -147,29 +150,24 @@ def test_a_close_page_shows_its_decision_fills_and_costs(service, close):
     assert "0.0102" in page and "0.0088" in page
     assert f"amm-cp/3, constants {MODEL_HASH}" in page
     assert "raydium: constant product" in page and "PairPairPair" in page
+    assert "rent of 0.00203928 SOL paid on the first buy" in page and "lamports" not in page
     # 2 x 0.0025 of 1.02 + 0.88 SOL.
     assert re.search(r"Pool fee paid 0\.2632 ?%", page)
     assert [answer.text.count(f'<circle class="{one}"') for one in ("unknown", "sold")] == [1, 1]
     assert "Show as a table" in page
-    assert "<script" not in re.sub(
-        r'<script src="/static/[^"]+" defer blocking="render"></script>', "", answer.text
-    )
-
-
-def test_model_assumptions_are_stated_in_sol(service, close):
-    trader, shown = close
-    page = text_of(service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}"))
-    assert "rent of 0.00203928 SOL paid on the first buy" in page and "lamports" not in page
+    blocking = r'<script src="/static/[^"]+" defer blocking="render"></script>'
+    assert "<script" not in re.sub(blocking, "", answer.text)
 
 
 def test_costs_are_shown_at_one_two_and_three_times(service, close):
-    trader, shown = close
-    row = shown["closes"][0]
-    # Costs of 0.046 SOL: -0.1 - 0.046, -0.1 - 0.092, -0.1 - 0.138; the first is 14.31% of 1.02
-    # SOL, cut toward zero.
+    """Costs of 0.046 SOL: -0.1 - 0.046, -0.1 - 0.092, -0.1 - 0.138; the first is 14.31% of 1.02
+    SOL, cut toward zero.
+    """
+    _, shown = close
+    (row,) = shown["closes"]
     assert (row["netLamports"], row["returnPct"]) == ("-146000000", -14.31)
     assert [one["hash"] for one in shown["models"]] == [MODEL_HASH]
-    page = text_of(service.get(f"/traders/{trader.uid}/closes/{row['id']}"))
+    page = text_of(page_of(service, close))
     assert f"Slippage {MINUS}0.0400 {MINUS}0.0800 {MINUS}0.1200 Fees" in page
     assert f"Fees {MINUS}0.006 {MINUS}0.0120 {MINUS}0.0180 Rent" in page
     assert f"Net {MINUS}0.1460 {MINUS}0.1920 {MINUS}0.2380" in page
@@ -209,25 +207,20 @@ def test_an_open_position_has_no_link(service, close):
 
 
 def test_a_close_under_review_says_so(service, close):
-    trader, shown = close
-    accounts.open_review(trader, "a jump", NOW)
-    page = service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}")
-    assert "so this close doesn’t count" in page.text
+    accounts.open_review(close[0], "a jump", NOW)
+    assert "so this close doesn’t count" in page_of(service, close).text
 
 
 def test_unknown_closes_return_404(service, close):
     trader, shown = close
-    ident = shown["closes"][0]["id"]
-    other = make_trader(service, "Bob Paper")
-    for path in (f"{trader.uid}/closes/close_none", f"trader_none/closes/{ident}"):
-        assert service.get(f"/traders/{path}").status_code == 404
-    assert service.get(f"/traders/{other.uid}/closes/{ident}").status_code == 404
+    ident, other = shown["closes"][0]["id"], make_trader(service, "Bob Paper")
+    for owner, found in ((trader.uid, "close_none"), ("trader_none", ident), (other.uid, ident)):
+        assert service.get(f"/traders/{owner}/closes/{found}").status_code == 404
 
 
 def test_a_close_without_prices_still_renders(service, close):
-    trader, shown = close
     Snapshot.delete().execute()
-    page = text_of(service.get(f"/traders/{trader.uid}/closes/{shown['closes'][0]['id']}"))
+    page = text_of(page_of(service, close))
     assert "Not enough recorded prices" in page and f"Net {MINUS}0.1460" in page
 
 

@@ -44,14 +44,13 @@ def test_a_curve_purchase_matches_a_hand_computation():
     assert got == (30_112_940_839_581, 990_099_009)
 
 
-def test_a_sale_pays_its_fee_on_the_venues_side():
+@pytest.mark.parametrize("kind, paid", [("on_top", 500), ("gross", 500), ("input", 495)])
+def test_a_sale_pays_its_fee_on_the_venues_side(kind, paid):
     """1,000 into 9,000: a tenth of 5,000 SOL units is 500. 1% of that is 5; 1% of the input is 10,
     and 990 of 9,990 is 495.49.
     """
     state = whole(5_000, 9_000)
-    assert sell(read(state, state, 100, "on_top"), state, 1_000) == (495, 500)
-    assert sell(read(state, state, 100, "gross"), state, 1_000) == (495, 500)
-    assert sell(read(state, state, 100, "input"), state, 1_000) == (495, 495)
+    assert sell(read(state, state, 100, kind), state, 1_000) == (495, paid)
 
 
 def test_fills_stay_within_the_pool():
@@ -177,23 +176,24 @@ def test_unusable_trades_are_excluded_with_a_reason():
     assert follower.missing == "too_few_sales"
 
 
-def test_too_few_sales_tokens_or_coverage_give_no_result():
-    state = whole(100 * SOL, 1_000 * SOL)
-
-    def follow(tokens, sales, dear=0):
-        follower = Follower(SOL, stays=False)
-        for number in range(sales):
-            mint = f"M{number % tokens}"
-            follower.follow(bought(number, state, state, 5, mint=mint))
-            slices = ((f"b{number}", 5, 7),)
-            follower.follow(sold(number, state, state, slices, 9, mint=mint))
-        follower.follow(CopiedTrade("s", "M", False, 0, 9, 0, "route", (("other", 5, dear),)))
-        return follower
-
-    assert follow(3, 9).missing == "too_few_sales"
-    assert follow(2, 10).missing == "too_few_tokens"
-    assert follow(3, 10, dear=71).missing == "not_representative"
-    assert follow(3, 10, dear=70).missing is None
+@pytest.mark.parametrize(
+    "tokens, sales, dear, missing",
+    [
+        (3, 9, 0, "too_few_sales"),
+        (2, 10, 0, "too_few_tokens"),
+        (3, 10, 71, "not_representative"),
+        (3, 10, 70, None),
+    ],
+)
+def test_too_few_sales_tokens_or_coverage_give_no_result(tokens, sales, dear, missing):
+    """Each sale cost 7, and one that can't be followed cost `dear`."""
+    state, follower = whole(100 * SOL, 1_000 * SOL), Follower(SOL, stays=False)
+    for number in range(sales):
+        mint = f"M{number % tokens}"
+        follower.follow(bought(number, state, state, 5, mint=mint))
+        follower.follow(sold(number, state, state, ((f"b{number}", 5, 7),), 9, mint=mint))
+    follower.follow(CopiedTrade("s", "M", False, 0, 9, 0, "route", (("other", 5, dear),)))
+    assert follower.missing == missing
 
 
 # ---- the bracket ---------------------------------------------------------------------------------

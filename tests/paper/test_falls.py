@@ -107,17 +107,14 @@ def test_an_exhausted_limit_is_named(holding):
     assert holding.market.asked[SECOND] == 0
 
 
-def test_a_fall_belongs_to_one_pool():
-    before = Fall(ONE, "pool", "1")
+@pytest.mark.parametrize(
+    "price, pair, found",
+    [("1", "pool", True), ("1", "another", False), (None, "pool", False), ("0.2", "pool", False)],
+)
+def test_a_fall_belongs_to_one_pool(price, pair, found):
     seen = store.Quote(ONE, "dexscreener", None, None, "0.01", *[None] * 6, None, "pool")
-    last = Token(mint=ONE, price_sol="1", pair="pool")
-    assert find_fall(seen, last) == before
-    for other in (
-        Token(mint=ONE, price_sol="1", pair="another"),
-        Token(mint=ONE, price_sol=None, pair="pool"),
-        Token(mint=ONE, price_sol="0.2", pair="pool"),
-    ):
-        assert find_fall(seen, other) is None
+    last = Token(mint=ONE, price_sol=price, pair=pair)
+    assert find_fall(seen, last) == (Fall(ONE, "pool", "1") if found else None)
 
 
 # ---- paper mode believes -------------------------------------------------------------------------

@@ -40,21 +40,8 @@ def lucky(monkeypatch):
 
 
 def order(side="buy", amount=SOL, number=1, handle="calm", **more):
-    return Order(
-        handle,
-        number,
-        "A",
-        "AA",
-        6,
-        side,
-        amount,
-        "told",
-        1,
-        START - 6000,
-        START,
-        START + 1,
-        **more,
-    )
+    about = (handle, number, "A", "AA", 6, side, amount, "told", 1)
+    return Order(*about, START - 6000, START, START + 1, **more)
 
 
 def swap_in(sol, pool=POOL_SOL, tokens=POOL_SOL / PRICE, fee=FEE):
@@ -72,19 +59,6 @@ def received(done):
 
 
 # ---- one trade -----------------------------------------------------------------------------------
-def test_a_purchase_pays_more_than_the_quote():
-    done = fill(order(), quote(0), NEVER_TRADED, first=True)
-    assert 0 <= swap_in(1) * 10**6 - done.raw < 2
-    # 0.25 % of 1 SOL.
-    assert (done.pool_fee, done.rent) == (2_500_000, RENT)
-    assert done.mid + done.slippage + done.pool_fee == SOL
-    assert done.cash == -(SOL + done.network_fee + RENT)
-
-
-def test_a_sale_receives_less_than_the_quote():
-    done = fill(order("sell", 10**9), quote(0), NEVER_TRADED, last_raw=10**9)
-    assert done.mid == SOL and done.slippage > 0 and done.rent == -RENT
-    assert 0 <= swap_out(Fraction(1000)) * SOL - received(done) < 3
 
 
 @pytest.mark.parametrize(
@@ -163,34 +137,37 @@ def test_a_round_trip_in_a_quiet_pool_pays_its_impact_once():
     assert Fraction(-51, 10_000) < result < Fraction(-49, 10_000)
 
 
-def test_volume_erodes_the_pools_memory():
-    """Both sides are worth 300,000 USD: after 150,000 USD of volume, half of the flow is left."""
-    memory = Memory(10 * SOL, quote(0), 1)
-    five_minutes = quote(5, volume5m_usd="150000")
-    assert fills.carry(memory, five_minutes, 6) == 5 * SOL
-    # A fifth of the five minutes: 30,000 of 150,000.
-    assert fills.carry(memory, quote(1, volume5m_usd="150000"), 6) == 10 * SOL * 150 // 180
-    # Half an hour out of an hour's 300,000.
-    hourly = quote(30, volume5m_usd="7", volume1h_usd="300000")
-    assert fills.carry(memory, hourly, 6) == 5 * SOL
-    assert fills.carry(memory._replace(flow=-10 * SOL), five_minutes, 6) == -5 * SOL
-    # The same snapshot again, or no volume: nothing fades.
-    assert fills.carry(memory, quote(0), 6) == 10 * SOL
-    assert fills.carry(memory, quote(9, volume="0"), 6) == 10 * SOL
+BLIND = {"pool": None, "liquidity": None}
+SHRUNK = {"pool": "250", "volume": "0"}
 
 
-def test_sold_amounts_erode_with_a_shrinking_pool():
-    """250 of 1,000 SOL are left, and a quarter of the amount that simulated sales took out."""
-    memory, shrunk = Memory(-8 * SOL, quote(0), 1), quote(1, pool="250", volume="0")
-    assert fills.carry(memory, shrunk, 6) == -2 * SOL
-    assert fills.carry(memory._replace(flow=8 * SOL), shrunk, 6) == 2 * SOL
+@pytest.mark.parametrize(
+    "minutes, told, before, after",
+    [
+        # Both sides are worth 300,000 USD: after 150,000 USD of volume, half of the flow is left.
+        (5, {"volume5m_usd": "150000"}, 10 * SOL, 5 * SOL),
+        (5, {"volume5m_usd": "150000"}, -10 * SOL, -5 * SOL),
+        # A fifth of the five minutes: 30,000 of 150,000.
+        (1, {"volume5m_usd": "150000"}, 10 * SOL, 10 * SOL * 150 // 180),
+        # Half an hour out of an hour's 300,000.
+        (30, {"volume5m_usd": "7", "volume1h_usd": "300000"}, 10 * SOL, 5 * SOL),
+        # The same snapshot again, or no volume: nothing fades.
+        (0, {}, 10 * SOL, 10 * SOL),
+        (9, {"volume": "0"}, 10 * SOL, 10 * SOL),
+        # 250 of 1,000 SOL are left, and a quarter of the amount that simulated sales took out.
+        (1, SHRUNK, -8 * SOL, -2 * SOL),
+        (1, SHRUNK, 8 * SOL, 2 * SOL),
+        # A pool of unknown depth is not considered drained.
+        (1, BLIND, 10 * SOL, 10 * SOL),
+    ],
+)
+def test_a_pools_memory_erodes_with_volume_and_shrinks_with_the_pool(minutes, told, before, after):
+    assert fills.carry(Memory(before, quote(0), 1), quote(minutes, **told), 6) == after
 
 
-def test_a_pool_of_unknown_depth_is_not_considered_drained():
-    """Neither before nor after, so not in between."""
-    told, untold = quote(0), quote(1, pool=None, liquidity=None)
-    assert fills.carry(Memory(10 * SOL, told, 1), untold, 6) == 10 * SOL
-    assert fills.carry(Memory(10 * SOL, untold, 1), quote(2, volume="0"), 6) == 10 * SOL
+def test_a_pool_whose_depth_was_unknown_is_not_considered_drained():
+    memory = Memory(10 * SOL, quote(1, **BLIND), 1)
+    assert fills.carry(memory, quote(2, volume="0"), 6) == 10 * SOL
 
 
 def test_a_drained_pool_cannot_be_emptied_in_small_sales():
@@ -230,32 +207,28 @@ def test_holders_of_a_drained_pool_share_its_rest():
     assert 0 <= together - sum(paid) < 60 and paid == sorted(paid, reverse=True)
 
 
-def test_others_sales_make_no_purchase_cheaper():
-    memory = Memory(-100 * SOL, quote(0), 1)
-    alone = fill(order(), quote(0), NEVER_TRADED)
-    after = fill(order(), quote(0), memory)
-    assert (after.raw, after.slippage) == (alone.raw, alone.slippage)
-
-
 # ---- limits and taxes ----------------------------------------------------------------------------
-def test_an_order_far_worse_than_quoted_fails_and_pays_network_costs():
-    """Quoted 1,000,000 raw units; the limit is a twentieth."""
-    fair = fill(order(), quote(0), NEVER_TRADED)
-    limited = order(least=fair.raw * 95 // 100)
-    assert not fill(limited, quote(0, price="0.00105"), NEVER_TRADED).failed
-    failed = fill(limited, quote(0, price="0.0191"), NEVER_TRADED)
-    assert failed.failed and "slippage_exceeded" in failed.marks
-    assert failed.raw == 0 and failed.cash == -failed.network_fee < 0
 
 
-def test_a_transfer_fee_applies_both_ways():
-    """9.99 % each way."""
-    bought = fill(order(transfer_bps=999), quote(0), NEVER_TRADED)
-    plain = fill(order(), quote(0), NEVER_TRADED)
-    assert 0 <= Fraction(plain.raw) * 9_001 / 10_000 - bought.raw < 1
-    sold = fill(order("sell", 10**9, transfer_bps=999), quote(0), NEVER_TRADED)
-    arrived = Fraction(1000) * 9_001 / 10_000
-    assert 0 <= swap_out(arrived) * SOL - received(sold) < 3
+@pytest.mark.parametrize("tax", [0, 999])
+def test_a_trade_follows_the_constant_product_after_both_fees(tax):
+    """The pool's 0.25%, and a token's transfer fee of 9.99% each way."""
+    arrives = Fraction(10_000 - tax, 10_000)
+    bought = fill(order(transfer_bps=tax), quote(0), NEVER_TRADED, first=True)
+    assert 0 <= swap_in(1) * arrives * 10**6 - bought.raw < 2
+    assert (bought.pool_fee, bought.rent) == (2_500_000, RENT)
+    assert bought.mid + bought.slippage + bought.pool_fee == SOL
+    assert bought.cash == -(SOL + bought.network_fee + RENT)
+    sale = order("sell", 10**9, transfer_bps=tax)
+    sold = fill(sale, quote(0), NEVER_TRADED, last_raw=10**9)
+    assert (sold.mid, sold.rent) == (SOL, -RENT) and sold.slippage > 0
+    assert 0 <= swap_out(1000 * arrives) * SOL - received(sold) < 3
+
+
+def test_others_sales_make_no_purchase_cheaper():
+    sold = Memory(-100 * SOL, quote(0), 1)
+    after, alone = fill(order(), quote(0), sold), fill(order(), quote(0), NEVER_TRADED)
+    assert (after.raw, after.slippage) == (alone.raw, alone.slippage)
 
 
 # ---- the network ---------------------------------------------------------------------------------
@@ -299,14 +272,20 @@ def test_changing_a_constant_without_a_new_id_fails(monkeypatch):
 
 # ---- what is held --------------------------------------------------------------------------------
 def test_a_position_is_worth_its_pools_payout():
+    def worth(raw, snapshot, decimals=6, memory=NEVER_TRADED):
+        return liquidate(raw, snapshot, Terms(decimals, 0), memory)
+
     raw = 50_000 * 10**6
-    exact = swap_out(Fraction(50_000)) * SOL
-    assert 0 <= exact - liquidate(raw, quote(0), TERMS, NEVER_TRADED) < 3
-    assert liquidate(raw, quote(0, price="0"), TERMS, NEVER_TRADED) == 0
-    assert liquidate(raw, quote(0, price=None), TERMS, NEVER_TRADED) == 0
+    assert 0 <= swap_out(Fraction(50_000)) * SOL - worth(raw, quote(0)) < 3
+    assert worth(raw, quote(0, price="0")) == worth(raw, quote(0, price=None)) == 0
     # With unknown depth, as if all of it could be sold at the wide price of a part.
-    blind = quote(0, pool=None, liquidity=None)
-    assert liquidate(raw, blind, TERMS, NEVER_TRADED) == 50 * SOL * 95 // 100 * 9_975 // 10_000
+    assert worth(raw, quote(0, **BLIND)) == 50 * SOL * 95 // 100 * 9_975 // 10_000
+    # One unit without decimals: 10**12 lamports // 1,000,001 minus 25 basis points.
+    assert (worth(1, quote(0), 0), worth(0, quote(0), 0)) == (999_999 - 2_500, 0)
+    # Simulated trades took out all 1,000 SOL.
+    empty = Memory(-1_000 * SOL, quote(0), 1)
+    assert worth(10**9, quote(0), memory=empty) == 0
+    assert fill(order("sell", 10**9), quote(0), empty) is None
 
 
 @pytest.mark.parametrize(
@@ -430,15 +409,6 @@ def test_pumpswap_uses_vault_and_virtual_reserves():
     )
 
 
-def test_token_reserves_round_against_the_trader():
-    """7 lamports at 3 SOL for a token without decimals: none to buy, one to sell against."""
-    snapshot = quote(0, price="3", pool="7e-9")
-    assert fills.find_pool(snapshot, 0, "buy").raw == 0
-    assert fills.find_pool(snapshot, 0, "sell").raw == 1
-    pool = State(100, 100, 50, 20)
-    assert [fills.shift(pool, -3, side).raw for side in ("buy", "sell")] == [103, 104]
-
-
 # ---- what passes through a pool ------------------------------------------------------------------
 def test_a_side_is_half_the_liquidity_or_follows_from_the_curve():
     """At 30 SOL x 1.073e9 tokens and 0.00000004 SOL a token, the curve contains sqrt(k p) =
@@ -524,53 +494,40 @@ def test_with_unknown_depth_one_sol_moves_at_most():
     assert remember(NEVER_TRADED, fill(order(), fair, NEVER_TRADED), fair).blind is None
 
 
-def test_a_limit_accepts_an_equal_amount():
-    fair = fill(order(), quote(0), NEVER_TRADED)
-    assert not fill(order(least=fair.raw), quote(0), NEVER_TRADED).failed
-    assert fill(order(least=fair.raw + 1), quote(0), NEVER_TRADED).failed
-    sale = fill(order("sell", 10**9), quote(0), NEVER_TRADED)
-    assert not fill(order("sell", 10**9, least=received(sale)), quote(0), NEVER_TRADED).failed
-    assert fill(order("sell", 10**9, least=received(sale) + 1), quote(0), NEVER_TRADED).failed
+def test_a_limit_accepts_an_equal_amount_and_less_only_pays_the_network():
+    fair = fill(order(), quote(0), NEVER_TRADED).raw
+    sale = received(fill(order("sell", 10**9), quote(0), NEVER_TRADED))
+    for side, amount, least in (("buy", SOL, fair), ("sell", 10**9, sale)):
+        assert not fill(order(side, amount, least=least), quote(0), NEVER_TRADED).failed
+        failed = fill(order(side, amount, least=least + 1), quote(0), NEVER_TRADED)
+        assert failed.failed and "slippage_exceeded" in failed.marks
+        assert failed.raw == 0 and failed.cash == -failed.network_fee < 0
 
 
-def test_a_fall_two_providers_saw_is_flagged():
+@pytest.mark.parametrize(
+    "told, marks",
+    [({}, ()), ({"venue": "orca"}, ("uncalibrated",)), (SEVEN, ("liquidity_unknown",))],
+)
+def test_a_fall_two_providers_saw_is_flagged(told, marks):
     """From 21 times the price, which the second provider confirms."""
-
-    def marks(**more):
-        seen = quote(0, **more)
-        return fill(order(), replace(seen, **twice(seen)), NEVER_TRADED).marks
-
-    def twice(seen):
-        return {"fell_from": 21 * seen.price, "second_price": seen.price}
-
-    assert marks() == ("fall_seen_twice",)
-    assert marks(venue="orca") == ("uncalibrated", "fall_seen_twice")
-    assert marks(**SEVEN) == ("liquidity_unknown", "fall_seen_twice")
-
-
-def test_nothing_is_bought_from_an_emptied_pool():
-    """Simulated trades took out all 1,000 SOL."""
-    empty = Memory(-1_000 * SOL, quote(0), 1)
-    assert fill(order("sell", 10**9), quote(0), empty) is None
-    assert liquidate(10**9, quote(0), TERMS, empty) == 0
-
-
-def test_one_unit_has_a_value_and_zero_has_none():
-    """For a token without decimals: 10**12 lamports // 1,000,001 minus 25 basis points."""
-    assert liquidate(1, quote(0), Terms(0, 0), NEVER_TRADED) == 999_999 - 2_500
-    assert liquidate(0, quote(0), Terms(0, 0), NEVER_TRADED) == 0
+    seen = quote(0, **told)
+    fallen = replace(seen, fell_from=21 * seen.price, second_price=seen.price)
+    assert fill(order(), fallen, NEVER_TRADED).marks == (*marks, "fall_seen_twice")
 
 
 def test_a_pool_moves_along_its_curve_and_ends_at_zero():
     """100 by 100: twice the lamports leave half of the tokens, and half the lamports leave twice as
-    many.
+    many. Units round against the trader: 10,000 by 97 is 103.09.
     """
     pool = State(100, 100, 50, 20)
     assert fills.shift(pool, 100) == (200, 50, 150, 0)
     assert fills.shift(pool, -50) == (50, 200, 0, 120)
-    # 10,000 by 97 is 103.09, rounded up.
     assert fills.shift(pool, -3) == (97, 104, 47, 24)
+    assert fills.shift(pool, -3, "buy").raw == 103
     assert fills.shift(pool, -100) == (0, 0, 0, 0) == fills.shift(pool, -101)
+    # 7 lamports at 3 SOL for a token without decimals: none to buy, one to sell against.
+    tiny = quote(0, price="3", pool="7e-9")
+    assert [fills.find_pool(tiny, 0, side).raw for side in ("buy", "sell")] == [0, 1]
 
 
 def test_pools_are_identified_by_pair_or_mint():

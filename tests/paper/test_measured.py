@@ -34,43 +34,36 @@ def swap(side="buy", lamports=SOL, raw=0, venue="raydium"):
     return RealSwap("t", AT, venue, side, "A", 6, 0, raw, lamports)
 
 
-def drift(one, snapshot):
-    return measured.measure(one, "no_pool", snapshot).drift_bps
+# 1,000 SOL against a million tokens; 1 SOL minus 25 basis points buys 0.9975 * 10**12 / 1000.9975.
+BOUGHT = 996_505_985
+# 1,000 tokens into them, before and after the fee; both are rounded against the trader.
+GROSS = 1_000 * SOL * 10**9 // (10**12 + 10**9)
+SOLD = GROSS - -(-GROSS * 25 // 10_000)
+TINY = {"pool": "0.0000001"}
 
 
-def test_a_purchase_is_measured_by_its_proceeds():
-    """1,000 SOL against a million tokens; 1 SOL minus 25 basis points buys 0.9975 * 10**12 /
-    1000.9975 raw units. A hundredth less is 100 basis points off.
-    """
-    expected = 10**12 * 997_500_000 // (1_000 * SOL + 997_500_000)
-    assert expected == 996_505_985
-    assert drift(swap(raw=expected), quote(0)) == 0
-    assert drift(swap(raw=expected * 99 // 100), quote(0)) == 100
-    assert drift(swap(raw=expected * 101 // 100 + 1), quote(0)) == -100
-
-
-def test_every_lamport_of_a_tiny_pool_counts():
-    """Against a hundred raw units: of 101 lamports one is the fee, and 100 * 100 / 200 are
-    received.
-    """
-    small = quote(0, pool="0.0000001")
-    assert drift(swap(lamports=101, raw=45), small) == 1_000
-    assert drift(swap(lamports=101, raw=6_000), small) == -1_000_000
-
-
-def test_a_sale_is_measured_by_its_lamports():
-    """1,000 tokens into a million against 1,000 SOL: 1000 SOL * 10**9 / (10**12 + 10**9) minus 25
-    basis points, both rounded against the trader.
-    """
-    pool = 1_000 * SOL * 10**9 // (10**12 + 10**9)
-    expected = pool - -(-pool * 25 // 10_000)
-    assert drift(swap("sell", expected, 10**9), quote(0)) == 0
-
-
-def test_other_venues_and_missing_prices_are_not_measured():
-    assert drift(swap(raw=1, venue="pumpswap"), quote(0)) is None
-    assert drift(swap(raw=1), quote(0, price=None)) is None
-    assert drift(swap(raw=1, lamports=0), quote(0)) is None
+@pytest.mark.parametrize(
+    "about, seen, bps",
+    [
+        (("buy", SOL, BOUGHT), {}, 0),
+        # A hundredth less is 100 basis points off.
+        (("buy", SOL, BOUGHT * 99 // 100), {}, 100),
+        (("buy", SOL, BOUGHT * 101 // 100 + 1), {}, -100),
+        (("sell", SOLD, 10**9), {}, 0),
+        # Against a hundred units: of 101 lamports one is the fee, and 100 * 100 / 200 are received.
+        (("buy", 101, 45), TINY, 1_000),
+        (("buy", 101, 6_000), TINY, -1_000_000),
+        # Another venue, no price, no payment.
+        (("buy", SOL, 1, "pumpswap"), {}, None),
+        (("buy", SOL, 1), {"price": None}, None),
+        (("buy", 0, 1), {}, None),
+        # One raw unit is worth a lamport, all of it fee.
+        (("sell", 1, 1), {}, None),
+        (("buy", 1, 1), {}, None),
+    ],
+)
+def test_a_swap_is_measured_by_what_it_received(about, seen, bps):
+    assert measured.measure(swap(*about), "no_pool", quote(0, **seen)).drift_bps == bps
 
 
 def model_errors(*bps):
@@ -112,15 +105,14 @@ def test_a_swap_is_measured_against_its_own_reserves():
     """1 SOL into 1,000 SOL and 10**12 units at 25 basis points: 996,505,985 units. If the pool
     moved since the snapshot, that is drift, not a model error.
     """
-    exact = swap(raw=996_505_985)
-    assert measured.predict(exact, SOL, pool_of(exact), None) == 996_505_985
-    gross = 1_000 * SOL * 10**9 // (10**12 + 10**9)
-    sold = swap("sell", gross - -(-gross * 25 // 10_000), 10**9)
+    exact = swap(raw=BOUGHT)
+    assert measured.predict(exact, SOL, pool_of(exact), None) == BOUGHT
+    sold = swap("sell", SOLD, 10**9)
     assert measured.measure(sold, pool_of(sold), None) == measured.Measured(0, None)
     found = measured.measure(exact, pool_of(exact), quote(0, price="0.0005"))
     assert found.bps == 0 and found.drift_bps > 4_000
     # A hundredth less than the reserves imply.
-    less = swap(raw=996_505_985 * 99 // 100)
+    less = swap(raw=BOUGHT * 99 // 100)
     assert measured.measure(less, pool_of(less), None).bps == 100
     # The fee is the model's own: a pool that charged 4% instead of 0.25% isn't priced well.
     dear = swap(raw=10**12 * 960_000_000 // (1_000 * SOL + 960_000_000))
@@ -128,7 +120,7 @@ def test_a_swap_is_measured_against_its_own_reserves():
 
 
 def test_only_a_pool_used_by_one_swap_is_measured():
-    one = swap(raw=996_505_985)
+    one = swap(raw=BOUGHT)
     unknown = measured.Measured(None, None)
     assert measured.measure(one, pool_of(one, "PumpSwap"), None) == unknown
     assert measured.measure(one, pool_of(swap(raw=10**9)), None) == unknown
@@ -136,7 +128,7 @@ def test_only_a_pool_used_by_one_swap_is_measured():
 
 
 def test_a_missed_formula_counts_as_the_worst_error():
-    found = measured.measure(swap(raw=996_505_985), "not_reproduced", quote(0))
+    found = measured.measure(swap(raw=BOUGHT), "not_reproduced", quote(0))
     assert found == measured.Measured(measured.WORST_BPS, 0)
     errors = [measured.Measured(0, None)] * 18 + [found] * 2
     assert measured.describe_error("raydium", errors, AT).eligible
@@ -242,7 +234,7 @@ def test_observed_swaps_are_measured_once_with_the_earlier_snapshot(db):
     store_snapshot(AT - 80_000, "0.0007")
     before = store_snapshot(AT - 20_000)
     store_snapshot(AT + 1_000, "0.002")
-    store_swap(1, 996_505_985 * 99 // 100)
+    store_swap(1, BOUGHT * 99 // 100)
     assert measured.measure_swaps(AT + 60_000) == 1
     assert measured.measure_swaps(AT + 120_000) == 0
     (row,) = RealFill.select()
@@ -250,7 +242,7 @@ def test_observed_swaps_are_measured_once_with_the_earlier_snapshot(db):
     stored.pop("id", None)
     assert stored == {
         **{"uid": "trade 1", "at": AT, "venue": "raydium", "side": "buy", "mint": "A"},
-        **{"lamports": SOL, "raw": str(996_505_985 * 99 // 100), "bps": None},
+        **{"lamports": SOL, "raw": str(BOUGHT * 99 // 100), "bps": None},
         **{"drift_bps": 100, "snapshot": before.id, "age_ms": 20_000, "model": "amm-cp/3"},
     }
 
@@ -259,7 +251,7 @@ def test_outside_value_is_not_the_pools_output(db):
     """A stranger's hundred units in addition to the model's, and as much SOL."""
     store_snapshot(AT - 20_000)
     beside = (("A", 100, 6),)
-    store_swap(1, 996_505_985 + 100, beside_tokens=beside, sol=-SOL - 12_000 + 55, beside_sol=55)
+    store_swap(1, BOUGHT + 100, beside_tokens=beside, sol=-SOL - 12_000 + 55, beside_sol=55)
     assert measured.measure_swaps(AT + 60_000) == 1
     row = RealFill.get()
     assert (row.raw, row.lamports, row.drift_bps) == ("996505985", SOL, 0)
@@ -281,7 +273,10 @@ def test_measurements_use_the_ledgers_trades(db):
 
 
 def test_unmeasurable_swaps_are_skipped(db):
+    """The second one has no snapshot in time at first, and the first one's entry is damaged."""
     store_snapshot(AT - measured.MAX_AGE_MS - 1)
+    store_swap(0, 1_000)
+    models.WalletSignature.update(entry=b"x").execute()
     store_swap(1, 1_000)
     assert measured.measure_swaps(AT + 60_000) == 0
     store_snapshot(AT - 5_000)
@@ -306,7 +301,7 @@ def test_unmeasurable_swaps_do_not_block_newer_ones(db, monkeypatch):
 
 def test_a_swap_with_its_reserves_needs_no_snapshot(db):
     """The first test's purchase, which got a hundredth less."""
-    one = swap(raw=996_505_985 * 99 // 100)
+    one = swap(raw=BOUGHT * 99 // 100)
     store_swap(1, one.raw, pool=pool_of(one).pack())
     store_swap(2, one.raw, pool=("route",))
     assert measured.measure_swaps(AT + 60_000) == 1
@@ -331,24 +326,11 @@ def test_own_receipts_with_reserves_decide_about_a_venue(db):
     assert "pumpswap" in measured.list_eligible(measured.list_errors(AT))
 
 
-def test_a_damaged_entry_does_not_block_other_swaps(db):
-    store_snapshot(AT - 5_000)
-    store_swap(1, 1_000)
-    store_swap(2, 1_000)
-    models.WalletSignature.update(entry=b"x").where(
-        models.WalletSignature.signature == "signature 1"
-    ).execute()
-    assert measured.measure_swaps(AT + 60_000) == 1
-    assert RealFill.get().uid == "trade 2"
-
-
 def test_ten_own_receipts_decide_about_a_venue(db):
     """Ten sales a twentieth below the snapshot are drift; as model errors they decide."""
     store_snapshot(AT - 5_000)
-    pool = 1_000 * SOL * 10**9 // (10**12 + 10**9)
-    expected = pool - -(-pool * 25 // 10_000)
     for number in range(10):
-        store_swap(number, 10**9, expected * 95 // 100, "sell")
+        store_swap(number, 10**9, SOLD * 95 // 100, "sell")
     assert measured.measure_swaps(AT + 60_000) == 10
     errors = measured.list_errors(AT + DAY_MS)
     assert measured.list_eligible(errors) == {"pumpfun", "raydium"}
@@ -392,9 +374,3 @@ def test_network_costs_are_recomputed_once_a_day(db):
     # The next day both count: the 16th of 31.
     assert measured.refresh_costs(AT + DAY_MS).p50 == 21_000
     assert NetworkCost.select().count() == 2
-
-
-def test_a_sale_without_proceeds_is_not_measured():
-    """One raw unit of a million tokens against 1,000 SOL is worth a lamport, all of it fee."""
-    assert drift(swap("sell", 1, 1), quote(0)) is None
-    assert drift(swap("buy", 1, 1), quote(0)) is None

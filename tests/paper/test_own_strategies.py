@@ -14,7 +14,7 @@ from pathlib import Path
 
 import ground
 import pytest
-from tape import quote, token
+from tape import MINUTE, quote, token
 from test_cli import cli, shown  # noqa: F401  (a fixture)
 from test_legacy import closed, make_trader, said
 from test_papertrade import START, Stage, facts
@@ -28,6 +28,7 @@ from paper.own import OwnFiles
 from paper.player import OwnFault
 from paper.strategies import BadSetting, Enter, Exit, Refusal
 from paper.tables import Period, Trader
+from web.api import paper
 
 ROOT = Path(__file__).resolve().parents[2]
 FALL = ["0.001"] * 6 + ["0.0008"] * 3
@@ -63,13 +64,16 @@ def place(db, settings, monkeypatch):
 
 
 def follow(place, family, name="Dora"):
-    with_files = OwnFiles(place.folder.parent, "on")
-    try:
-        return traders.create_trader(
-            name, family, START - 60_000, start="standard", own=with_files
-        ).trader
-    finally:
-        with_files.close()
+    with opened(place.folder.parent) as files:
+        made = traders.create_trader(name, family, START - MINUTE, start="standard", own=files)
+    return made.trader
+
+
+@contextlib.contextmanager
+def opened(data_dir):
+    files = OwnFiles(data_dir, "on")
+    yield files
+    files.close()
 
 
 def test_the_example_buys_a_dip_and_its_record_names_its_author(place):
@@ -83,8 +87,6 @@ def test_the_example_buys_a_dip_and_its_record_names_its_author(place):
         ("sell", "made_up"),
     ]
     assert period.positions.get().reason == "made_up" and not place.job.troubles
-    from web.api import paper
-
     told = paper.find_trader(trader.uid, place.now)["strategy"]
     assert (told["family"], told["own"]) == ("own:dip_buyer", True)
     families = paper.compare_families(place.now)["families"]
@@ -102,6 +104,8 @@ def test_the_example_buys_a_dip_and_its_record_names_its_author(place):
         ("return bytearray(10**10)", "return None", "MemoryError in line 9"),
         ("return Enter('go', 'x' * 999)", "return Enter('a', 'b')", "returned Enter"),
         ("return Enter('go', 'go')", "return Exit('sold', 0)", "returned Exit"),
+        # Control characters reach no diary.
+        (r"raise type('Bad\x1b[2J\x07', (Exception,), {})", "return None", "(Bad[2J in line 9)"),
     ],
 )
 def test_a_failing_file_stops_only_its_traders(place, enter, leave, said):
@@ -113,7 +117,7 @@ def test_a_failing_file_stops_only_its_traders(place, enter, leave, said):
     assert said in trouble.what
     assert "@dora is suspended because its strategy file mine.py" in trouble.what
     (line,) = [one for one in facts("refusal") if one["reason"] == "put_off"]
-    assert said in line["detail"]
+    assert said in line["detail"] and line["detail"].isprintable()
     assert Trader.get_by_id(other.id).phase and mine.id != other.id
 
 
@@ -126,22 +130,19 @@ def test_an_invalid_strategy_file_is_one_sentence(place, text):
         follow(place, "own:mine")
 
 
+def test_a_relative_data_dir_works(place, monkeypatch):
+    """The default `DATA_DIR` is relative."""
+    place.write("mine", IDLE)
+    monkeypatch.chdir(place.folder.parent.parent)
+    with opened(Path(place.folder.parent.name)) as files:
+        assert files.read_strategy("own:mine", {}).name == "own:mine"
+
+
 def test_the_single_file_refuses_own_strategies(place, monkeypatch):
     place.write("mine", IDLE)
     monkeypatch.setattr(own.sys, "frozen", True, raising=False)
     with pytest.raises(Problem, match="the single file has no Python"):
         follow(place, "own:mine")
-
-
-def test_a_relative_data_dir_works(place, monkeypatch):
-    """The default `DATA_DIR` is relative."""
-    shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
-    monkeypatch.chdir(place.folder.parent.parent)
-    files = OwnFiles(Path(place.folder.parent.name), "on")
-    try:
-        assert files.read_strategy("own:dip_buyer", {}).name == "own:dip_buyer"
-    finally:
-        files.close()
 
 
 def test_an_endless_loop_is_stopped(place, monkeypatch):
@@ -235,16 +236,6 @@ def test_control_characters_in_a_file_reach_no_diary(place, kind):
     assert details == {"ab[31mcdef g"}
 
 
-def test_control_characters_in_an_exception_reach_no_diary(place):
-    place.write("mine", IDLE)
-    follow(place, "own:mine")
-    enter = r"raise type('Bad\x1b[2J\x07', (Exception,), {})"
-    place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
-    place.play(["0.001"])
-    (line,) = [one for one in facts("refusal") if one["reason"] == "put_off"]
-    assert "(Bad[2J in line 9)" in line["detail"] and line["detail"].isprintable()
-
-
 @pytest.mark.parametrize("line", ["no JSON", "7", "[" * 100_000, '{"error": 7}', "{}"])
 def test_a_file_that_prints_fails_alone(place, line):
     place.write("mine", IDLE)
@@ -278,26 +269,16 @@ def test_a_file_writable_by_others_is_refused(place):
 
 
 def test_settings_have_the_files_bounds(place):
+    """Each file has its own, whichever was asked first."""
     place.write("mine", IDLE)
-    files = OwnFiles(place.folder.parent, "on")
-    made = files.read_strategy("own:mine", {"mine": 9, "stopBps": 500})
-    assert made.stop_bps == 500 and made.given == (("mine", 9), ("stopBps", 500))
-    for bad in ({"mine": 10}, {"mine": "1"}, {"other": 1}, {"stopBps": 1}):
-        with pytest.raises(BadSetting):
-            files.read_strategy("own:mine", bad)
-    files.close()
-
-
-def test_each_file_is_a_separate_strategy(place):
-    """Each with its own bounds, whichever was asked first."""
-    place.write("mine", IDLE)
-    wider = BEGINNING.replace("setting(1, 0, 9)", "setting(1, 0, 99)")
-    place.write("wider", wider.format(enter="return None", leave="return None"))
-    files = OwnFiles(place.folder.parent, "on")
-    assert files.read_strategy("own:wider", {"mine": 99}).given == (("mine", 99),)
-    with pytest.raises(BadSetting):
-        files.read_strategy("own:mine", {"mine": 99})
-    files.close()
+    place.write("wider", IDLE.replace("setting(1, 0, 9)", "setting(1, 0, 99)"))
+    with opened(place.folder.parent) as files:
+        assert files.read_strategy("own:wider", {"mine": 99}).given == (("mine", 99),)
+        made = files.read_strategy("own:mine", {"mine": 9, "stopBps": 500})
+        assert made.stop_bps == 500 and made.given == (("mine", 9), ("stopBps", 500))
+        for bad in ({"mine": 10}, {"mine": 99}, {"mine": "1"}, {"other": 1}, {"stopBps": 1}):
+            with pytest.raises(BadSetting):
+                files.read_strategy("own:mine", bad)
 
 
 def test_own_strategies_are_off_by_default_and_in_no_form(db, settings, service):
@@ -320,22 +301,23 @@ def test_posts_pages_and_feeds_name_the_author(service, family):
     is_own = family.startswith("own:")
     (post,) = service.get("/api/feed").json["data"]
     assert (post["family"], post["ownStrategy"]) == (family, is_own)
-    of_trader = service.get(f"/api/traders/{trader.uid}").json
-    assert [one["id"] for one in of_trader["posts"]] == [post["id"]]
-    assert of_trader["strategy"]["own"] is is_own
+    shown = service.get(f"/api/traders/{trader.uid}").json
+    assert [one["id"] for one in shown["posts"]] == [post["id"]]
+    assert shown["strategy"]["own"] is is_own
     assert service.get("/api/strategies").json["ownTraders"] == is_own
-    close = f"/traders/{trader.uid}/closes/{of_trader['closes'][0]['id']}"
+    page = f"/traders/{trader.uid}"
     label = "simulated · operator’s own strategy"
-    for path in (
-        *("/?label=simulated", f"/posts/{post['id']}", f"/embed/{post['id']}"),
-        *("/feed.atom?label=simulated", "/feed.json?label=simulated", f"/traders/{trader.uid}"),
-    ):
-        assert (label in service.get(path).text) is is_own, path
     whose = "custom strategy by this instance’s operator: dip buyer"
-    for path in ("/traders", f"/traders/{trader.uid}", close):
-        assert (whose in service.get(path).text) is is_own, path
-    told = "1 trader follows a strategy of this instance’s operator. It isn’t included"
-    assert (told in service.get("/strategies").text) is is_own
+    count = "1 trader follows a strategy of this instance’s operator. It isn’t included"
+    paths = {
+        label: f"/?label=simulated /posts/{post['id']} /embed/{post['id']} {page}"
+        " /feed.atom?label=simulated /feed.json?label=simulated",
+        whose: f"/traders {page} {page}/closes/{shown['closes'][0]['id']}",
+        count: "/strategies",
+    }
+    for text, named in paths.items():
+        for path in named.split():
+            assert (text in service.get(path).text) is is_own, path
 
 
 def test_the_command_backtests_an_own_strategy(cli, tmp_path, monkeypatch, settings):  # noqa: F811

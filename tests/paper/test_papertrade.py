@@ -265,22 +265,22 @@ def test_referenced_snapshots_are_pinned_and_held_tokens_tracked(stage):
     assert not Token.get(Token.mint == "MintA").held
 
 
-def test_operator_changes_win_over_a_running_tick(stage, monkeypatch):
-    trader = stage.trader()
+def test_operator_changes_win_over_a_running_tick(stage):
+    """The snapshot is played again by the next tick."""
+    trader, read = stage.trader(), store.load_traders
     stage.play(RISE[:14])
-    read = store.load_traders
-    monkeypatch.setattr(
-        store,
-        "load_traders",
-        lambda now, *more: (read(now, *more), traders.open_review(trader, "a look", now))[0],
-    )
-    stage.snapshot(price=RISE[14])
+
+    def read_and_review(now, *more):
+        loaded = read(now, *more)
+        traders.open_review(trader, "a look", now)
+        return loaded
+
+    newest = stage.snapshot(price=RISE[14])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "load_traders", read_and_review)
+        stage.tick()
+    assert not PaperFill.select().exists() and EngineState.get().snapshot < newest.id
     stage.tick()
-    assert not PaperFill.select().exists()
-    assert EngineState.get().snapshot < Snapshot.select().order_by(Snapshot.id.desc()).get().id
-    monkeypatch.setattr(store, "load_traders", read)
-    stage.tick()
-    # The same snapshot, played again.
     assert PaperFill.select().count() == 1 and Review.select().count() == 1
 
 
@@ -437,17 +437,15 @@ def test_one_traders_error_does_not_stop_the_round(stage, monkeypatch, caplog):
     count = break_settling(monkeypatch, lambda trader, order: trader.id == bad.id)
     stage.play(RISE[:15])
     stage.snapshot(price=RISE[15])
-    problem, _ = stage.tick()
     # And again a minute later.
-    assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"]
+    problem, _ = stage.tick()
     assert len(count) == 2
+    assert [fill.order.period.trader.name for fill in PaperFill.select()] == ["Good"]
     assert problem == "@bad in MintA is suspended after an internal error (ZeroDivisionError)"
-    assert [line["detail"] for line in lines_of(bad) if line.get("reason") == "put_off"] == [
-        problem
-    ]
-    assert [
-        record.exc_info is not None for record in caplog.records if "suspended" in record.message
-    ] == [True]
+    details = [line["detail"] for line in lines_of(bad) if line.get("reason") == "put_off"]
+    assert details == [problem]
+    (record,) = [record for record in caplog.records if "suspended" in record.message]
+    assert record.exc_info is not None
     assert papertrade.rebuild_trader(good, stage.now) == []
     assert EngineState.get().snapshot == Snapshot.select().count()
 
@@ -483,38 +481,28 @@ def test_errors_are_retried_with_backoff(stage, monkeypatch, caplog):
 
 
 @pytest.mark.parametrize(
-    "damage",
+    "table, changes",
     [
-        lambda trader: (
-            Trader.update(settings='{"riseBps": 1}').where(Trader.id == trader.id).execute()
-        ),
-        lambda trader: Trader.update(phase="no JSON").where(Trader.id == trader.id).execute(),
-        lambda trader: (
-            PaperPosition.update(price="much")
-            .where(PaperPosition.period == traders.find_period(trader).id)
-            .execute()
-        ),
-        lambda trader: Period.update(cash=2**63 - 1).where(Period.trader == trader.id).execute(),
+        (Trader, {"settings": '{"riseBps": 1}'}),
+        (Trader, {"phase": "no JSON"}),
+        (PaperPosition, {"price": "much"}),
+        (Period, {"cash": 2**63 - 1}),
     ],
 )
-def test_only_a_trader_with_unreadable_rows_is_paused(stage, damage):
+def test_only_a_trader_with_unreadable_rows_is_paused(stage, table, changes):
+    """Its token stays tracked."""
     bad, good = stage.trader("Bad"), stage.trader("Good")
     stage.play(RISE[:16])
-    damage(bad)
+    period = traders.find_period(bad).id
+    owner = {Trader: Trader.id == bad.id, PaperPosition: PaperPosition.period == period}
+    table.update(changes).where(owner.get(table, Period.id == period)).execute()
     problem = stage.play_everywhere(RISE[16:])
     closed = PaperPosition.select().join(Period).where(Period.trader == good.id)
     assert [position.reason for position in closed] == ["trailing_stop"]
     assert problem is None or (
         problem.startswith("@bad is suspended") and lines_of(bad)[-1]["reason"] == "put_off"
     )
-
-
-def test_tokens_of_a_paused_trader_stay_tracked(stage, monkeypatch):
-    bad = stage.trader("Bad")
-    stage.play(RISE[:16])
-    Trader.update(phase="no JSON").where(Trader.id == bad.id).execute()
-    stage.play(["0.001"] * 3)
-    assert Token.get().held
+    assert table is not Trader or Token.get().held
 
 
 def test_a_token_that_breaks_everyone_is_skipped(stage, monkeypatch):
@@ -556,19 +544,19 @@ def test_an_unreadable_token_or_snapshot_is_skipped(stage, monkeypatch):
 def test_a_failing_post_does_not_block_others(stage, monkeypatch):
     bad, good = stage.trader("Bad"), stage.trader("Good")
     write = papertrade.builtin.write
-    monkeypatch.setattr(
-        papertrade.builtin,
-        "write",
-        lambda persona, facts, seed, recent: (
-            1 // 0 if seed.startswith("bad|") else write(persona, facts, seed, recent)
-        ),
-    )
+
+    def write_or_break(persona, facts, seed, recent):
+        return 1 // 0 if seed.startswith("bad|") else write(persona, facts, seed, recent)
+
+    monkeypatch.setattr(papertrade.builtin, "write", write_or_break)
     stage.play(RISE)
-    assert {post.trader_id for post in PaperPost.select()} == {good.id}
-    assert PaperPost.select().count() == 2
-    assert (
-        PaperFill.select().join(PaperOrder).join(Period).where(Period.trader == bad.id).count() == 2
-    )
+    assert [post.trader_id for post in PaperPost.select()] == [good.id] * 2
+    assert count_fills(bad) == 2
+
+
+def count_fills(trader):
+    of_trader = PaperFill.select().join(PaperOrder).join(Period)
+    return of_trader.where(Period.trader == trader.id).count()
 
 
 def test_a_banned_owners_trader_trades_without_posting(stage):
@@ -576,21 +564,19 @@ def test_a_banned_owners_trader_trades_without_posting(stage):
     conduct.ban_owner(silent.owner, "threats", START)
     stage.play(RISE)
     assert {post.trader_id for post in PaperPost.select()} == {loud.id}
-    fills = PaperFill.select().join(PaperOrder).join(Period)
-    assert fills.where(Period.trader == silent.id).count() == 2
+    assert count_fills(silent) == 2
 
 
-def test_a_busy_database_loses_no_post(stage, monkeypatch):
+def test_a_busy_database_loses_no_post(stage):
+    def refuse(*_):
+        raise OperationalError("locked")
+
     stage.trader()
     stage.play(RISE[:14])
-    said = store.read_post_history
-    monkeypatch.setattr(
-        store, "read_post_history", lambda *_: (_ for _ in ()).throw(OperationalError("locked"))
-    )
     stage.snapshot(price=RISE[14])
-    with pytest.raises(OperationalError):
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(OperationalError):
+        patch.setattr(store, "read_post_history", refuse)
         stage.tick()
-    monkeypatch.setattr(store, "read_post_history", said)
     stage.tick()
     assert PaperPost.select().count() == 1
 
@@ -598,29 +584,23 @@ def test_a_busy_database_loses_no_post(stage, monkeypatch):
 # ---- reviews, resets -----------------------------------------------------------------------------
 def test_a_jump_opens_a_review_and_withholds_the_headline(stage):
     trader = stage.trader()
+
+    def show():
+        return paper.find_trader(trader.uid, stage.now)
+
     stage.play(RISE[:15]).play(["1"])
-    shown = paper.find_trader(trader.uid, stage.now)
-    assert shown["review"]["state"] == "under_review"
-    assert [reason["code"] for reason in shown["review"]["reasons"]] == ["price_jump"]
-    assert shown["performance"]["headlineSuppressed"]
-    assert shown["performance"]["cashSol"]
+    review, shown = show()["review"], show()["performance"]
+    assert review["state"] == "under_review"
+    assert [reason["code"] for reason in review["reasons"]] == ["price_jump"]
+    assert shown["headlineSuppressed"] and shown["cashSol"]
     assert all(post["headlineSuppressed"] and post["warning"] for _, post in paper.list_posts(10))
-    assert (
-        next(
-            row
-            for row in paper.compare_families(stage.now)["families"]
-            if row["family"] == "momentum"
-        )["tradersUnderReview"]
-        == 1
-    )
+    families = {one["family"]: one for one in paper.compare_families(stage.now)["families"]}
+    assert families["momentum"]["tradersUnderReview"] == 1
     traders.decide_review(trader, "cleared", "the provider's mistake", stage.now)
-    stage.play(["0.00115", "0.00115"])
-    again = paper.find_trader(trader.uid, stage.now)
-    # A second snapshot confirmed the fall back, which is no separate reason.
-    assert again["review"]["state"] == "cleared"
-    stage.play(["0.00115"] * 3)
-    # And no reason occurs twice.
-    assert paper.find_trader(trader.uid, stage.now)["review"]["state"] == "cleared"
+    # A second snapshot confirmed the fall back, which is no separate reason, and none occurs twice.
+    for rounds in (2, 3):
+        stage.play(["0.00115"] * rounds)
+        assert show()["review"]["state"] == "cleared"
 
 
 def test_records_stay_through_a_review(stage):
@@ -631,12 +611,12 @@ def test_records_stay_through_a_review(stage):
     after = paper.find_trader(trader.uid, stage.now)
     free = {"reviewOpenedAt": None, "eligible": True, "excludedReason": None}
     assert [{**close, **free} for close in after["closes"]] == before["closes"]
-    assert after["closes"][0]["excludedReason"] == "under_review"
-    assert after["closes"][0]["reviewOpenedAt"]
     assert after["diary"][1:] == before["diary"]
-    assert after["brain"]["reviewed"]["excluded"] == {"under_review": 1}
-    assert after["brain"]["reviewed"]["netLamports"] is None
+    (close,) = after["closes"]
+    assert close["excludedReason"] == "under_review" and close["reviewOpenedAt"]
     assert before["brain"]["reviewed"]["eligibleCloses"] == 1
+    reviewed = after["brain"]["reviewed"]
+    assert (reviewed["excluded"], reviewed["netLamports"]) == ({"under_review": 1}, None)
 
 
 def test_an_upheld_review_restarts_and_only_a_reset_ends_it(stage):
@@ -648,16 +628,14 @@ def test_an_upheld_review_restarts_and_only_a_reset_ends_it(stage):
         traders.open_review(trader, "a look", stage.now)
     traders.decide_review(trader, "upheld", "it was wrong", stage.now)
     shown = paper.find_trader(trader.uid, stage.now)
-    assert shown["strategy"]["phase"]["name"] == "guarded"
-    assert shown["review"]["state"] == "upheld"
+    assert (shown["strategy"]["phase"]["name"], shown["review"]["state"]) == ("guarded", "upheld")
     assert shown["performance"]["headlineSuppressed"]
     with pytest.raises(Problem, match="no open review"):
         traders.decide_review(trader, "cleared", "no", stage.now)
     traders.reset_trader(trader, "a fresh start", stage.now)
     fresh = paper.find_trader(trader.uid, stage.now)
     assert fresh["review"]["state"] == "clean"
-    assert fresh["performance"]["period"] == 2
-    assert fresh["performance"]["returnPct"] == 0
+    assert (fresh["performance"]["period"], fresh["performance"]["returnPct"]) == (2, 0)
 
 
 def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):
@@ -679,84 +657,46 @@ def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):
 
 
 def test_a_reset_opens_a_new_period_and_keeps_the_old_one(stage):
-    trader = stage.trader()
+    trader, why = stage.trader(), "the settings were wrong"
     stage.play(RISE[:15])
     with pytest.raises(Problem, match="positions are still open"):
-        traders.reset_trader(trader, "the settings were wrong", stage.now)
+        traders.reset_trader(trader, why, stage.now)
     stage.play(RISE[15:])
     old = Period.get().cash
-    traders.reset_trader(trader, "the settings were wrong", stage.now)
+    traders.reset_trader(trader, why, stage.now)
     stage.play(["0.001"])
     shown = paper.find_trader(trader.uid, stage.now)
-    assert [(one["number"], one["reason"], one["cashLamports"]) for one in shown["periods"]] == [
-        (1, "the settings were wrong", str(old)),
-        (2, None, str(STARTING_CASH)),
-    ]
-    assert len(shown["closes"]) == 1
-    assert shown["closes"][0]["period"] == 1
+    periods = [(one["number"], one["reason"], one["cashLamports"]) for one in shown["periods"]]
+    assert periods == [(1, why, str(old)), (2, None, str(STARTING_CASH))]
+    assert [close["period"] for close in shown["closes"]] == [1]
     assert shown["performance"]["closes"] == 0
     assert shown["diary"][0]["text"] == "A new account period begins: the settings were wrong."
 
 
 # ---- filling again -------------------------------------------------------------------------------
-def test_rebuild_finds_nothing_to_change(stage):
-    made = [
-        stage.trader(f"Trader {number}", family)
-        for number, family in enumerate(["momentum", "momentum", "breakout"])
-    ]
-    # They share a small pool.
-    stage.play(RISE, pool="20", liquidity="6000")
-    together = (
-        PaperFill.select(PaperFill.snapshot)
-        .group_by(PaperFill.snapshot)
-        .having(models.SQL("COUNT(*) > 1"))
-    )
-    assert PaperFill.select().count() >= 5 and together.exists()
-    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
-    assert not Review.select().exists()
 
 
 @pytest.mark.parametrize(
-    "damage, found",
+    "changed, found",
     [
-        (
-            lambda: PaperFill.update(mid=PaperFill.mid + 1).where(PaperFill.id == 1).execute(),
-            "a different fill",
-        ),
-        (lambda: Period.update(cash=Period.cash + 1).execute(), "another cash"),
-        (
-            lambda: PaperPosition.update(slippage=PaperPosition.slippage - 1).execute(),
-            "another slippage",
-        ),
-        (lambda: Snapshot.update(price_sol="0.0012").execute(), "a different fill"),
-        (lambda: Snapshot.delete().execute(), "a different fill"),
+        (PaperFill.update(mid=PaperFill.mid + 1).where(PaperFill.id == 1), "a different fill"),
+        (Period.update(cash=Period.cash + 1), "another cash"),
+        (PaperPosition.update(slippage=PaperPosition.slippage - 1), "another slippage"),
+        (Snapshot.update(price_sol="0.0012"), "a different fill"),
+        (Snapshot.delete(), "a different fill"),
     ],
 )
-def test_rebuild_reports_tampering_and_edits_nothing(stage, damage, found):
+def test_rebuild_reports_tampering_and_edits_nothing(stage, changed, found):
+    def read():
+        return [list(kind.select().dicts()) for kind in (PaperFill, PaperPosition, Period)]
+
     trader = stage.trader()
     stage.play(RISE)
-    damage()
-    before = [
-        list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
-    ]
+    changed.clone().execute()
+    before = read(), list(PaperOrder.select().dicts())
     assert any(found in difference for difference in papertrade.rebuild_trader(trader, stage.now))
     assert Review.get().state == "under_review"
-    assert [
-        list(model.select().dicts()) for model in (PaperFill, PaperPosition, Period, PaperOrder)
-    ] == before
-
-
-def test_write_offs_sharing_a_pool_are_repeated(stage):
-    made = [stage.trader(f"Holder {number}", start="standard") for number in range(4)]
-    stage.play(RISE[:16]).play(["0.0006"], pool="0.3", liquidity="90")
-    received = [
-        fill.mid - fill.slippage
-        for fill in PaperFill.select().where(PaperFill.rent < 0).order_by(PaperFill.id)
-    ]
-    assert len(received) == 4
-    assert received == sorted(received, reverse=True)
-    assert sum(received) <= 300_000_000
-    assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[]] * 4
+    assert (read(), list(PaperOrder.select().dicts())) == before
 
 
 def stay_awake(stage, hours):
@@ -1055,17 +995,6 @@ def service_trades(db):
 
 
 # ---- words ---------------------------------------------------------------------------------------
-def test_posts_keep_their_text_when_the_voice_changes(stage):
-    trader = stage.trader()
-    stage.play(RISE[:16])
-    before = [post.body for post in PaperPost.select()]
-    traders.set_profile(Trader.get_by_id(trader.id), voice={"tone": "solemn"})
-    stage.play(RISE[16:])
-    assert [post.body for post in PaperPost.select().order_by(PaperPost.id)][
-        : len(before)
-    ] == before
-    assert orjson.loads(Trader.get().voice)["tone"] == "solemn"
-    assert PaperPost.select().count() > len(before) > 0
 
 
 @pytest.fixture
@@ -1161,15 +1090,6 @@ def test_pool_memory_survives_a_restart_and_is_verified(stage):
     PaperFill.update(flow=next_one.flow + 10**9).where(PaperFill.id == next_one.id).execute()
     holder = next_one.order.period.trader
     assert any("a different fill" in told for told in papertrade.rebuild_trader(holder, stage.now))
-
-
-def test_pool_memory_depends_on_its_own_trades_only(stage):
-    """One trader in two tokens whose pools have no known pair."""
-    trader = stage.list_token("MintB").trader(start="standard")
-    stage.play_everywhere(RISE)
-    traded = {order.mint for order in PaperOrder.select().join(PaperFill)}
-    assert traded == {"MintA", "MintB"}
-    assert papertrade.rebuild_trader(trader, stage.now) == []
 
 
 def test_a_mints_transfer_fee_is_charged(stage):

@@ -2,7 +2,7 @@
 All by hand, without a market.
 """
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from types import SimpleNamespace
 
@@ -187,13 +187,11 @@ def test_free_cash_excludes_open_orders():
 
 def _fields(made):
     """An order's fields, except its number."""
-    return {
-        name: getattr(made, name) for name in Order.__dataclass_fields__ if name not in ("number",)
-    }
+    return {name: value for name, value in asdict(made).items() if name != "number"}
 
 
 def test_a_late_mark_is_noted_once():
-    """Up to the horizon it is in time; the highest mark stays, and `held` counts intervals."""
+    """Up to the horizon it is in time; the highest mark stays."""
     one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR, held=4)
     later = quote(2, price="0.001")
     assert one.marked(later, 120_000, MINUTE).marks == ()
@@ -201,14 +199,17 @@ def test_a_late_mark_is_noted_once():
     assert late.marks == ("stale_price",) == late.marked(quote(9), 1, MINUTE).marks
     assert (late.price, late.high, late.worth) == (DEAR // 2, DEAR, 9)
     assert (late.marked_at, late.marked_on) == (later.at, later.id)
-    # Two minutes are two intervals of one; one and a half round up, less rounds down.
-    assert one.marked(later, 1, 60_000).held == 2
-    assert one.marked(later, 1, 80_000).held == 2
-    assert one.marked(later, 1, 80_001).held == 1
-    assert type(one.marked(later, 1, 80_001).held) is int
     higher = one.marked(quote(1, price="0.003", pair="P"), 1, MINUTE)
     assert (higher.high, higher.pair) == (3 * SCALE // 1000, "P")
     assert higher.marked(quote(2, pair="Q"), 1, MINUTE).pair == "P"
+
+
+@pytest.mark.parametrize("interval, held", [(60_000, 2), (80_000, 2), (80_001, 1)])
+def test_a_position_is_held_for_whole_intervals(interval, held):
+    """Two minutes are two intervals of one; one and a half round up, less rounds down."""
+    one = Position(1, "A", "AA", 6, START, None, DEAR, START, 1, DEAR)
+    counted = one.marked(quote(2), 1, interval).held
+    assert (counted, type(counted)) == (held, int)
 
 
 def test_only_relevant_marks_stay_with_a_position():
@@ -217,22 +218,24 @@ def test_only_relevant_marks_stay_with_a_position():
     assert done.marks == ("stale_price", "uncalibrated")
 
 
-def test_exclusions_go_review_then_pipeline_then_first_mark():
-    assert find_exclusion("old", EXCLUDING, "stop", reviewed=True) == "under_review"
-    assert find_exclusion("old", EXCLUDING, "stop", reviewed=False) == "old_pipeline"
-    assert find_exclusion(PIPELINE, EXCLUDING[::-1], "stop", reviewed=False) == EXCLUDING[0]
-    assert find_exclusion(PIPELINE, ("venue_unproven",), "stop", reviewed=False) == "venue_unproven"
-    assert find_exclusion(PIPELINE, ("fall_seen_twice",), "stop", reviewed=False) is None
+@pytest.mark.parametrize(
+    "pipeline, marks, reviewed, found",
+    [
+        ("old", EXCLUDING, True, "under_review"),
+        ("old", EXCLUDING, False, "old_pipeline"),
+        (PIPELINE, EXCLUDING[::-1], False, EXCLUDING[0]),
+        (PIPELINE, ("venue_unproven",), False, "venue_unproven"),
+        (PIPELINE, ("fall_seen_twice",), False, None),
+    ],
+)
+def test_exclusions_go_review_then_pipeline_then_first_mark(pipeline, marks, reviewed, found):
+    assert find_exclusion(pipeline, marks, "stop", reviewed=reviewed) == found
 
 
 def test_ids_derive_from_handle_noun_and_number():
     """SHA-256 of `ada|close|1`, 24 digits of it."""
-    assert public_id("ada", "close", 1) == "close_" + _digest("ada|close|1")
-    assert len(public_id("ada", "close", 1)) == len("close_") + 24
-
-
-def _digest(text):
-    return sha256(text.encode()).hexdigest()[:24]
+    digest = sha256(b"ada|close|1").hexdigest()
+    assert public_id("ada", "close", 1) == f"close_{digest[:24]}"
 
 
 # ---- what is remembered --------------------------------------------------------------------------

@@ -111,21 +111,15 @@ def test_a_twin_has_the_same_cost_model():
         assert adds_up(twin)
 
 
-def test_a_twin_affects_nobody():
-    alone, beside = with_twins(), with_twins()
+def test_a_twin_affects_nobody_and_does_the_same_again():
+    alone, beside, again = with_twins(), with_twins(), with_twins()
     alone.twins = []
-    play(alone)
-    play(beside)
+    for one in (alone, beside, again):
+        play(one)
+    for first, second in zip(beside.twins, again.twins, strict=True):
+        assert first.journal == second.journal and first.tickets == second.tickets
     beside.journal.followed = alone.journal.followed
     assert alone.journal == beside.journal and alone.account.cash == beside.account.cash
-
-
-def test_equal_snapshots_give_equal_twins():
-    first, second = with_twins(), with_twins()
-    play(first)
-    play(second)
-    for one, other in zip(first.twins, second.twins, strict=True):
-        assert one.journal == other.journal and one.tickets == other.tickets
 
 
 def test_a_ticket_without_a_token_expires():
