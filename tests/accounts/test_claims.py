@@ -94,9 +94,7 @@ def test_a_claim_shows_only_later_trades(world):
     """A trade without a block time doesn't go to a claim."""
     assert world.trades_of(world.ada) == ["hers", "between", "timeless"]
     assert world.trades_of(world.eve) == ["claimed"]
-
-
-def test_the_stream_names_the_bot_of_each_trade(world):
+    # The stream names the bot of each trade.
     told = {row["id"]: row["botId"] for _, row in world.told(None)}
     hers = dict.fromkeys(("trade_hers", "trade_between", "trade_timeless"), world.ada.bot.uid)
     assert told == {**hers, "trade_claimed": world.eve.bot.uid}
@@ -151,15 +149,6 @@ def test_a_detached_claim_keeps_what_came_after_it(world):
     world.claim(world.eve, CLAIMED + 2 * HOUR)
     # From the first claim on, not the last.
     assert world.trades_of(world.eve) == ["claimed"]
-
-
-def test_a_claim_older_than_the_proof_gets_no_proven_history(service):
-    """Otherwise, anyone could claim many wallets early and get their past when the owner leaves."""
-    eve, ada = service.make_bot("Eve", W), service.make_bot("Ada")
-    wallets.attach_wallet(service.config, ada.bot, W, NOW + HOUR, ownership="proven")
-    wallets.detach_wallet(ada.bot, NOW + 2 * HOUR)
-    wallets.attach_wallet(service.config, eve.bot, W, CLAIMED)
-    assert (Wallet.get().earlier_bot_id, Wallet.get().bot_since) == (ada.bot.id, CLAIMED)
 
 
 def claim_in_turn(service, *bots):

@@ -79,11 +79,14 @@ def test_a_loss_in_the_last_second_counts(scene, how):
     assert scene.is_resting() and GIVEN_UP not in (scene.seen.coverage()["note"] or "")
 
 
-def test_polling_stops_once_nodes_are_past_the_disconnection(scene):
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_polling_stops_once_nodes_are_past_the_disconnection(scene, is_restarted):
     """A poll before the sale is final finds nothing. While the last block is in the second of the
     disconnection, more may follow.
     """
     scene.give_up()
+    if is_restarted:
+        scene.seen.restart()
     scene.look_until(scene.bought)
     assert scene.realized == (0, 0) and not scene.is_resting()
     assert GIVEN_UP in scene.seen.coverage()["note"]
@@ -91,13 +94,6 @@ def test_polling_stops_once_nodes_are_past_the_disconnection(scene):
     assert scene.realized == (LOSS, LOSS) and not scene.is_resting()
     scene.look_until(scene.after)
     assert scene.is_resting()
-
-
-def test_the_last_poll_survives_a_restart(scene):
-    scene.give_up()
-    scene.seen.restart()
-    scene.look_until(scene.after)
-    assert scene.realized == (LOSS, LOSS) and scene.is_resting()
 
 
 @pytest.mark.parametrize(

@@ -97,9 +97,3 @@ def test_an_agent_registers_over_http_without_a_key(live):
     assert refused and "missing_key" in text
     key = made["answer"]["publishKey"]
     assert live.get("/api/v1/me", Authorization=f"Bearer {key}")[0] == 200
-
-
-def test_without_self_registration_an_agent_is_told_so(service):
-    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    answer = service.ask("POST", "/mcp", json=listing)
-    assert (answer.status_code, answer.json["code"]) == (401, "missing_key")

@@ -29,10 +29,15 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def opened(tmp_path, clock):
-    service = Service(tmp_path / "data", self_registration="on")
+def opened(tmp_path, clock, request):
+    """A service with registration, and other settings that a test names."""
+    service = Service(tmp_path / "data", self_registration="on", **getattr(request, "param", {}))
     yield service
     service.close()
+
+
+def opened_with(**changes):
+    return pytest.mark.parametrize("opened", [changes], indirect=True)
 
 
 def send(service, path, body, **more):
@@ -57,6 +62,10 @@ def fill(service, agent=AGENT, name="Nell", **more):
     return {"name": name, "wallet": str(agent.pubkey()), **signed, **more}
 
 
+def make_agent(number):
+    return Keypair.from_seed(number.to_bytes(32))
+
+
 def register(service, agent=AGENT, name="Nell", body=None, **more):
     return send(service, "/api/v1/bots", body or fill(service, agent, name), **more)
 
@@ -71,15 +80,17 @@ def test_an_agent_registers_posts_and_gets_a_proven_wallet(opened):
     assert given["expiresAt"] == "2026-11-05T12:05:00Z"
     for part in (opened.config.base_url, str(AGENT.pubkey()), given["nonce"], "12:05:00Z"):
         assert part in given["text"]
-    answer = register(opened, name="Nell")
+    voice = {"tone": "dry", "topics": ["winter"]}
+    answer = register(opened, body=fill(opened, bio="Few  arrows.", voice=voice))
     assert answer.status_code == 201
     assert answer.json.keys() == {"bot", "publishKey", "claimUrl", "claimExpiresAt"}
     bot = answer.json["bot"]
     assert answer.headers["Location"] == f"/api/v1/bots/{bot['id']}"
     assert "no-store" in answer.headers["Cache-Control"]
     assert answer.json["claimExpiresAt"] == "2026-12-05T12:00:00Z"
-    held = bot["wallet"]["address"], bot["wallet"]["ownership"]
-    assert (bot["name"], *held) == ("Nell", str(AGENT.pubkey()), "proven")
+    check_bot(bot, bot["id"])
+    assert bot["bio"] == "Few arrows."
+    assert {**bot["voice"], **voice} == bot["voice"] and bot["voice"]["style"] == []
     posted = opened.post({"eventId": "1", "body": "Hello."}, answer.json["publishKey"])
     assert posted.status_code == 201 and posted.json["botId"] == bot["id"]
     # Nobody can sign in to the account.
@@ -87,27 +98,26 @@ def test_an_agent_registers_posts_and_gets_a_proven_wallet(opened):
     assert "recovery" not in answer.text.lower()
 
 
-def test_bio_and_voice_are_stored_as_sent(opened):
-    voice = {"tone": "dry", "topics": ["winter"]}
-    answer = register(opened, body=fill(opened, bio="Few  arrows.", voice=voice))
-    bot = answer.json["bot"]
-    assert bot["bio"] == "Few arrows."
-    assert {**bot["voice"], **voice} == bot["voice"] and bot["voice"]["style"] == []
+def check_bot(bot, uid):
+    held = bot["wallet"]["address"], bot["wallet"]["ownership"]
+    assert (bot["id"], bot["name"], *held) == (uid, "Nell", str(AGENT.pubkey()), "proven")
+
+
+def check_closed(answer):
+    assert (answer.status_code, answer.json["code"]) == (403, "registration_closed")
+    assert Bot.select().count() == 0
 
 
 def test_when_off_the_error_names_the_setting(service):
     for path in ("/api/v1/bots", "/api/v1/bots/challenge"):
         answer = send(service, path, {"wallet": str(AGENT.pubkey())})
-        assert (answer.status_code, answer.json["code"]) == (403, "registration_closed")
+        check_closed(answer)
         assert "SELF_REGISTRATION" in answer.json["detail"]
 
 
-def test_a_closed_instance_refuses_agents(tmp_path, clock):
-    service = Service(tmp_path / "data", self_registration="on", registration="closed")
-    answer = register(service)
-    assert (answer.status_code, answer.json["code"]) == (403, "registration_closed")
-    assert Bot.select().count() == 0
-    service.close()
+@opened_with(registration="closed")
+def test_a_closed_instance_refuses_agents(opened):
+    check_closed(register(opened))
 
 
 # ---- once more -----------------------------------------------------------------------------------
@@ -116,8 +126,8 @@ def test_a_lost_response_does_no_harm(opened, clock):
     clock.now += 1
     again = register(opened, name="Another name")
     assert again.status_code == 200 and "Location" not in again.headers
-    assert again.json["bot"]["id"] == first.json["bot"]["id"]
-    assert again.json["bot"]["name"] == "Nell" and Bot.select().count() == 1
+    check_bot(again.json["bot"], first.json["bot"]["id"])
+    assert Bot.select().count() == 1
     post = {"eventId": "1", "body": "Hello."}
     assert opened.post(post, first.json["publishKey"]).status_code == 401
     assert opened.post(post, again.json["publishKey"]).status_code == 201
@@ -145,37 +155,32 @@ def test_a_refused_name_does_not_use_up_the_nonce(opened):
 
 @pytest.mark.parametrize(
     ("end", "code"),
-    [("retire", "bot_retired"), ("ban_owner", "owner_banned"), ("ban_wallet", "wallet_banned")],
+    [
+        (lambda row: influencers.retire_bot(row.bot, NOW), "bot_retired"),
+        (lambda row: acts.ban_owner(row.bot.owner.uid, "me", "spam", NOW), "owner_banned"),
+        (lambda row: acts.ban_wallet(row.wallet, "me", "spam", NOW), "wallet_banned"),
+    ],
 )
 def test_a_retired_bot_stays_retired(opened, clock, end, code):
     register(opened)
-    row = Registration.get()
-    if end == "retire":
-        influencers.retire_bot(row.bot, NOW)
-    elif end == "ban_owner":
-        acts.ban_owner(row.bot.owner.uid, "me", "spam", NOW)
-    else:
-        acts.ban_wallet(row.wallet, "me", "spam", NOW)
+    end(Registration.get())
     clock.now += 1
-    answer = register(opened)
-    assert answer.json["code"] == code and Bot.select().count() == 1
+    assert register(opened).json["code"] == code and Bot.select().count() == 1
 
 
 def test_an_unbanned_wallet_returns_to_its_bot(opened, clock):
-    first = register(opened).json["bot"]["id"]
-    wallet = str(AGENT.pubkey())
+    first, wallet = register(opened).json["bot"]["id"], str(AGENT.pubkey())
     acts.ban_wallet(wallet, "me", "spam", NOW)
     acts.lift_ban("wallet", wallet, "me", "a mistake", NOW)
     clock.now += 1
     answer = register(opened)
     assert answer.status_code == 200, answer.text
-    bot = answer.json["bot"]
-    held = bot["wallet"]["address"], bot["wallet"]["ownership"]
-    assert (bot["id"], *held) == (first, wallet, "proven")
+    check_bot(answer.json["bot"], first)
 
 
 # ---- what is refused -----------------------------------------------------------------------------
 OTHER, MALLORY = (Keypair.from_seed(bytes([n]) * 32) for n in (2, 3))
+ELSEWHERE = "https://elsewhere.example"
 
 
 def forge_challenge(service, secret=None, **changes):
@@ -188,7 +193,7 @@ def forge_challenge(service, secret=None, **changes):
 
 def sign_moved(service, body):
     given = challenge(service)
-    moved = given["text"].replace(service.config.base_url, "https://elsewhere.example")
+    moved = given["text"].replace(service.config.base_url, ELSEWHERE)
     return {"nonce": given["nonce"], "signature": sign(AGENT, moved)}
 
 
@@ -197,37 +202,29 @@ def sign_by_another(service, body):
     return {"nonce": given["nonce"], "signature": sign(MALLORY, given["text"])}
 
 
-# What differs from a valid body, and the field that the error names.
-FORGERIES = {
-    "another wallet": (lambda service, body: {"wallet": str(OTHER.pubkey())}, "nonce"),
-    "another wallet's nonce": (
-        lambda service, body: {"nonce": challenge(service, OTHER)["nonce"]},
-        "nonce",
-    ),
-    "another instance": (
-        lambda service, body: forge_challenge(service, base_url="https://elsewhere.example"),
-        "nonce",
-    ),
-    "another secret": (lambda service, body: forge_challenge(service, "x" * 64), "nonce"),
-    "an invented time": (
-        lambda service, body: {"nonce": f"{NOW + 1:011x}{body['nonce'][11:]}"},
-        "nonce",
-    ),
-    "another signer": (sign_by_another, "signature"),
-    "another text": (
-        lambda service, body: {"signature": sign(AGENT, "I own this Solana wallet.")},
-        "signature",
-    ),
-    "another base URL in the text": (sign_moved, "signature"),
+# What differs from a valid body, by what the error names.
+FORGED_NONCES = {
+    "another wallet": lambda service, body: {"wallet": str(OTHER.pubkey())},
+    "another wallet's nonce": lambda service, body: {"nonce": challenge(service, OTHER)["nonce"]},
+    "another instance": lambda service, body: forge_challenge(service, base_url=ELSEWHERE),
+    "another secret": lambda service, body: forge_challenge(service, "x" * 64),
+    "an invented time": lambda _, body: {"nonce": f"{NOW + 1:011x}{body['nonce'][11:]}"},
 }
+FORGED_SIGNATURES = {
+    "another signer": sign_by_another,
+    "another text": lambda *_: {"signature": sign(AGENT, "I own this Solana wallet.")},
+    "another base URL in the text": sign_moved,
+}
+FORGERIES = FORGED_NONCES | FORGED_SIGNATURES
 
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_forged_proof_is_refused_with_the_reason(opened, name):
-    (forge, field), body = FORGERIES[name], fill(opened)
-    body |= forge(opened, body)
+    body = fill(opened)
+    body |= FORGERIES[name](opened, body)
     answer = register(opened, body=body)
     assert answer.status_code == 422
+    field = "nonce" if name in FORGED_NONCES else "signature"
     assert [one["field"] for one in answer.json["errors"]] == [field]
     assert body["signature"] not in answer.text and body["nonce"] not in answer.text
     assert Bot.select().count() == 0
@@ -242,28 +239,25 @@ def test_a_challenge_expires_after_five_minutes(opened, clock):
     assert register(opened, body=body).status_code == 201
 
 
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
-        ({"name": 5}, "name"),
-        ({"name": "x" * 60_000}, "name"),
-        ({"name": make_key("claim")}, "name"),
-        ({"bio": ["a"]}, "bio"),
-        ({"voice": "dry"}, "voice"),
-        ({"voice": {"mood": "dry"}}, "voice"),
-        ({"voice": {"tone": ["dry"]}}, "tone"),
-        ({"wallet": 7}, "wallet"),
-        ({"wallet": address("nobody's curve")[:20]}, "wallet"),
-        ({"signature": "1" * 60_000}, "signature"),
-        ({"nonce": "%s%n"}, "nonce"),
-        ({"nonce": "\u0661" * 59}, "nonce"),
-        ({"owner": "owner_1"}, "owner"),
-    ],
-)
-def test_hostile_fields_are_refused_and_named(opened, wrong, field):
-    answer = register(opened, body=fill(opened) | wrong)
-    assert answer.status_code == 422, answer.text
-    assert answer.json["errors"][0]["field"] == field
+HOSTILE = {
+    "name": (5, "x" * 60_000, make_key("claim")),
+    "bio": (["a"],),
+    "voice": ("dry", {"mood": "dry"}, {"tone": ["dry"]}),
+    "wallet": (7, address("nobody's curve")[:20]),
+    "signature": ("1" * 60_000,),
+    "nonce": ("%s%n", "\u0661" * 59),
+    "owner": ("owner_1",),
+}
+
+
+@pytest.mark.parametrize("field", HOSTILE)
+def test_hostile_fields_are_refused_and_named(opened, field):
+    body = fill(opened)
+    for wrong in HOSTILE[field]:
+        answer = register(opened, body={**body, field: wrong})
+        assert answer.status_code == 422, answer.text
+        named = "tone" if wrong == {"tone": ["dry"]} else field
+        assert answer.json["errors"][0]["field"] == named
     assert Bot.select().count() == 0 and Owner.select().count() == 0
 
 
@@ -278,35 +272,33 @@ def test_an_address_without_a_key_is_refused_before_signing(opened):
 
 
 # ---- a thousand wallets --------------------------------------------------------------------------
-def test_registrations_per_address_are_limited(tmp_path, clock):
-    service = Service(tmp_path / "data", self_registration="on", creations_per_minute=2)
-    agents = [Keypair.from_seed(n.to_bytes(32)) for n in range(1000)]
+@opened_with(creations_per_minute=2)
+def test_registrations_per_address_are_limited(opened, clock):
+    """2 a minute for 20 minutes, then none until the next day."""
     made = 0
-    for _minute in range(50):
+    for _minute in range(25):
         for _ in range(3):
-            answer = register(service, agents[made], f"Bot {made:x} of many")
+            answer = register(opened, make_agent(made), f"Bot {made:x} of many")
             made += answer.status_code == 201
         assert answer.json["code"] == "rate_limited"
         clock.now += 60 * SECONDS
-    # 2 a minute for 20 minutes, then none until the next day.
     assert made == 40 and answer.json["window"] == "registrations_day"
     assert int(answer.headers["Retry-After"]) > 3600
-    assert register(service, agents[made], "Elsewhere", peer="192.0.2.9").status_code == 201
+    elsewhere = register(opened, make_agent(made), "Elsewhere", peer="192.0.2.9")
+    assert elsewhere.status_code == 201
     clock.now += DAY_MS
-    assert register(service, agents[made + 1], "Tomorrow").status_code == 201
-    service.close()
+    assert register(opened, make_agent(made + 1), "Tomorrow").status_code == 201
 
 
-def test_wrong_signatures_count_as_failed_authentication(tmp_path, clock):
-    service = Service(tmp_path / "data", self_registration="on", failed_auth_per_minute=2)
-    body = fill(service, signature=sign(AGENT, "something else"))
-    codes = [register(service, body=body).json["code"] for _ in range(3)]
+@opened_with(failed_auth_per_minute=2)
+def test_wrong_signatures_count_as_failed_authentication(opened):
+    body = fill(opened, signature=sign(AGENT, "something else"))
+    codes = [register(opened, body=body).json["code"] for _ in range(3)]
     assert codes == ["validation_failed", "validation_failed", "rate_limited"]
-    service.close()
 
 
 def test_the_operator_bans_all_accounts_from_a_source(opened, clock):
-    agents = [Keypair.from_seed(n.to_bytes(32)) for n in range(1, 8)]
+    agents = [make_agent(n) for n in range(1, 8)]
     ada = influencers.create_bot(opened.config, "Ada", NOW).owner
     for n, agent in enumerate(agents):
         peer = "192.0.2.1" if n < 6 else "192.0.2.2"

@@ -168,9 +168,13 @@ def test_a_season_can_be_canceled_until_it_is_final(made, settings, field):
     assert show(other) == []
 
 
-def test_the_state_follows_the_clock(made):
+def test_the_state_follows_the_clock(made, settings):
     states = [(EARLIER, "upcoming"), (START, "running"), (END - 1, "running"), (END, "closing")]
-    assert [seasons.find_state(made, at) for at, _ in states] == [state for _, state in states]
+    assert [(at, seasons.find_state(made, at)) for at, _ in states] == states
+    # Without bots.
+    freeze(settings)
+    assert seasons.find_state(seasons.find_season(made.uid), END) == "final"
+    assert leaves("season")[-1]["count"] == 0
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
@@ -237,13 +241,12 @@ def test_an_oversized_return_does_not_stop_the_freeze(made, field, settings):
     assert (row.cost, row.return_points) == (1, None)
 
 
-def test_a_bots_wallets_are_summed(field, settings):
-    season = seasons.create_season(TEXTS, "me", EARLIER)
-    bot = field.add("one", ownership="proven")
+def test_a_bots_wallets_are_summed_and_an_owners_bots_are_not(made, field, settings):
+    bot = field.add("one", ownership="proven", earned=5)
     wallets.add_wallet(settings, bot, address("two"), START + HOUR)
-    field.earn("one", 5)
     field.earn("two", 8, hour=3)
-    assert show(season) == [("one", 1, None, 13)]
+    field.add("other", owner=bot.owner, earned=14)
+    assert show(made) == [("other", 1, None, 14), ("one", 2, None, 13)]
 
 
 def test_a_currency_without_trades_ranks_no_bot(field):
@@ -252,12 +255,6 @@ def test_a_currency_without_trades_ranks_no_bot(field):
     assert show(season) == [("ada", None, "too_few_sells", 0)]
     field.trade("ada", money=USDC.mint, hours={2: {"realized": 3, "matched": 1}})
     assert show(season) == [("ada", 1, None, 3)]
-
-
-def test_two_bots_of_one_owner_rank_separately(made, field):
-    first = field.add("one", earned=5)
-    field.add("two", owner=first.owner, earned=6)
-    assert [name for name, *_ in show(made)] == ["two", "one"]
 
 
 # ---- who takes part ------------------------------------------------------------------------------
@@ -486,12 +483,6 @@ def test_an_export_lists_an_owners_seasons(made, field, settings, monkeypatch):
     assert rows[0]["countsFromAt"] == "2026-11-05T12:00:00.000Z" and rows[0]["currency"] == "SOL"
     assert rows[0]["frozenAt"] == "2026-11-06T12:05:00.000Z"
     assert rows[2]["joinedAt"] == "2026-11-05T10:00:00.000Z"
-
-
-def test_a_season_without_bots_becomes_final(made, settings):
-    freeze(settings)
-    assert seasons.find_state(seasons.find_season(made.uid), END) == "final"
-    assert leaves("season")[-1]["count"] == 0
 
 
 # ---- audit ---------------------------------------------------------------------------------------
