@@ -9,29 +9,17 @@ from paper.tables import Period, Trader
 def test_a_trader_is_created_and_listed(cli):  # noqa: F811
     made = shown(cli, "trader", "create", "--name", "Ada Paper", "--family", "momentum")
     assert set(made) == {"traderId", "ownerId", "recoveryCode"} and made["recoveryCode"]
-    second = shown(
-        cli,
-        "trader",
-        "create",
-        "--name",
-        "Bo",
-        "--family",
-        "flow",
-        "--start",
-        "standard",
-        "--owner",
-        made["ownerId"],
-    )
+    more = ("--start", "standard", "--owner", made["ownerId"])
+    second = shown(cli, "trader", "create", "--name", "Bo", "--family", "flow", *more)
     assert second["ownerId"] == made["ownerId"] and second["recoveryCode"] is None
     rows = shown(cli, "trader", "list")["data"]
     assert [(row["name"], row["family"], row["retired"]) for row in rows] == [
         ("Ada Paper", "momentum", False),
         ("Bo", "flow", False),
     ]
-    assert (
-        shown(cli, "trader", "voice", made["traderId"], "--tone", "solemn")["tone"] == "solemn"
-        and '"tone":"solemn"' in Trader.get(Trader.uid == made["traderId"]).voice
-    )
+    voice = shown(cli, "trader", "voice", made["traderId"], "--tone", "solemn")
+    assert voice["tone"] == "solemn"
+    assert '"tone":"solemn"' in Trader.get(Trader.uid == made["traderId"]).voice
 
 
 def test_a_review_is_opened_cleared_and_withholds_a_reset(cli):  # noqa: F811
@@ -42,10 +30,8 @@ def test_a_review_is_opened_cleared_and_withholds_a_reset(cli):  # noqa: F811
     assert shown(cli, "review", "clear", trader, "--reason", "fine")["review"] == "cleared"
     code, _, err = cli("review", "uphold", trader, "--reason", "late")
     assert code == 1 and "no open review" in err
-    assert (
-        shown(cli, "trader", "reset", trader, "--reason", "fresh")["period"] == 2
-        and Period.select().where(Period.twin == 0).count() == 2
-    )
+    assert shown(cli, "trader", "reset", trader, "--reason", "fresh")["period"] == 2
+    assert Period.select().where(Period.twin == 0).count() == 2
 
 
 def test_rebuild_of_a_new_trader_changes_nothing(cli):  # noqa: F811

@@ -146,12 +146,8 @@ def test_ledgers_end_with_the_nodes_balances(db, settings, chain, recording):
     )
     coverages = observe_once(Observer(given, rpc=connect(AsOf(chain, END))), (START + END) * 1000)
     # The fourth one has an older past.
-    assert [coverages[wallet]["state"] for wallet in recorded] == [
-        "complete",
-        "complete",
-        "complete",
-        "partial",
-    ]
+    states = [coverages[wallet]["state"] for wallet in recorded]
+    assert states == ["complete", "complete", "complete", "partial"]
     assert all(not coverage["gaps"] and not coverage["pending"] for coverage in coverages.values())
     for wallet in models.Wallet.select():
         held = {
@@ -163,13 +159,9 @@ def test_ledgers_end_with_the_nodes_balances(db, settings, chain, recording):
     kinds = Counter(kind for (kind,) in models.Trade.select(models.Trade.kind).tuples())
     told = Counter(row["kind"] for row in recording["transactions"] if row["who"] < SLOW)
     # Made-up receipts: two purchases, one of them unexplained, a sale and a round trip.
-    assert (kinds["buy"], kinds["sell"], kinds["swap"], kinds["failed"]) == (
-        told["buy"] + 2,
-        told["sell"] + 1,
-        told["swap"],
-        told["failed"],
-    )
-    assert kinds["round_trip"] == 1
+    told += Counter(buy=2, sell=1, round_trip=1)
+    names = ("buy", "sell", "swap", "failed", "round_trip")
+    assert [kinds[name] for name in names] == [told[name] for name in names]
     unexplained = models.Trade.select().where(models.Trade.flags.contains("value_unexplained"))
     # 0.01 of the 0.2 SOL for the second purchase were the wallet's.
     assert [trade.explained for trade in unexplained] == [5]
@@ -185,27 +177,20 @@ def test_the_recording_is_small():
 # ---- how it is played ----------------------------------------------------------------------------
 def test_the_chain_grows_over_time(chain, recording):
     wallet = recording["wallets"][0]
-    counts = [
-        len(chain.answer("getSignaturesForAddress", [wallet], at)) for at in (-(10**7), 0, 600, END)
-    ]
+    times = (-(10**7), 0, 600, END)
+    counts = [len(chain.answer("getSignaturesForAddress", [wallet], at)) for at in times]
     assert counts[0] == 0 < counts[1] < counts[2] < counts[3]
-    rows = [row for row in chain.transactions if wallet in row.keys]
-    assert rows[-1].receipt["blockTime"] == START + rows[-1].at
-    assert chain.answer("getTransaction", [rows[-1].signature], rows[-1].at - 1) is None
-    assert (
-        chain.answer("getTransaction", [rows[-1].signature], rows[-1].at)["slot"] == rows[-1].slot
-    )
+    last = [row for row in chain.transactions if wallet in row.keys][-1]
+    assert last.receipt["blockTime"] == START + last.at
+    assert chain.answer("getTransaction", [last.signature], last.at - 1) is None
+    assert chain.answer("getTransaction", [last.signature], last.at)["slot"] == last.slot
 
 
 def test_signature_pages_are_consecutive(chain, recording):
-    wallet, listed, before = recording["wallets"][2], [], None
-    while page := chain.answer(
-        "getSignaturesForAddress",
-        [wallet, {"limit": 17, **({"before": before} if before else {})}],
-        END,
-    ):
+    wallet, listed, query = recording["wallets"][2], [], {"limit": 17}
+    while page := chain.answer("getSignaturesForAddress", [wallet, query], END):
         listed += [one["signature"] for one in page]
-        before = page[-1]["signature"]
+        query["before"] = listed[-1]
     assert listed == [row.signature for row in reversed(chain.transactions) if wallet in row.keys]
 
 
@@ -214,9 +199,8 @@ def test_the_fake_market_uses_the_providers_formats(recording):
     for at in (0, 300, 3_000):
         received = stage._as_received(market.show_pairs(list(recording["accounts"]), at))
         quotes, rows = parse_pairs(received)
-        assert not rows.unreadable and len(quotes) == sum(
-            token.created_at <= at for token in TOKENS
-        )
+        known = [token for token in TOKENS if token.created_at <= at]
+        assert not rows.unreadable and len(quotes) == len(known)
         pools, rows = parse_pools(stage._as_received(market.show_pools(at)))
         assert not rows.unreadable and pools
         listed, rows = parse_list(market.show_list("profiles", at))
@@ -238,74 +222,61 @@ def test_every_demo_post_is_accepted_by_the_api(recording):
 
 
 # ---- what it says of itself ----------------------------------------------------------------------
-ATOM, EXPLORERS = (
-    "{http://www.w3.org/2005/Atom}",
-    re.compile(r"solscan\.io|explorer\.solana|dexscreener\.com|geckoterminal\.com"),
-)
-PAGES = (
-    "/",
-    "/leaderboard",
-    "/market",
-    "/traders",
-    "/strategies",
-    "/connect",
-    "/create",
-    "/docs",
-    "/docs/errors",
-    "/status",
-    "/nothing-here",
-)
+ATOM = "{http://www.w3.org/2005/Atom}"
+EXPLORERS = re.compile(r"solscan\.io|explorer\.solana|dexscreener\.com|geckoterminal\.com")
+PAGES = """/ /leaderboard /market /traders /strategies /connect /create /docs /docs/errors
+    /status /nothing-here /bots/{bot} /posts/{post} /embed/{post} /tokens/{mint}
+    /traders/{trader}""".split()
+OBJECTS = "bots bots/{bot} feed trades activity?mint={mint} leaderboard market me".split()
+PUBLIC_OBJECTS = "traders traders/{trader} feed market strategies health".split()
+TEXTS = """/feed.json /feed.atom /bots/{bot}/feed.json /bots/{bot}/feed.atom /llms.txt
+    /skill.md""".split()
 
 
-def test_every_page_says_demonstration_and_links_to_no_explorer(show):
-    key = show.keys.read_key
-    bot = show.get("/api/v1/bots", key).json["data"][-1]
-    detail = show.get(f"/api/v1/bots/{bot['id']}", key).json
-    paths = [
-        *PAGES,
-        f"/bots/{bot['id']}",
-        f"/posts/{detail['feed'][0]['id']}",
-        f"/embed/{detail['feed'][0]['id']}",
-        f"/tokens/{detail['latestTrades'][0]['mint']}",
-        f"/traders/{show.get('/api/traders').json['data'][0]['id']}",
-    ]
-    for path in paths:
+@pytest.fixture
+def fill(show):
+    """fill(paths) -> the same with IDs in place of their parameters"""
+    bot = show.get("/api/v1/bots", show.keys.read_key).json["data"][-1]["id"]
+    detail = show.get(f"/api/v1/bots/{bot}", show.keys.read_key).json
+    ids = {
+        "bot": bot,
+        "post": detail["feed"][0]["id"],
+        "mint": detail["latestTrades"][0]["mint"],
+        "trader": show.get("/api/traders").json["data"][0]["id"],
+    }
+    return lambda paths: [path.format(**ids) for path in paths]
+
+
+def test_every_page_says_demonstration_and_links_to_no_explorer(show, fill):
+    for path in fill(PAGES):
         page = show.get(path)
-        text = page.get_data(as_text=True)
-        assert page.mimetype == "text/html" and "demonstration" in text.lower(), path
-        assert not EXPLORERS.search(text) and "real, cached" not in text, path
-        assert (
-            text.count('<meta property="og:title" content="')
-            == text.count('<meta property="og:title" content="[demonstration] ')
-            == path.startswith(("/bots/", "/posts/"))
-        ), path
+        assert page.mimetype == "text/html" and "demonstration" in page.text.lower(), path
+        assert not EXPLORERS.search(page.text) and "real, cached" not in page.text, path
+        has_title = path.startswith(("/bots/", "/posts/"))
+        for title in ("", "[demonstration] "):
+            found = page.text.count(f'<meta property="og:title" content="{title}')
+            assert found == has_title, path
 
 
-def test_every_object_says_demonstration_and_links_to_no_explorer(show):
-    key = show.keys.read_key
-    bot = show.get("/api/v1/bots", key).json["data"][-1]["id"]
-    mint = show.get("/api/v1/trades", key).json["data"][0]["mint"]
-    trader = show.get("/api/traders").json["data"][0]["id"]
-    for path in (
-        "/api/v1/bots",
-        f"/api/v1/bots/{bot}",
-        "/api/v1/feed",
-        "/api/v1/trades",
-        f"/api/v1/activity?mint={mint}",
-        "/api/v1/leaderboard",
-        "/api/v1/market",
-        "/api/v1/me",
-        "/api/traders",
-        f"/api/traders/{trader}",
-        "/api/feed",
-        "/api/market",
-        "/api/strategies",
-        "/api/health",
-    ):
-        answer = show.get(path, key).json
-        assert answer["demonstration"] is True, path
-        assert json.dumps(answer).count('demonstration":') == 1, path
-        assert not EXPLORERS.search(json.dumps(answer)), path
+def test_every_object_says_demonstration_and_links_to_no_explorer(show, fill):
+    paths = [f"/api/v1/{one}" for one in OBJECTS] + [f"/api/{one}" for one in PUBLIC_OBJECTS]
+    for path in fill(paths):
+        answer = show.get(path, show.keys.read_key)
+        assert answer.json["demonstration"] is True, path
+        assert answer.text.count('demonstration":') == 1, path
+        assert not EXPLORERS.search(answer.text), path
+
+
+def test_feeds_and_guides_say_demonstration_and_link_to_no_explorer(show, fill):
+    for path in fill(TEXTS):
+        text = show.get(path).text
+        assert "demonstration" in text and not EXPLORERS.search(text), path
+    assert show.get("/feed.json").json["_candor"] == {"demonstration": True}
+    entries = ET.fromstring(show.get("/feed.atom").data).findall(ATOM + "entry")
+    assert entries
+    for entry in entries:
+        terms = [one.get("term") for one in entry.findall(ATOM + "category")]
+        assert "demonstration" in terms
 
 
 def test_the_demo_board_counts_all_history(show):
@@ -313,87 +284,48 @@ def test_the_demo_board_counts_all_history(show):
     the bot that connects when the demonstration starts.
     """
     late = {bot.name for bot in cast.BOTS if bot.is_new}
-    records, everything = (
-        {
-            row["botId"]: (row["realizedLamports"], row["observedTrades"])
-            for row in show.get(f"/api/v1/leaderboard?record={record}", show.keys.read_key).json[
-                "data"
-            ]
-            if row["name"] not in late
-        }
-        for record in ("forward", "all")
-    )
-    assert records == everything and len(records) == len(cast.BOTS) - 1
-    ranks = [
-        row["rank"] for row in show.get("/api/v1/leaderboard", show.keys.read_key).json["data"]
-    ]
-    assert sorted(filter(None, ranks))[:2] == [1, 2]
 
+    def read_board(query=""):
+        return show.get(f"/api/v1/leaderboard{query}", show.keys.read_key).json["data"]
 
-def test_feeds_and_guides_say_demonstration_and_link_to_no_explorer(show):
-    bot = show.get("/api/v1/bots", show.keys.read_key).json["data"][-1]["id"]
-    for path in (
-        "/feed.json",
-        "/feed.atom",
-        f"/bots/{bot}/feed.json",
-        f"/bots/{bot}/feed.atom",
-        "/llms.txt",
-        "/skill.md",
-    ):
-        text = show.get(path).get_data(as_text=True)
-        assert "demonstration" in text and not EXPLORERS.search(text), path
-    feed = show.get("/feed.json").json
-    assert feed["_candor"] == {"demonstration": True}
-    entries = ET.fromstring(show.get("/feed.atom").get_data()).findall(ATOM + "entry")
-    assert entries and all(
-        "demonstration" in [one.get("term") for one in entry.findall(ATOM + "category")]
-        for entry in entries
-    )
+    def read_results(record):
+        rows = [row for row in read_board(f"?record={record}") if row["name"] not in late]
+        return {row["botId"]: (row["realizedLamports"], row["observedTrades"]) for row in rows}
+
+    assert read_results("forward") == read_results("all")
+    assert len(read_results("all")) == len(cast.BOTS) - 1
+    assert sorted(row["rank"] for row in read_board() if row["rank"])[:2] == [1, 2]
 
 
 def test_events_of_the_stream_say_demonstration():
-    raw = b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false}\n\n: nothing new\n\n'
-    assert (
-        demonstration.mark_events(raw)
-        == b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false,"demonstration":true}\n\n:'
-        b" nothing new\n\n"
-    )
+    raw = b'id: 7\nevent: post\ndata: {"id":"post_1","verified":false%s}\n\n: nothing new\n\n'
+    assert demonstration.mark_events(raw % b"") == raw % b',"demonstration":true'
 
 
 def test_the_demonstration_shows_both_modes_and_every_verdict(show):
     key = show.keys.read_key
-    posts_shown = show.pages("/api/v1/feed", key, 100)
-    assert {post["verification"]["status"] for post in posts_shown} >= {
-        "verified",
-        "mismatch",
-        "none",
-    }
-    assert {post["verification"]["reason"] for post in posts_shown} >= {"other_wallet", "failed"}
-    assert {bot["coverage"]["state"] for bot in show.get("/api/v1/bots", key).json["data"]} == {
-        "complete",
-        "partial",
-        "backfilling",
-        "none",
-    }
+    verdicts = [post["verification"] for post in show.pages("/api/v1/feed", key, 100)]
+    assert {one["status"] for one in verdicts} >= {"verified", "mismatch", "none"}
+    assert {one["reason"] for one in verdicts} >= {"other_wallet", "failed"}
+    states = {bot["coverage"]["state"] for bot in show.get("/api/v1/bots", key).json["data"]}
+    assert states == {"complete", "partial", "backfilling", "none"}
     traders = show.get("/api/traders").json["data"]
-    assert len(traders) == len(cast.TRADERS) and {
-        trader["review"]["state"] for trader in traders
-    } >= {"clean", "under_review"}
+    assert len(traders) == len(cast.TRADERS)
+    assert {one["review"]["state"] for one in traders} >= {"clean", "under_review"}
 
 
 def text_of(page):
     """The text of a page."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.get_data(as_text=True)))
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.text))
 
 
 def test_every_state_appears_on_a_page(show):
     """Each name is a state of the product."""
-    bots = {
-        bot["name"]: bot["id"] for bot in show.get("/api/v1/bots", show.keys.read_key).json["data"]
-    }
+    listed = show.get("/api/v1/bots", show.keys.read_key).json["data"]
+    bots = {bot["name"]: bot["id"] for bot in listed}
     traders = {one["name"]: one["id"] for one in show.get("/api/traders").json["data"]}
     retired = next(bot.name for bot in cast.BOTS if bot.retired_at is not None)
-    found = show.get("/search?q=" + retired.split()[0]).get_data(as_text=True)
+    found = show.get("/search?q=" + retired.split()[0]).text
     bots[retired] = re.search(r"/bots/(bot_\w+)", found)[1]
     lena, quincy = bots["Lena Latecomer"], bots["Quincy Reed"]
     seen = {
@@ -421,12 +353,10 @@ def test_a_boast_appears_next_to_the_loss(show):
     boasts = [post for post in posts_shown if post["body"].startswith("Took profit on")]
     assert boasts
     for post in boasts:
-        receipt = post["receipt"]
-        result = receipt["result"]
-        assert post["verified"] and result.startswith("-")
-        page = show.get(f"/posts/{post['id']}").get_data(as_text=True)
-        words = page.index("Took profit on", page.index("<article"))
-        assert "\N{MINUS SIGN}" in text_of(show.get(f"/posts/{post['id']}")) and words
+        assert post["verified"] and post["receipt"]["result"].startswith("-")
+        page = show.get(f"/posts/{post['id']}")
+        assert "Took profit on" in page.text.partition("<article")[2]
+        assert "\N{MINUS SIGN}" in text_of(page)
 
 
 def test_only_a_slow_wallet_is_waited_for(chain):
@@ -435,16 +365,15 @@ def test_only_a_slow_wallet_is_waited_for(chain):
         for row in chain.transactions
     }
     assert waits.pop(SLOW) == SLOW_SECONDS and not any(waits.values())
-    assert not any(
-        chain.find_pause(*call) for call in (("getTransaction", []), ("getSlot", [{}]), (7, [[]]))
-    )
+    for call in (("getTransaction", []), ("getSlot", [{}]), (7, [[]])):
+        assert not chain.find_pause(*call)
 
 
 def test_a_real_instance_never_says_demonstration(service):
     key = service.make_read_key(service.make_bot().owner)
-    assert "demonstration" not in service.get("/api/v1/bots", key).get_data(as_text=True)
-    assert "demonstration" not in service.get("/api/health").get_data(as_text=True)
-    assert "on cached prices" in service.get("/traders").get_data(as_text=True)
+    for path in ("/api/v1/bots", "/api/health"):
+        assert "demonstration" not in service.get(path, key).text
+    assert "on cached prices" in service.get("/traders").text
 
 
 # ---- never mixed ---------------------------------------------------------------------------------

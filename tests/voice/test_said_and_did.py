@@ -140,11 +140,9 @@ def test_an_ambiguous_transaction_shows_no_amounts(service, key):
         result=None,
     )
     shown = service.get(f"/api/v1/posts/{post}", key).json
+    verification = shown["verification"]
     assert shown["verified"] is False
-    assert (shown["verification"]["status"], shown["verification"]["reason"]) == (
-        "none",
-        "ambiguous",
-    )
+    assert (verification["status"], verification["reason"]) == ("none", "ambiguous")
     receipt = shown["receipt"]
     assert (receipt["amount"], receipt["solChange"], receipt["moved"]) == (None, None, {})
     page = service.get(f"/posts/{post}").text
@@ -185,9 +183,8 @@ def test_a_sale_of_tokens_received_in_the_same_transaction_has_its_amount(servic
     assert shown["receipt"]["amount"] == "879.5"
     assert shown["receipt"]["moved"] == {M: "-879.5"}
     assert shown["tokenAddresses"] == [M]
-    (told,) = re.findall(
-        r'property="og:description" content="([^"]*)', service.get(f"/posts/{post}").text
-    )
+    page = service.get(f"/posts/{post}").text
+    (told,) = re.findall(r'property="og:description" content="([^"]*)', page)
     assert "Sold 879.5" in told
 
 
