@@ -81,8 +81,16 @@ def test_a_short_poll_reports_the_same_as_a_full_one(look, chain):
 
 
 # ---- what wakes it -------------------------------------------------------------------------------
-def test_another_processs_post_is_checked_by_the_next_poll(look, chain):
+@pytest.fixture
+def resting(look, chain):
+    """A lookout of ada's quiet wallet."""
     seen = rest(look(chain))
+    assert is_quiet(seen) == {ADA: True}
+    return seen
+
+
+def test_another_processs_post_is_checked_by_the_next_poll(resting):
+    seen = resting
     bought = next(one.signature for one in seen.trades() if one.kind == "buy")
     store_post(seen.wallets[0], bought)
     assert Post.get().status == "pending"
