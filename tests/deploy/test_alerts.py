@@ -20,15 +20,8 @@ import models
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 NAMED = re.compile(r"candor_\w+")
-PANEL = {
-    "id": int,
-    "type": str,
-    "title": str,
-    "datasource": dict,
-    "gridPos": dict,
-    "fieldConfig": dict,
-    "targets": list,
-}
+PANEL = {"id": int, "type": str, "title": str, "targets": list}
+PANEL |= dict.fromkeys(("datasource", "gridPos", "fieldConfig"), dict)
 promtool = pytest.mark.skipif(
     not shutil.which("promtool"), reason="promtool is not installed (Debian: prometheus)"
 )
@@ -58,9 +51,7 @@ def list_alerts():
 def test_each_alert_is_documented_and_has_its_test():
     documented = set(re.findall(r"`(Candor\w+)`", (ROOT / "docs" / "operate.md").read_text()))
     tested = set(re.findall(r"alertname: (\w+)", (DEPLOY / "alerts_test.yml").read_text()))
-    assert documented == tested == set(list_alerts()) and len(list_alerts()) == len(
-        set(list_alerts())
-    )
+    assert sorted(documented) == sorted(tested) == sorted(list_alerts())
 
 
 @pytest.fixture
@@ -78,15 +69,17 @@ def metrics(tmp_path):
     return told
 
 
+def list_labels(expression, metrics):
+    return set().union(*(metrics[name] for name in NAMED.findall(expression)))
+
+
 def check_expression(expression, metrics):
-    for name in NAMED.findall(expression):
-        assert name in metrics, f"{name} in {expression}"
+    names = set(NAMED.findall(expression))
+    assert names <= metrics.keys(), expression
     for name, matchers in re.findall(r"(candor_\w+)\{([^}]*)\}", expression):
-        assert {label for label in re.findall(r"(\w+)\s*=", matchers)} <= metrics[name], expression
+        assert set(re.findall(r"(\w+)\s*=", matchers)) <= metrics[name], expression
     for labels in re.findall(r"\b(?:by|without) \(([^)]*)\)", expression):
-        assert set(re.findall(r"\w+", labels)) <= set().union(
-            *(metrics[name] for name in NAMED.findall(expression))
-        )
+        assert set(re.findall(r"\w+", labels)) <= list_labels(expression, metrics), expression
 
 
 def test_rules_use_existing_metrics_and_labels(metrics):
@@ -98,44 +91,34 @@ def test_rules_use_existing_metrics_and_labels(metrics):
 
 def test_no_label_is_reserved_by_prometheus(metrics):
     """The scraping server sets `job` and `instance`, so ours would arrive as exported_job."""
-    assert not [
-        name for name, labels in metrics.items() if labels & {"job", "instance", "__name__"}
-    ]
+    assert not set().union(*metrics.values()) & {"job", "instance", "__name__"}
+
+
+def are_distinct(values):
+    values = list(values)
+    return len(set(values)) == len(values)
 
 
 def test_the_dashboard_is_valid_and_uses_existing_metrics(metrics):
     dashboard = json.loads((DEPLOY / "dashboard.json").read_text())
-    assert {"title": "Candor", "uid": "candor"}.items() <= dashboard.items() and dashboard[
-        "schemaVersion"
-    ] >= 36
-    sources = [
-        one["name"] for one in dashboard["templating"]["list"] if one["type"] == "datasource"
-    ]
-    assert sources == ["datasource"]
-    panels = dashboard["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert {"title": "Candor", "uid": "candor"}.items() <= dashboard.items()
+    assert dashboard["schemaVersion"] >= 36
+    variables, panels = dashboard["templating"]["list"], dashboard["panels"]
+    assert [one["name"] for one in variables if one["type"] == "datasource"] == ["datasource"]
+    places, asked = [panel["gridPos"] for panel in panels], set()
+    assert are_distinct(panel["id"] for panel in panels)
+    assert are_distinct((place["x"], place["y"]) for place in places)
+    assert all(set(place) == set("hwxy") and place["x"] + place["w"] <= 24 for place in places)
     for panel in panels:
-        assert all(isinstance(panel.get(name), kind) for name, kind in PANEL.items()), panel.get(
-            "title"
-        )
-        grid = panel["gridPos"]
-        assert set(grid) == {"h", "w", "x", "y"} and grid["x"] + grid["w"] <= 24
-        assert panel["targets"] and len({target["refId"] for target in panel["targets"]}) == len(
-            panel["targets"]
-        )
+        for name, kind in PANEL.items():
+            assert isinstance(panel.get(name), kind), f"{name} of {panel.get('title')}"
+        assert panel["targets"] and are_distinct(one["refId"] for one in panel["targets"])
         for target in panel["targets"]:
+            expression, legend = target["expr"], target["legendFormat"]
             assert target["datasource"]["uid"] == "${datasource}"
-            check_expression(target["expr"], metrics)
-            labels = set().union(*(metrics[name] for name in NAMED.findall(target["expr"])))
-            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= labels
-    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
-    assert len(set(places)) == len(places)
-    asked = {
-        name
-        for panel in panels
-        for target in panel["targets"]
-        for name in NAMED.findall(target["expr"])
-    }
+            check_expression(expression, metrics)
+            assert set(re.findall(r"\{\{(\w+)\}\}", legend)) <= list_labels(expression, metrics)
+            asked |= set(NAMED.findall(expression))
     assert set(metrics) - asked <= {"candor_info", "candor_job_state"}
 
 

@@ -135,6 +135,12 @@ def list_instructions() -> list[tuple[str, str]]:
     return [(line.split(None, 1)[0], line.split(None, 1)[1]) for line in lines if line.strip()]
 
 
+def read_health_check() -> list[str]:
+    """Return the image's health check as a command."""
+    health = next(rest for word, rest in list_instructions() if word == "HEALTHCHECK")
+    return json.loads(health.partition("CMD ")[2])
+
+
 def list_names(requirements: list[str]) -> set[str]:
     """Package names in these requirements."""
     return {re.split(r"[\[=<>~! ;]", one)[0].lower() for one in requirements}
@@ -149,8 +155,8 @@ def list_pinned() -> list[str]:
 def test_the_image_runs_as_a_numeric_user_and_has_a_health_check() -> None:
     given = list_instructions()
     assert [rest for word, rest in given if word == "USER"] == ["10001:10001"]
-    health = next(rest for word, rest in given if word == "HEALTHCHECK")
-    assert json.loads(health.partition("CMD ")[2])[0] == "python" and "/api/health" in health
+    command = read_health_check()
+    assert command[0] == "python" and "/api/health" in " ".join(command)
     assert len([word for word, _ in given if word == "FROM"]) == 2
 
 
@@ -161,24 +167,19 @@ ENVIRONS = {"BASE_URL": "https://candor.example/candor", "ALLOWED_HOSTS": "cando
 def test_the_health_check_accepts_only_a_running_server(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
-    command = json.loads(
-        next(rest for word, rest in list_instructions() if word == "HEALTHCHECK").partition("CMD ")[
-            2
-        ]
-    )
     server = Server(tmp_path, **environ)
-    asked = {
-        "env": {**os.environ, **environ, "PORT": str(server.port)},
-        "capture_output": True,
-        "text": True,
-        "timeout": 60,
-    }
+
+    def check() -> subprocess.CompletedProcess:
+        env = {**os.environ, **environ, "PORT": str(server.port)}
+        command = [sys.executable, *read_health_check()[1:]]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+
     try:
-        found = subprocess.run([sys.executable, *command[1:]], **asked)
+        found = check()
         assert found.returncode == 0, found.stderr
     finally:
         server.stop()
-    assert subprocess.run([sys.executable, *command[1:]], **asked).returncode != 0
+    assert check().returncode != 0
 
 
 def test_the_image_contains_no_test_packages() -> None:

@@ -67,9 +67,8 @@ def test_a_poll_takes_three_statements_per_wallet(look, monkeypatch):
     assert more - fewer <= 3 * (13 - 3), (counts, asked)
 
 
-def test_a_short_poll_reports_the_same_as_a_full_one(look, chain):
+def test_a_short_poll_reports_the_same_as_a_full_one(seen):
     """An hour of polls, then one by a new process: the same rows, with later times."""
-    seen = rest(look(chain))
     seen.clock.sleep(3_600)
     seen.look(3)
     assert is_quiet(seen) == {ADA: True}
@@ -81,8 +80,15 @@ def test_a_short_poll_reports_the_same_as_a_full_one(look, chain):
 
 
 # ---- what wakes it -------------------------------------------------------------------------------
-def test_another_processs_post_is_checked_by_the_next_poll(look, chain):
-    seen = rest(look(chain))
+@pytest.fixture
+def seen(look, chain):
+    """A lookout of ada's quiet wallet."""
+    made = rest(look(chain))
+    assert is_quiet(made) == {ADA: True}
+    return made
+
+
+def test_another_processs_post_is_checked_by_the_next_poll(seen):
     bought = next(one.signature for one in seen.trades() if one.kind == "buy")
     store_post(seen.wallets[0], bought)
     assert Post.get().status == "pending"
@@ -90,9 +96,8 @@ def test_another_processs_post_is_checked_by_the_next_poll(look, chain):
     assert Post.get().status == "verified"
 
 
-def test_a_post_whose_transaction_never_comes_is_not_found(look, chain):
+def test_a_post_whose_transaction_never_comes_is_not_found(seen, chain):
     """Ten minutes after it by the chain's time, which follows the clock here."""
-    seen = rest(look(chain))
     store_post(seen.wallets[0], "1" * 88)
     seen.look()
     assert Post.get().status == "pending"
@@ -137,8 +142,7 @@ def test_a_wallet_moved_to_another_bot_starts_a_record_at_the_next_poll(look, ch
     ],
     ids="scan rules coverage results record".split(),
 )
-def test_the_next_poll_finishes_another_processs_work(look, chain, write):
-    seen = rest(look(chain))
+def test_the_next_poll_finishes_another_processs_work(seen, write):
     told, before, held = seen.coverage(), seen.ledger(), Attachment.get().open_positions
     write(seen.wallets[0]).execute()
     if Attachment.get().open_positions != held:
@@ -148,8 +152,7 @@ def test_the_next_poll_finishes_another_processs_work(look, chain, write):
     assert seen.coverage()["state"] == told["state"]
 
 
-def test_a_wallet_made_due_during_its_poll_is_polled_again(look, chain, monkeypatch):
-    seen = rest(look(chain))
+def test_a_wallet_made_due_during_its_poll_is_polled_again(seen, monkeypatch):
     finish = Observer._finish
 
     def write_then_finish(self, wallet, *args):

@@ -60,6 +60,14 @@ def poll(notices, now, found=False, pending=False):
     return bool(due)
 
 
+@pytest.fixture
+def notices():
+    """Notices with one of wallet 7 at 0 s."""
+    made = Notices()
+    made.add(7, "endpoint 1", 0.0)
+    return made
+
+
 def test_a_wallet_is_polled_once_a_second_despite_many_notices():
     notices, polled = Notices(), []
     for tick in range(1000):
@@ -70,25 +78,19 @@ def test_a_wallet_is_polled_once_a_second_despite_many_notices():
     assert polled == [n + 0.2 for n in range(10)]
 
 
-def test_a_wallet_is_polled_again_until_something_is_found():
-    notices = Notices()
-    notices.add(7, "endpoint 1", 0.0)
+def test_a_wallet_is_polled_again_until_something_is_found(notices):
     times = [n / 10 for n in range(100)]
     assert [now for now in times if poll(notices, now, found=now > 1)] == [0.2, 1.2]
     notices.add(7, "endpoint 1", 10.0)
     assert [now for now in times if poll(notices, now + 10)] == [0.2, 1.2, 2.2][:MAX_TRIES]
 
 
-def test_a_wallet_is_polled_again_while_a_transaction_is_missing():
-    notices = Notices()
-    notices.add(7, "endpoint 1", 0.0)
+def test_a_wallet_is_polled_again_while_a_transaction_is_missing(notices):
     assert poll(notices, 0.2, found=True, pending=True) and not poll(notices, 1.1)
     assert poll(notices, 1.2) and not poll(notices, 9.0)
 
 
-def test_a_wallet_that_a_pass_skips_is_due_again_a_second_later():
-    notices = Notices()
-    notices.add(7, "endpoint 1", 0.0)
+def test_a_wallet_that_a_pass_skips_is_due_again_a_second_later(notices):
     assert notices.list_due(lambda: 1.0) == [7]
     notices.hurry([7], 1.0)
     assert notices.is_urgent() and notices.list_due(lambda: 9.0) == []
@@ -97,15 +99,11 @@ def test_a_wallet_that_a_pass_skips_is_due_again_a_second_later():
     assert not poll(notices, 1.9) and poll(notices, 2.0)
 
 
-def test_a_wallet_that_could_not_be_made_due_stays_due():
-    notices = Notices()
-    notices.add(7, "endpoint 1", 0.0)
+def test_a_wallet_that_could_not_be_made_due_stays_due(notices):
     assert notices.list_due(lambda: 1.0) == notices.list_due(lambda: 1.0) == [7]
 
 
-def test_a_scheduled_poll_that_finds_something_answers_the_notice():
-    notices = Notices()
-    notices.add(7, "endpoint 1", 0.0)
+def test_a_scheduled_poll_that_finds_something_answers_the_notice(notices):
     notices.begin_pass([7])
     assert not notices.is_noticed(7)
     notices.note_found(7, 0.1)
@@ -150,21 +148,23 @@ def test_an_endpoint_that_misses_something_is_not_trusted_for_a_while():
     assert notices.covers(7, DISTRUST_SECONDS)
 
 
-@pytest.mark.parametrize("after, covered", [(GRACE_SECONDS - 1, True), (GRACE_SECONDS, False)])
-def test_a_notice_just_after_a_poll_counts_as_on_time(after, covered):
+@pytest.mark.parametrize(
+    "noticed, found, covered",
+    [
+        (GRACE_SECONDS - 1, 0, True),
+        (GRACE_SECONDS, 0, False),
+        (0, GRACE_SECONDS - 1, True),
+    ],
+)
+def test_a_notice_just_before_or_after_a_poll_is_on_time(noticed, found, covered):
     notices = Notices()
     notices.cover("endpoint 1", {7})
-    notices.note_found(7, 0.0)
-    notices.add(7, "endpoint 1", after)
-    assert notices.covers(7, GRACE_SECONDS) == covered
-
-
-def test_a_poll_just_after_a_notice_counts_as_on_time():
-    notices = Notices()
-    notices.cover("endpoint 1", {7})
-    notices.add(7, "endpoint 1", 0.0)
-    notices.note_found(7, GRACE_SECONDS - 1)
-    assert notices.covers(7, 2 * GRACE_SECONDS)
+    for now in sorted((noticed, found)):
+        if now == noticed:
+            notices.add(7, "endpoint 1", now)
+        else:
+            notices.note_found(7, now)
+    assert notices.covers(7, 2 * GRACE_SECONDS) == covered
 
 
 # ---- what a notice leads to ----------------------------------------------------------------------

@@ -1,5 +1,5 @@
 """Trades and lots as CSV: the same data as the API, without anything that a spreadsheet would
-execute.
+execute, and few at a time.
 """
 
 import csv
@@ -9,8 +9,11 @@ import orjson
 import pytest
 from service import address, signature
 
+from accounts.problem import Problem
 from market.tables import Token
 from web.api import trades
+from web.server import application
+from web.server.application import Places
 from web.site import exports
 
 W, M = address("w"), address("m")
@@ -113,3 +116,55 @@ def test_a_csv_is_streamed(service, bot, monkeypatch):
         read.append(len(asked))
     answer.close()
     assert read == [0, 1, 2]
+
+
+# ---- how many at a time --------------------------------------------------------------------------
+def test_an_address_has_two_slots_and_everyone_together_six():
+    places = Places()
+
+    def refuse(network):
+        with pytest.raises(Problem) as refused:
+            places.take(network)
+        assert refused.value.code == "busy" and "Retry-After" in refused.value.headers
+
+    first, _ = places.take("a"), places.take("a")
+    refuse("a")
+    for network in "bbcc":
+        places.take(network)
+    refuse("d")
+    # Only once.
+    first()
+    first()
+    places.take("d")
+    refuse("d")
+
+
+@pytest.fixture
+def csv_path(service, bot):
+    """A bot's CSV with five trades."""
+    service.observe_trades(W, [f"t{number}" for number in range(5)])
+    return f"/bots/{bot.bot.uid}/trades.csv"
+
+
+def test_a_csv_holds_its_slot_until_sent_or_aborted(service, csv_path, monkeypatch):
+    monkeypatch.setattr(application, "MAX_PLACES_OF_ADDRESS", 1)
+    first = service.get(csv_path, buffered=False)
+    next(first.iter_encoded())
+    refused = service.get(csv_path)
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "5")
+    assert service.get(csv_path, peer="192.0.2.9").status_code == 200
+    first.close()
+    # The header and five trades.
+    assert service.get(csv_path).data.count(b"\r\n") == 6
+
+
+def test_csv_pages_count_after_the_first(service, csv_path, monkeypatch):
+    """With pages of 2, five trades are two pages after the first. Five are allowed: the third file
+    uses the sixth, and no other begins.
+    """
+    monkeypatch.setattr(exports, "PAGE_SIZE", 2)
+    monkeypatch.setattr(exports, "COUNTED_ROWS", 2)
+    monkeypatch.setattr("web.server.gate.TABLE_PAGES_PER_MINUTE", 5)
+    answers = [service.get(csv_path, buffered=True) for _ in range(4)]
+    assert [one.status_code for one in answers] == [200, 200, 200, 429]
+    assert "Retry-After" in answers[3].headers

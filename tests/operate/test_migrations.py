@@ -84,10 +84,8 @@ def plant(tmp_path, monkeypatch):
 def given(tmp_path):
     """Settings of an instance without a database."""
     (tmp_path / "data").mkdir(mode=0o700)
-    return ground.settings_of(
-        tmp_path / "data",
-        **({"DATABASE_URL": ground.url_of(tmp_path, False)} if ground.SERVER else {}),
-    )
+    more = {"DATABASE_URL": ground.url_of(tmp_path, False)} if ground.SERVER else {}
+    return ground.settings_of(tmp_path / "data", **more)
 
 
 @pytest.fixture
@@ -124,9 +122,8 @@ def start(given, folder):
     )
     environ = {"DATA_DIR": str(given.data_dir), "DATABASE_URL": given.database_url or ""}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    return subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **environ}, **pipes
-    )
+    argv = [sys.executable, "-c", code]
+    return subprocess.Popen(argv, cwd=ROOT, env={**os.environ, **environ}, **pipes)
 
 
 def test_a_new_database_has_the_newest_schema(given, plant):

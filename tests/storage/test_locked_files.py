@@ -12,7 +12,9 @@ import apsw
 import ground
 import pytest
 from peewee import OperationalError
+from service import Service
 
+import models
 from storage import counters, database, trouble
 
 pytestmark = ground.sqlite_only
@@ -97,8 +99,6 @@ def test_a_failed_store_is_retried_by_one_request_after_its_pause(monkeypatch):
 
 
 def test_health_requests_are_not_counted(tmp_path):
-    from service import Service
-
     service = Service(tmp_path / "data", ip_limit_per_minute=1)
     assert [service.get("/api/health").status_code for _ in range(3)] == [200] * 3
     service.close()
@@ -129,18 +129,13 @@ def test_a_writer_waits_until_its_requests_deadline(service):
 
 def test_all_writes_of_a_request_share_one_deadline(service):
     database.obj.busy_ms = 20_000
-
-    def write():
-        with database.connection_context(), database.atomic():
-            pass
-
     with lock(service.config.database_path):
         began = time.monotonic()
         trouble.begin_deadline(began + 0.2)
         try:
-            for attempt in (write, write, service.make_bot):
+            for _ in range(3):
                 with pytest.raises(OperationalError):
-                    attempt()
+                    service.make_bot()
         finally:
             trouble.end_deadline()
         assert time.monotonic() - began < 10
@@ -231,18 +226,12 @@ def test_an_instance_continues_when_its_folder_returns(service):
 def test_a_commit_into_a_removed_folder_is_refused(service):
     """Between the first statement and the commit."""
     service.make_bot()
-    with (
-        pytest.raises(OperationalError, match=GONE),
-        database.connection_context(),
-        database.atomic(),
-    ):
-        database.execute_sql("UPDATE owner SET created_at = created_at + 1")
+    refused, write = pytest.raises(OperationalError, match=GONE), models.Owner.update(created_at=1)
+    with refused, database.connection_context(), database.atomic():
+        write.execute()
         shutil.rmtree(service.config.data_dir)
-    with (
-        pytest.raises(OperationalError, match=GONE),
-        database.connection_context(),
-    ):
-        database.execute_sql("UPDATE owner SET created_at = created_at + 1")
+    with pytest.raises(OperationalError, match=GONE), database.connection_context():
+        write.execute()
 
 
 def test_a_read_only_folder_accepts_no_posts(service):

@@ -52,14 +52,9 @@ def other(settings, db):
 
 def start(*command, **environ):
     """Start a command of app.py; its messages are in its output."""
-    return subprocess.Popen(
-        [sys.executable, "app.py", *command],
-        cwd=ROOT,
-        env={**os.environ, **environ},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    argv = [sys.executable, "app.py", *command]
+    return subprocess.Popen(argv, cwd=ROOT, env={**os.environ, **environ}, **pipes)
 
 
 def end_sessions(holding=None):
@@ -82,20 +77,16 @@ SELECT table_name, column_name FROM information_schema.columns WHERE table_schem
 def test_text_compares_by_bytes(db):
     # Like most servers.
     assert db.execute_sql("SELECT 'a' < 'B' COLLATE \"en-x-icu\"").fetchone() == (True,)
-    elsewhere = db.execute_sql(
-        f"{COLUMNS} AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'"
-    )
-    assert elsewhere.fetchall() == []
+    other = f"{COLUMNS} AND data_type = 'text' AND collation_name IS DISTINCT FROM 'C'"
+    assert db.execute_sql(other).fetchall() == []
     for name in ("b", "B", "_", "Ä"):
         Token.create(mint=name)
     assert [*Token.select(Token.mint).order_by(Token.mint).scalars()] == ["B", "_", "b", "Ä"]
 
 
 def test_integers_have_64_bits(db):
-    narrow = db.execute_sql(
-        f"{COLUMNS} AND data_type IN ('integer', 'smallint') AND table_name <> 'schema_migration'"
-    )
-    assert narrow.fetchall() == []
+    narrow = "data_type IN ('integer', 'smallint') AND table_name <> 'schema_migration'"
+    assert db.execute_sql(f"{COLUMNS} AND {narrow}").fetchall() == []
     Token.create(mint="m", asked_at=2**63 - 1)
     assert db.execute_sql("SELECT SUM(asked_at) * 2 FROM token").fetchone() == (2**64 - 2,)
 
@@ -133,19 +124,16 @@ def test_one_writer_at_a_time_and_ids_become_visible_in_order(db, other):
 
 def test_a_lock_only_affects_those_waiting_for_it(db, other):
     """As when a page updates `seen_at` during another process's ordinary write."""
-
-    def write():
-        models.Job.update(state="ok").execute()
-
+    write = Job.update(state="ok")
     with other.connection_context(), other.atomic():
         with pytest.raises(OperationalError), trouble.impatient():
-            write()
+            write.execute()
         assert database.find_trouble() is None
         ground.wait_no_longer(50)
         with pytest.raises(OperationalError):
-            write()
+            write.execute()
         assert database.find_trouble() == "locked"
-    write()
+    write.execute()
     assert database.find_trouble() is None
 
 
@@ -209,16 +197,12 @@ def test_sessions_ended_by_the_server_are_replaced(service):
     assert end_sessions()
     other.close_all()
     storage.database.initialize(good)
-    assert [service.post({"eventId": f"e{n}", "body": "b"}, key).status_code for n in range(3)] == [
-        201
-    ] * 3
+    answers = [service.post({"eventId": f"e{n}", "body": "b"}, key) for n in range(3)]
+    assert [answer.status_code for answer in answers] == [201] * 3
 
 
 def test_a_database_that_is_down_is_busy(tmp_path):
-    settings = ground.change(
-        ground.settings_of(tmp_path / "data"),
-        database_url=NOWHERE,
-    )
+    settings = ground.change(ground.settings_of(tmp_path / "data"), database_url=NOWHERE)
     service = Service(tmp_path / "data")
     try:
         key = service.make_bot().publish_key.text
@@ -250,13 +234,8 @@ def test_health_metrics_and_doctor_name_the_engine(tmp_path):
     service = Service(tmp_path / "data", metrics="on")
     try:
         told = service.get("/api/health").json["database"]
-        assert told == {
-            "ok": True,
-            "writable": True,
-            "problem": None,
-            "postgresql": database.version(),
-            "journal": "wal",
-        }
+        fine = {"ok": True, "writable": True, "problem": None, "journal": "wal"}
+        assert told == {**fine, "postgresql": database.version()}
         assert told["postgresql"].startswith("15.")
         shown = service.get("/metrics").text
         version = f'postgresql="{database.version()}",version="{config.VERSION}"'
@@ -331,16 +310,13 @@ def machines(tmp_path):
     shared, made = {**ground.environ(tmp_path / "data"), **keys}, []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-        made.append(
-            Server(tmp_path / name, **{**shared, "DATA_DIR": str(tmp_path / name / "data")})
-        )
+        own = {"DATA_DIR": str(tmp_path / name / "data")}
+        made.append(Server(tmp_path / name, **{**shared, **own}))
     settings = ground.settings_of(tmp_path / "data")
     with storage.connect(settings).connection_context():
-        one = influencers.create_bot(settings, "One", NOW)
-        made[0].bot, made[1].bot = (
-            one,
-            influencers.create_bot(settings, "Two", NOW, owner=one.owner),
-        )
+        one, two = made
+        one.bot = influencers.create_bot(settings, "One", NOW)
+        two.bot = influencers.create_bot(settings, "Two", NOW, owner=one.bot.owner)
         yield made
     for machine in made:
         machine.stop()
@@ -372,11 +348,10 @@ def test_writes_on_one_machine_are_visible_on_the_other_at_once(machines):
         read(reader, "/api/v1/feed?limit=1")
         uid = publish(writer, number)
         assert read(reader, "/api/v1/feed?limit=1")["data"][0]["id"] == uid
-        assert all(
-            f"word{number}<" in reader.get(path)[1].decode()
-            for path in ("/", f"/bots/{writer.bot.bot.uid}")
-        )
-        assert read(reader, f"/api/v1/bots/{writer.bot.bot.uid}")["feed"][0]["id"] == uid
+        bot = writer.bot.bot.uid
+        for path in ("/", f"/bots/{bot}"):
+            assert f"word{number}<" in reader.get(path)[1].decode()
+        assert read(reader, f"/api/v1/bots/{bot}")["feed"][0]["id"] == uid
 
 
 def test_followers_of_two_writing_machines_miss_nothing(machines):
@@ -384,21 +359,17 @@ def test_followers_of_two_writing_machines_miss_nothing(machines):
     in turn.
     """
     since, got = read(machines[0], "/api/v1/feed?limit=1")["newestCursor"], [[] for _ in range(4)]
-    writers = [
-        threading.Thread(
-            target=lambda machine=machine: [publish(machine, number) for number in range(100)]
-        )
-        for machine in machines
-    ]
+
+    def write(machine):
+        for number in range(100):
+            publish(machine, number)
 
     def follow(mine, ports, length):
         last_id = since
         for port in itertools.cycle(ports):
             line = Connection(port, machines[0].bot.publish_key.text, last_id)
-            mine += [
-                shown["id"]
-                for _, shown in itertools.islice(line.events, min(length, 200 - len(mine)))
-            ]
+            events = itertools.islice(line.events, min(length, 200 - len(mine)))
+            mine += [shown["id"] for _, shown in events]
             last_id = line.events.last_id
             line.cut()
             if len(mine) == 200:
@@ -414,18 +385,12 @@ def test_followers_of_two_writing_machines_miss_nothing(machines):
                 return
 
     one, two = (machine.port for machine in machines)
-    crew = [
-        *writers,
-        *(
-            threading.Thread(target=follow, args=given)
-            for given in ((got[0], [one], 200), (got[1], [two], 200), (got[2], [one, two], 9))
-        ),
-        threading.Thread(target=poll, args=(got[3],)),
-    ]
+    work = [(write, (machine,)) for machine in machines]
+    work += [(follow, (got[0], [one], 200)), (follow, (got[1], [two], 200))]
+    work += [(follow, (got[2], [one, two], 9)), (poll, (got[3],))]
+    crew = [threading.Thread(target=act, args=given) for act, given in work]
     [thread.start() for thread in crew], [thread.join(60) for thread in crew]
-    order = [
-        uid for (uid,) in models.Post.select(models.Post.uid).order_by(models.Post.id).tuples()
-    ]
+    order = [*models.Post.select(models.Post.uid).order_by(models.Post.id).scalars()]
     assert len(order) == 200 and got == [order] * 4
 
 
@@ -514,12 +479,9 @@ class Crew:
             file.write(f"{os.getpid()} {what} {time.monotonic()}\n")
 
     def lines(self):
-        return [
-            (int(pid), what, float(at))
-            for pid, what, at in (
-                line.split() for line in self.diary.read_text().splitlines() if line.count(" ") == 2
-            )
-        ]
+        """[(PID, begin or end, time), ...] of the complete lines."""
+        rows = [line.split() for line in self.diary.read_text().splitlines()]
+        return [(int(row[0]), row[1], float(row[2])) for row in rows if len(row) == 3]
 
     def kill(self, pid):
         os.kill(pid, signal.SIGKILL)
@@ -550,11 +512,8 @@ def check(crew, truth):
     with storage.connect(crew.settings).connection_context():
         assert WalletSignature.select().where(WalletSignature.state == "stored").count() > 0
         assert Receipt.select().count() <= len(crew.chain.rows)
-        assert (
-            Lookout(crew.settings, FakeNode(crew.chain)).settle().ledger()
-            == truth
-            == ledger_of(ADDRESSES)
-        )
+        seen = Lookout(crew.settings, FakeNode(crew.chain)).settle()
+        assert seen.ledger() == ledger_of(ADDRESSES) == truth
     database.close_all()
 
 
@@ -580,9 +539,7 @@ def test_killing_the_leader_twenty_times_loses_nothing(crew):
         ground.until(WalletSignature.select().where(WalletSignature.state == "stored").exists, 60)
     database.close_all()
     crew.stop()
-    leaders = [
-        pid for n, (pid, _, _) in enumerate(crew.lines()) if n == 0 or crew.lines()[n - 1][0] != pid
-    ]
+    leaders = [pid for pid, _ in itertools.groupby(pid for pid, _, _ in crew.lines())]
     # Once another one leads, the old one doesn't return.
     assert len(leaders) == len(set(leaders)) >= 21
     assert max(waits) < 5, waits

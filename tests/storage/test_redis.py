@@ -39,9 +39,8 @@ def shared_redis(redis_server, monkeypatch):
 
 @pytest.fixture
 def service(tmp_path, shared_redis):
-    made = Service(
-        tmp_path / "data", ratelimit_storage_url=shared_redis.url, allowance=(("day", 100),)
-    )
+    limits = {"ratelimit_storage_url": shared_redis.url, "allowance": (("day", 100),)}
+    made = Service(tmp_path / "data", **limits)
     yield made
     made.close()
 
@@ -66,28 +65,23 @@ def test_machines_share_one_allowance_exactly(tmp_path, redis_server):
     try:
         with storage.connect(ground.settings_of(tmp_path / "data")).connection_context():
             made = influencers.create_bot(config.Config(), "Ada", NOW)
-            keys = [
-                made.publish_key.text,
-                *(api_keys.create_key(made.owner, "read", NOW).text for _ in range(4)),
-            ]
+            keys = [api_keys.create_key(made.owner, "read", NOW).text for _ in range(5)]
         storage.database.close_all()
         codes, gate = [], threading.Barrier(25)
 
+        def read(server, key):
+            return server.get("/api/v1/feed", Authorization=f"Bearer {key}")[0]
+
         def ask(n):
             gate.wait()
-            codes.extend(
-                servers[n % 2].get("/api/v1/feed", Authorization=f"Bearer {keys[n % 5]}")[0]
-                for _ in range(8)
-            )
+            codes.extend(read(servers[n % 2], keys[n % 5]) for _ in range(8))
 
         crew = [threading.Thread(target=ask, args=(n,)) for n in range(25)]
         [thread.start() for thread in crew], [thread.join() for thread in crew]
         assert (codes.count(200), codes.count(429)) == (120, 80)
         servers[0].stop()
         servers[0] = Server(tmp_path, **environ)
-        assert [
-            server.get("/api/v1/feed", Authorization=f"Bearer {keys[0]}")[0] for server in servers
-        ] == [429, 429]
+        assert [read(server, keys[0]) for server in servers] == [429, 429]
         assert PASSWORD not in servers[0].words() + servers[1].words()
     finally:
         [server.stop() for server in servers]
@@ -131,17 +125,15 @@ def test_a_silent_redis_is_waited_for_once(service, key, shared_redis, monkeypat
     monkeypatch.setattr(counters, "REST_SECONDS", 600)
     assert remaining(service, key) == 99
     shared_redis.pause()
-    asked = []
-    script = service.app.allowance.store._script
-    monkeypatch.setattr(
-        service.app.allowance.store, "_script", lambda *given: asked.append(1) or script(*given)
-    )
+    store, asked = service.app.allowance.store, []
+    script = store._script
+    monkeypatch.setattr(store, "_script", lambda *given: asked.append(1) or script(*given))
     assert service.get("/api/v1/feed", key).status_code == 503 and len(asked) == 1
     assert [service.get("/market").status_code for _ in range(20)] == [200] * 20
     assert service.get("/api/v1/feed", key).status_code == 503
     assert len(asked) == 1
     shared_redis.go_on()
-    service.app.allowance.store.rest.until = time.monotonic()
+    store.rest.until = time.monotonic()
     # After waking up it also counted the pending request, which can't be undone.
     assert remaining(service, key) == 97
 
@@ -172,17 +164,13 @@ def test_the_password_appears_nowhere(service, key, shared_redis, caplog, tmp_pa
     """
     # One instance after another.
     storage.database.close_all()
-    wrong = Service(
-        tmp_path / "other",
-        ratelimit_storage_url=shared_redis.url.replace(PASSWORD, f"{PASSWORD}-wrong"),
-    )
+    url = shared_redis.url.replace(PASSWORD, f"{PASSWORD}-wrong")
+    wrong = Service(tmp_path / "other", ratelimit_storage_url=url)
     told = [one.text + one.advice for one in doctor.check_redis(wrong.config, NOW)]
     assert len(told) == 1 and "AuthenticationError" in told[0]
     other = wrong.make_bot().publish_key.text
-    answers = [
-        wrong.get(path, other)
-        for path in ("/api/v1/feed", "/api/health", "/market", "/nothing", "/api/v1/me")
-    ]
+    paths = ("/api/v1/feed", "/api/health", "/market", "/nothing", "/api/v1/me")
+    answers = [wrong.get(path, other) for path in paths]
     assert [answer.status_code for answer in answers] == [503, 200, 200, 404, 503]
     wrong.close()
     storage.connect(service.config)
@@ -199,9 +187,8 @@ def test_the_password_appears_nowhere(service, key, shared_redis, caplog, tmp_pa
 def test_doctor_checks_redis_when_asked(shared_redis, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "check_endpoints", lambda *_: [])
     monkeypatch.setattr(doctor, "check_providers", lambda *_: [])
-    given = config.load(
-        {"DATA_DIR": str(tmp_path / "none"), "RATELIMIT_STORAGE_URL": shared_redis.url}, dotenv=None
-    )
+    named = {"DATA_DIR": str(tmp_path / "none"), "RATELIMIT_STORAGE_URL": shared_redis.url}
+    given = config.load(named, dotenv=None)
     assert "Redis responds" in [one.text for one in doctor.examine(given, NOW, online=True)]
     assert not [one for one in doctor.examine(given, NOW) if "Redis" in one.text]
     shared_redis.stop()

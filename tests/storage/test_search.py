@@ -35,11 +35,21 @@ def publish(service, bot, event, body, **more):
     return sent.json["id"]
 
 
-def test_a_bot_is_found_by_name_handle_and_wallet(service, bot, ask):
-    expected = [("bot", bot.bot.uid)]
+def test_everything_is_found_by_its_names_and_addresses(service, bot, ask):
+    trader = traders.create_trader("Orla Margin", "momentum", NOW)
+    Token.create(mint=MINT, symbol="TARN", name="Mountain Lake")
+    # A token that only a wallet moved has no name.
+    service.observe_trade(WALLET, "bought", 1, mint=address("moved"))
+    post = publish(service, bot, "1", "Purchased.", signature=signature("bought"))
     for query in ("quickstep", "NELL", "@nell-quick", WALLET):
-        assert ask(query) == expected, query
+        assert ask(query)[0] == ("bot", bot.bot.uid), query
         assert bot.bot.uid in service.get("/search", query_string={"q": query}).text
+    for query in ("tarn", "$TARN", "mountain", MINT):
+        assert ask(query) == [("token", MINT)], query
+    assert ask("margin") == [("trader", trader.trader.uid)]
+    assert ask(address("moved")) == [("token", address("moved"))]
+    assert ask(signature("bought")) == [("trade", "trade_bought"), ("post", post)]
+    assert ask(WALLET) == [("bot", bot.bot.uid)]
     assert ask(address("somebody else")) == []
 
 
@@ -47,28 +57,6 @@ def test_an_exact_name_comes_first(service, bot, ask):
     service.make_bot("Anelly")
     exact = service.make_bot("Nell")
     assert ask("nell")[0] == ("bot", exact.bot.uid)
-
-
-def test_a_paper_trader_is_found_by_name(service, bot, ask):
-    trader = traders.create_trader("Orla Margin", "momentum", NOW)
-    assert ask("margin") == [("trader", trader.trader.uid)]
-
-
-def test_a_token_is_found_by_ticker_name_and_address(service, bot, ask):
-    Token.create(mint=MINT, symbol="TARN", name="Mountain Lake")
-    for query in ("tarn", "$TARN", "mountain", MINT):
-        assert ask(query) == [("token", MINT)], query
-
-
-def test_a_token_that_only_a_wallet_moved_is_found_by_address(service, bot, ask):
-    service.observe_trade(WALLET, "bought", 1, mint=MINT)
-    assert ask(MINT) == [("token", MINT)]
-
-
-def test_a_signature_finds_its_trade_and_posts(service, bot, ask):
-    service.observe_trade(WALLET, "bought", 1, mint=MINT)
-    post = publish(service, bot, "1", "Bought.", signature=signature("bought"))
-    assert ask(signature("bought")) == [("trade", "trade_bought"), ("post", post)]
 
 
 def test_posts_match_all_words_in_any_case(service, bot, ask):

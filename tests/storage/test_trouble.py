@@ -1,7 +1,6 @@
 """A full disk, and a database that stays locked: responses, health and the log."""
 
 import contextlib
-import json
 import logging
 import shutil
 import subprocess
@@ -158,9 +157,8 @@ def test_a_database_that_stays_locked_is_not_ok(service):
     with locked(service):
         answer = post_words(service, key, 1)
         assert (answer.status_code, answer.json["code"]) == (503, "busy")
-        assert (
-            answer.json["detail"] == "another program keeps the database locked; nothing was stored"
-        )
+        detail = "another program keeps the database locked; nothing was stored"
+        assert answer.json["detail"] == detail
         status, shown = look(service)
         assert (status, shown["status"], shown["database"]["writable"]) == (200, "degraded", False)
         assert service.get("/api/v1/feed", key).status_code == 200
@@ -210,12 +208,8 @@ def test_one_deadline_covers_both_kinds_of_waiting(service):
 
     def write():
         began = time.monotonic()
-        with (
-            contextlib.suppress(OperationalError),
-            database.connection_context(),
-            database.atomic(),
-        ):
-            pass
+        with contextlib.suppress(OperationalError):
+            service.make_bot()
         took.append(time.monotonic() - began)
 
     with locked(service):
@@ -275,11 +269,7 @@ def count_lines(seconds, **more):
     repeats, said = logs.Repeats(lambda: clock[0]), []
     for second in range(seconds):
         clock[0] = float(second)
-        record = logging.LogRecord(
-            "candor", logging.ERROR, "file", 1, "busy: %s", ("the disk is full",), None
-        )
-        for name, value in more.items():
-            setattr(record, name, value)
+        record = logging.makeLogRecord({"levelno": logging.ERROR, "msg": "busy: disk full", **more})
         if repeats.filter(record):
             said.append((second, getattr(record, "repeated", 0)))
     return said
@@ -293,12 +283,6 @@ def test_a_repeated_error_is_counted_in_the_log():
 
 def test_an_error_with_a_request_id_is_logged_every_time():
     assert len(count_lines(5, shown={"requestId": "req_1"})) == 5
-
-
-def test_a_repeated_line_shows_its_count():
-    record = logging.LogRecord("candor", logging.ERROR, "file", 1, "busy", (), None)
-    record.repeated = 7
-    assert json.loads(logs.JsonLines().format(record))["repeated"] == 7
 
 
 def test_config_is_what_the_server_logs_with():
