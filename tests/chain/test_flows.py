@@ -5,9 +5,10 @@ Ada is the wallet; test_value.py has the scene. `FEE` is 5,000 lamports.
 """
 
 import pytest
+from histories import PROGRAMS
 from scene import FEE
 from story import RENT, account_of, address
-from test_value import FED, LIMO, PUMP, RAYDIUM, SOL, beside_tokens, buy, entry, scene_of, sell
+from test_value import CPMM, PUMP, SOL, entry, scene_of
 
 from chain.addresses import b58encode
 from chain.reading.kinds import find_discriminator
@@ -16,6 +17,21 @@ from chain.reading.programs import TIP_ACCOUNTS
 START, END = (
     b58encode(find_discriminator(f"flash_take_order_{word}")) for word in ("start", "end")
 )
+LIMO = PROGRAMS["limo"]
+FED = ("fed_market", "value_unexplained")
+
+
+def sell(scene, raw, lamports):
+    """Tokens go into the curve, and its program moves lamports out without an instruction."""
+    with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve"):
+        scene.send("CAT", "ada", "curve", raw)
+        scene.shift("curve", "ada", lamports)
+
+
+def buy(scene, who, raw, lamports):
+    with scene.call(PUMP, who, account_of(who, "CAT"), "curve"):
+        scene.pay(who, "curve", lamports)
+        scene.send("CAT", "curve", who, raw)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +101,7 @@ def test_a_signer_who_takes_back_most_of_his_payment_paid_the_rest():
 def test_tokens_poured_into_a_pool_are_part_of_what_was_given(receiver, percent, flags):
     scene = scene_of().holds("collector", "CAT", 0)
     scene.send("CAT", "friend", receiver, 100)
-    with scene.call(RAYDIUM, "ada", account_of("ada", "CAT"), "curve", "collector"):
+    with scene.call(CPMM, "ada", account_of("ada", "CAT"), "curve", "collector"):
         scene.send("CAT", "ada", "curve", 97)
         scene.send("CAT", "ada", "collector", 3)
         scene.shift("curve", "ada", SOL)
@@ -98,8 +114,8 @@ def test_what_others_fed_is_a_share_of_the_gain():
     hers: she gained 2 SOL, and the curve lost nothing but her own.
     """
     scene = scene_of()
-    buy(scene, 100, SOL)
-    buy(scene, 50, 2 * SOL, payer="friend", to="friend")
+    buy(scene, "ada", 100, SOL)
+    buy(scene, "friend", 50, 2 * SOL)
     with scene.call(PUMP, "ada", account_of("ada", "CAT"), "curve"):
         scene.send("CAT", "ada", "curve", 100)
         scene.shift("curve", "ada", 3 * SOL)
@@ -114,7 +130,7 @@ def test_what_was_in_an_account_before_it_was_opened_is_beside_the_trade():
     where = account_of("ada", "SOL")
     scene = scene_of(**{where: SOL // 2}).holds("pool", "CAT", 0).holds("pool", "SOL", 9 * SOL)
     scene.adopt(where, "ada")
-    with scene.call(RAYDIUM, "ada", "pool"):
+    with scene.call(CPMM, "ada", "pool"):
         scene.send("CAT", "ada", "pool", 100)
         scene.send("SOL", "pool", "ada", 3 * SOL)
     scene.close(where, "ada")
@@ -131,13 +147,13 @@ def test_rent_from_a_friend_does_not_swallow_his_other_gifts():
     sell(scene, 100, SOL)
     found = entry(scene, "ada", "friend")
     assert (found.kind, found.sponsored) == ("sell", 2 * RENT)
-    assert (beside_tokens(found), found.beside_sol) == ({address("FOX"): 70}, 0)
+    assert (found.beside_tokens, found.beside_sol) == (((address("FOX"), 70, 6),), 0)
 
 
 def test_counterparties_are_sorted_by_their_loss_in_what_the_wallet_got():
     """One pool gives 40 CAT, the other 60; a SOL refund makes nobody a counterparty."""
     scene = scene_of().holds("pool", "CAT", 500)
-    with scene.call(RAYDIUM, "ada", account_of("ada", "CAT"), "curve", "pool"):
+    with scene.call(CPMM, "ada", account_of("ada", "CAT"), "curve", "pool"):
         scene.pay("ada", "curve", 2 * SOL)
         scene.send("CAT", "pool", "ada", 40)
         scene.send("CAT", "curve", "ada", 60)
@@ -147,3 +163,25 @@ def test_counterparties_are_sorted_by_their_loss_in_what_the_wallet_got():
     assert found.counterparties == tuple(
         address(account_of(who, "CAT")) for who in ("curve", "pool")
     )
+
+
+def test_what_two_pools_were_fed_is_added_up():
+    """A friend pays a SOL into each of two curves, whose only payments are a SOL each to ada."""
+    scene = scene_of(second=50 * SOL).holds("second", "CAT", 10**6)
+    for curve in ("curve", "second"):
+        scene.pay("friend", curve, SOL)
+        with scene.call(PUMP, "ada", account_of("ada", "CAT"), curve):
+            scene.send("CAT", "ada", curve, 100)
+            scene.shift(curve, "ada", SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.explained_percent, found.flags) == ("sell", 0, FED)
+
+
+def test_burned_shares_are_not_the_main_mint():
+    """Ada burns 10 shares of a pool and gets a SOL."""
+    scene = scene_of().holds("ada", "LP", 10)
+    with scene.call(CPMM, "ada", account_of("ada", "LP"), "curve"):
+        scene.burn("LP", "ada", 10)
+        scene.shift("curve", "ada", SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.mint) == ("liquidity", None)
