@@ -54,17 +54,15 @@ def test_value_is_the_amount_times_the_last_price(service, bot):
     assert shown["results"]["realizedLamports"] == "7"
 
 
-def test_without_a_price_there_is_no_value(service, bot):
-    assert show(service, bot)[0]["estimate"] is None
-    quote(price_sol=None)
+@pytest.mark.parametrize(
+    "columns, reason",
+    [(None, "no_price"), ({"price_sol": None}, "no_price"), ({"absurd": "jump"}, "price_doubtful")],
+)
+def test_without_a_credible_price_there_is_no_value(service, bot, columns, reason):
+    if columns:
+        quote(**columns)
     position, _ = show(service, bot)
-    assert (position["estimate"], position["estimateReason"]) == (None, "no_price")
-
-
-def test_a_doubtful_price_gives_no_value(service, bot):
-    quote(absurd="jump")
-    position, _ = show(service, bot)
-    assert (position["estimate"], position["estimateReason"]) == (None, "price_doubtful")
+    assert (position["estimate"], position["estimateReason"]) == (None, reason)
 
 
 @pytest.mark.parametrize("text", [None, "", "x", "0", "-1", "NaN", "Infinity", "1e999999", "1e-99"])
@@ -87,13 +85,7 @@ def test_the_page_shows_price_source_and_age(service, bot):
 @pytest.mark.parametrize(
     "changes_at, amount, value", [(FAR, "3001", "3704734"), (1, "15005", "18523672")]
 )
-def test_positions_use_the_current_multiplier(
-    service,
-    bot,
-    changes_at,
-    amount,
-    value,
-):
+def test_positions_use_the_current_multiplier(service, bot, changes_at, amount, value):
     """1,500.5 times 2 at 1,234.5 lamports are 3,704,734.5, times 10 are 18,523,672.5."""
     quote(scale=Scale("2.0", changes_at, "10.0").dump())
     position, shown = show(service, bot)
