@@ -231,8 +231,17 @@ def test_a_view_leaves_out_earlier_costs():
     known = [(100, 0), (100, 0), (80, 2), (None, 6)]
     assert shown == [Position("A", 6, 6, *one) for one in known]
     inventory.put_back(inventory.release("e", "A", 1), 1)
-    found = [(lot.left, lot.since) for lot in inventory.lots["A"]]
-    assert found == [(2, 1_000), (1, 1_000), (4, 2_000)]
+    found = [(lot.amount, lot.cost, lot.left, lot.since) for lot in inventory.lots["A"]]
+    assert found == [(3, 30, 2, 1_000), (1, 10, 1, 1_000), (4, 80, 4, 2_000)]
+
+
+def test_returned_units_of_a_mint_no_longer_held_are_restored():
+    inventory = Inventory()
+    inventory.put("A", "x", 10, 100)
+    inventory.hold("e", "A", inventory.cut("A", 10))
+    inventory.lots.clear()
+    inventory.put_back(inventory.release("e", "A", 10), 10)
+    assert inventory.lots == {"A": [Lot((1, 1), "x", 10, 100, 10, 100)]}
 
 
 def test_positions_show_their_known_cost():

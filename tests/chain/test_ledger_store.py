@@ -437,6 +437,8 @@ def test_only_venue_amounts_were_bought_or_sold(empty):
         for one in sides
     ]
     assert not mark_differing_trades(Wallet.get().id)
+    for one in TradeMint.select():
+        assert (one.slot, one.place) == (one.trade.slot, one.trade.place)
 
 
 def test_coverage_has_the_shape_of_the_api(empty):

@@ -32,6 +32,12 @@ from chain.ledger.totals import (
 
 A_SOL = 10**9
 LEDGERS = list_ledgers("""
+# breaking even is no win, and a lamport more is one
+buy 10 A for 100
+sell 10 A for 100                   => positions 1 | won 0
+buy 10 A for 100
+sell 10 A for 101                   => positions 2 | won 1
+
 # a position with one percent of its peak left is open
 buy 10000 A for 100
 sell 9900 A for 50                  => positions 1 | won 0 | open 1
