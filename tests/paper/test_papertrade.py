@@ -455,29 +455,22 @@ def test_errors_are_retried_with_backoff(stage, monkeypatch, caplog):
     time.
     """
     bad = stage.trader("Bad", settings={"latencyBudgetMs": 600_000})
-    broken = [True]
-    heartbeat = engine.run_heartbeat
+    heartbeat, tries = engine.run_heartbeat, []
 
-    def heartbeat_or_break(player, now):
-        if broken[0]:
-            tries.append(now)
-            raise KeyError("phase")
-        heartbeat(player, now)
+    def break_heartbeat(player, now):
+        tries.append(now)
+        raise KeyError("phase")
 
-    tries = []
-    monkeypatch.setattr(engine, "run_heartbeat", heartbeat_or_break)
+    monkeypatch.setattr(engine, "run_heartbeat", break_heartbeat)
     stage.play(["0.001"] * 64)
     assert [(at - tries[0]) // MINUTE for at in tries] == [0, 1, 3, 7, 15, 31, 63]
     assert len([record for record in caplog.records if "suspended" in record.message]) == 1
     assert [line["reason"] for line in lines_of(bad)] == ["put_off"]
-    broken[0] = False
+    monkeypatch.setattr(engine, "run_heartbeat", heartbeat)
     stage.play(["0.001"] * 58)
-    stage.snapshot()
     # At most an hour: until minute 123.
-    assert stage.tick()[0] is not None
-    stage.round += 1
-    stage.snapshot()
-    assert stage.tick()[0] is None and Trader.get().phase != bad.phase
+    assert stage.play_everywhere(["0.001"]) is not None
+    assert stage.play_everywhere(["0.001"]) is None and Trader.get().phase != bad.phase
 
 
 @pytest.mark.parametrize(
@@ -510,8 +503,7 @@ def test_a_token_that_breaks_everyone_is_skipped(stage, monkeypatch):
     stage.list_token("MintB")
     count = break_settling(monkeypatch, lambda trader, order: order.mint == "MintA")
     problem = stage.play_everywhere(RISE[:16])
-    assert {fill.order.mint for fill in PaperFill.select()} == {"MintB"}
-    assert PaperFill.select().count() == 3
+    assert [fill.order.mint for fill in PaperFill.select()] == ["MintB"] * 3
     assert len(count) >= 3 and problem.count("MintA") == 3
     assert [papertrade.rebuild_trader(trader, stage.now) for trader in made] == [[], [], []]
 
@@ -521,20 +513,18 @@ def test_a_trader_failing_everywhere_is_paused(stage, monkeypatch):
     monkeypatch.setattr(Momentum, "enter", lambda strategy, view: 1 // 0)
     for mint in ("MintB", "MintC", "MintD", "MintE"):
         stage.list_token(mint)
-    for mint in ("MintA", "MintB", "MintC", "MintD", "MintE"):
-        stage.snapshot(mint)
-    problem, _ = stage.tick()
-    assert "@bad is suspended" in problem and lines_of(Trader.get())[-1]["symbol"] == "every trade"
+    assert "@bad is suspended" in stage.play_everywhere(["0.001"])
+    assert lines_of(Trader.get())[-1]["symbol"] == "every trade"
 
 
 def test_an_unreadable_token_or_snapshot_is_skipped(stage, monkeypatch):
-    stage.trader()
-    stage.list_token("MintB", checks="no JSON")
     parse = store.parse_snapshot
-    monkeypatch.setattr(
-        store, "parse_snapshot", lambda row: 1 // 0 if row.mint == "MintC" else parse(row)
-    )
-    stage.list_token("MintC")
+
+    def parse_or_break(row):
+        return 1 // 0 if row.mint == "MintC" else parse(row)
+
+    monkeypatch.setattr(store, "parse_snapshot", parse_or_break)
+    stage.list_token("MintB", checks="no JSON").list_token("MintC").trader()
     problem = stage.play_everywhere(RISE)
     assert [position.reason for position in PaperPosition.select()] == ["trailing_stop"]
     assert {order.mint for order in PaperOrder.select()} == {"MintA"}
@@ -1058,8 +1048,7 @@ def test_a_failing_model_costs_one_attempt(stage):
     stage.snapshot(price=RISE[14])
     _, details = stage.tick()
     assert PaperPost.get().writer == "built-in"
-    assert "could not be reached" in orjson.loads(details)["writer"]
-    assert "127.0.0.1" not in details
+    assert "could not be reached" in details and "127.0.0.1" not in details
 
 
 def test_more_orders_than_a_statement_binds_fill_in_one_round(stage, monkeypatch):
