@@ -745,12 +745,8 @@ def test_hooks_per_account_are_limited(service):
     hooks.add_hook(config, bot.owner, "https://x.example/", NOW)
     problem = refused(hooks.add_hook, config, bot.owner, "https://x.example/", NOW)
     assert problem.code == "quota_exceeded"
-    assert problem.more == {
-        "quota": "hooks",
-        "setting": "MAX_HOOKS_PER_OWNER",
-        "limit": 1,
-        "used": 1,
-    }
+    quota = {"quota": "hooks", "setting": "MAX_HOOKS_PER_OWNER"}
+    assert problem.more == {**quota, "limit": 1, "used": 1}
 
 
 # ---- messages ------------------------------------------------------------------------------------
