@@ -985,6 +985,16 @@ def service_trades(db):
 
 
 # ---- words ---------------------------------------------------------------------------------------
+def test_posts_keep_their_text_when_the_voice_changes(stage):
+    trader = stage.trader()
+    stage.play(RISE[:16])
+    before = [post.body for post in PaperPost.select()]
+    traders.set_profile(Trader.get_by_id(trader.id), voice={"tone": "solemn"})
+    stage.play(RISE[16:])
+    bodies = [post.body for post in PaperPost.select().order_by(PaperPost.id)]
+    assert bodies[: len(before)] == before and len(bodies) > len(before) > 0
+
+
 
 
 @pytest.fixture
