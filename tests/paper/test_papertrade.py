@@ -995,8 +995,6 @@ def test_posts_keep_their_text_when_the_voice_changes(stage):
     assert bodies[: len(before)] == before and len(bodies) > len(before) > 0
 
 
-
-
 @pytest.fixture
 def model(monkeypatch):
     """An OpenAI-compatible endpoint that `says` a text, or responds with bytes or an error."""
