@@ -308,6 +308,7 @@ def test_the_largest_supply_is_read():
     [
         struct.pack("<HH", 12, 32) + bytes(5),
         struct.pack("<HH", 12, 5) + bytes(5),
+        struct.pack("<HH", 999, 8) + bytes(5),
         struct.pack("<HH", 19, 70) + NONE + NONE + b"\xff\xff\xff\xff\0\0",
     ],
 )
