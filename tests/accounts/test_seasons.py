@@ -105,7 +105,7 @@ def freeze(settings, at=END):
     ("field", "text", "told"),
     [
         *(("name", "", "required"), ("name", "x" * 61, "60 characters"), ("name", "a\nb", "line")),
-        ("name", make_key("read"), "API key"),
+        pytest.param("name", make_key("read"), "API key", id="name-a key"),
         ("rule", "volume", "pnl, return, pnl_floor"),
         ("currency", "DOGE", "SOL, USDC"),
         ("wallets", "mine", "proven, all"),
