@@ -326,8 +326,8 @@ def test_a_wallet_whose_list_was_refused_goes_first_next_time(look, moved):
 
 def test_a_busy_database_ends_the_pass_but_keeps_other_wallets_state(two, monkeypatch):
     Wallet.update(due_at=0).execute()
-    store = two.observer.state.ledger_store
-    kept = dict(store._pending)
+    state = two.observer.state
+    kept = dict(state.ledger_store._pending)
 
     def fail(*_):
         raise OperationalError("locked")
@@ -336,7 +336,7 @@ def test_a_busy_database_ends_the_pass_but_keeps_other_wallets_state(two, monkey
     monkeypatch.setattr(module.Observer, "_show_moved", fail)
     with pytest.raises(OperationalError):
         two.look()
-    forgotten = kept.keys() - store._pending.keys()
+    forgotten = kept.keys() - state.ledger_store._pending.keys()
     # on a server others may have written meanwhile, so everything is reread there
     assert len(forgotten) == (2 if ground.SERVER else 1)
     assert Wallet.select().where(Wallet.trouble.is_null(False)).count() == 0
