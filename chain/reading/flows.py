@@ -382,7 +382,7 @@ def _move(
 
 
 def _mints(receipt: Receipt) -> dict[str | None, str]:
-    named = ((one.target, one.mint) for one in receipt.operations if one.mint)
+    named = ((one.target, one.mint) for one in receipt.operations if one.target and one.mint)
     return dict([*named, *receipt.mints.items()])
 
 

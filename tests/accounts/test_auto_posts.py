@@ -155,7 +155,7 @@ def test_a_rebuild_posts_nothing_and_its_trades_stay_unposted(wallet, monkeypatc
     later = trade("later", 3, 1_500_000, -500_000, 9_500_000_000, 400_000_000)
     assert [one.signature for one in post(wallet, later)] == ["later"]
     monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 3)
-    Trade.update(digest="told anew").execute()
+    Trade.update(digest="changed").execute()
     assert len(publish(wallet)) == 3
 
 

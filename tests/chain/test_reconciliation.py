@@ -107,7 +107,7 @@ COUNTED = [
     (book("order_fill", -7, carried=3), {"overhead": 7, "carried": 3}),
     # 4 lamports beyond its fee are unaccounted for.
     (book("failed", -9, tip=0), {"failed": 1, "failed_cost": 5, "other": -4}),
-    # What moved outside the venue, and what others contributed, is no part of the volume.
+    # Volume excludes what moved outside the venue and what others contributed.
     (
         book("buy", -50, beside_sol=-30, sponsored=6),
         {**SALE, "sent": 30, "received": 6},
