@@ -10,14 +10,16 @@ from scene import FEE
 from story import RENT, account_of, address
 from test_value import CPMM, PUMP, SOL, entry, scene_of
 
-from chain.addresses import b58encode
+from chain.addresses import WRAPPED_SOL, b58encode
+from chain.reading.entries import read_entry
 from chain.reading.kinds import find_discriminator
-from chain.reading.programs import TIP_ACCOUNTS
+from chain.reading.programs import TIP_ACCOUNTS, table
+from chain.reading.receipts import parse_receipt
 
 START, END = (
     b58encode(find_discriminator(f"flash_take_order_{word}")) for word in ("start", "end")
 )
-LIMO = PROGRAMS["limo"]
+LIMO, KAMINO = PROGRAMS["limo"], PROGRAMS["kamino"]
 FED = ("fed_market", "value_unexplained")
 
 
@@ -185,3 +187,59 @@ def test_burned_shares_are_not_the_main_mint():
         scene.shift("curve", "ada", SOL)
     found = entry(scene, "ada")
     assert (found.kind, found.mint) == ("liquidity", None)
+
+
+def test_rent_that_waited_at_each_of_two_addresses_is_not_a_gift():
+    """Half a SOL more waits at the second."""
+    scene = scene_of(purse=RENT, chest=RENT + SOL // 2)
+    for word in ("purse", "chest"):
+        scene.adopt(word, "ada")
+    sell(scene, 100, SOL)
+    found = entry(scene, "ada")
+    assert (found.kind, found.sponsored, found.beside_sol) == ("sell", 2 * RENT, SOL // 2)
+
+
+def test_lamports_without_an_instruction_are_drawn_from_each_account_in_turn():
+    """Two banks lose 3 and 2 SOL, of which ada gets 4 and a stranger 1."""
+    scene = scene_of(bank=9 * SOL, vault=9 * SOL, stranger=SOL)
+    with scene.call(KAMINO, "ada", "bank", "vault"):
+        scene.shift("bank", "ada", 3 * SOL)
+        scene.shift("vault", "ada", SOL)
+        scene.shift("vault", "stranger", SOL)
+    found = entry(scene, "ada")
+    names = sorted(address(word) for word in ("bank", "vault"))
+    lost = {address("bank"): 3 * SOL, address("vault"): 2 * SOL}
+    first = lost[names[0]]
+    assert found.kind == "lending"
+    assert found.parked == (
+        (names[0], WRAPPED_SOL, -first),
+        (names[1], WRAPPED_SOL, first - 4 * SOL),
+    )
+
+
+def test_a_round_trip_that_others_fed_by_as_much_as_she_gave():
+    """Ada pays a SOL for 100 CAT and sells them for a SOL, into a curve that a friend paid half a
+    SOL before: half of what she got.
+    """
+    scene = scene_of()
+    buy(scene, "friend", 50, SOL // 2)
+    buy(scene, "ada", 100, SOL)
+    sell(scene, 100, SOL)
+    found = entry(scene, "ada", "friend")
+    assert (found.kind, found.explained_percent) == ("round_trip", 50)
+
+
+def test_rent_that_the_network_collected_went_to_nobody():
+    """One account pays ada a SOL, another 500 lamports of rent."""
+    taxed, bank = sorted(("bank", "vault"), key=address)
+    scene = scene_of(bank=9 * SOL, vault=9 * SOL)
+    with scene.call(KAMINO, "ada", "bank", "vault"):
+        scene.shift(bank, "ada", SOL)
+    told = scene.receipt("ada")
+    keys = [one["pubkey"] for one in told["transaction"]["message"]["accountKeys"]]
+    told["meta"]["postBalances"][keys.index(address(taxed))] -= 500
+    told["meta"]["rewards"] = [
+        {"pubkey": address(taxed), "lamports": -500, "rewardType": "Rent", "commission": None}
+    ]
+    found = read_entry(parse_receipt(told), address("ada"), table())
+    assert (found.kind, found.parked) == ("lending", ((address(bank), WRAPPED_SOL, -SOL),))
