@@ -6,7 +6,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
         "addresses amounts answers attacks balances board bot_wallets coverage effects "
-        "exchanges flows histories instructions inventory kinds ledger ledger_store mints "
+        "exchanges histories instructions inventory kinds ledger ledger_store mints "
         "notices packing pools programs quotes quotes_shown receipts reconciliation risk_shown "
         "rpc stablecoins standings totals value verification views"
     ),
