@@ -16,20 +16,24 @@ Moves, separated by `;`
     +ada CAT, +ada CAT by bob, -ada CAT, -ada CAT to bob    open and close a token account
     wrap ada 50; burn ada 50 CAT; mint ada 50 CAT; do METHOD WORD...   (a method of Scene)
     spend ada bob eve 50 CAT                     ada may send from bob's account, to eve
+    become purse ada CAT 5                       purse ends as ada's account of CAT, without a move
+    allocate CAT                                 open an account that was paid for
 Before the moves: `bob:` or `bob+ada:` pays the fee and signs (otherwise the person that is named
 first does); `fail`; `same` (the slot of the last one); `hidden` (the node doesn't give it); `flat`
-(without the calls' depths), `blind` (without inner calls), `plain` (transfers don't name a mint).
+(without the calls' depths), `blind` (without inner calls), `plain` (transfers don't name a mint),
+`readonly` (the address of ada can't change).
 `connect`, `disconnect`, `window`, `marker PROGRAM` and `together ada bob` (wallets of one bot) have
 their own lines.
 
 Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `partial N`,
 `unmatched`, `unpriced` (no result); lots `CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `tip N`,
 `gift 5 CAT`; `post verified`, `unverified`; `flag NAME`; the name `via` which it ran; its `mint`;
-the percentage `explained`, and `with` whom; `swapped CAT -5` through the venue; the `others`'
-accounts. `USDC matched N` is a result in a stablecoin, `since matched N` one since `connect`,
-`healed matched N` one once the node gives what it hid, and `eve:` begins what is expected for
-another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells items of the books (Totals)
-or sums (SUMMED), the last since a line `window`; a return is in hundredths of a percent.
+the mints it `created`; the percentage `explained`, and `with` whom; `swapped CAT -5` through the
+venue of what `moved`; the `others`' accounts, and those that ada `held` (with lamports). `USDC
+matched N` is a result in a stablecoin, `since matched N` one since `connect`, `healed matched N`
+one once the node gives what it hid, and `eve:` begins what is expected for another wallet. `end
+realized 5 | USDC worst 7 | window worst 5` tells items of the books (Totals) or sums (SUMMED), the
+last since a line `window`; a return is in hundredths of a percent.
 """
 
 import hashlib
@@ -41,7 +45,7 @@ from node import Row
 from scene import Scene
 from story import BEGIN, BEGIN_TIME, account_of, address
 
-from chain.addresses import b58encode
+from chain.addresses import SYSTEM, b58encode
 from chain.ledger.coverage import order_entries
 from chain.ledger.inventory import SOL
 from chain.ledger.ledger import WHOLE, Ledger
@@ -99,15 +103,24 @@ SUMMED = {
     "won": "positions_won",
     "return": "return_points",
 }
-FIELDS = {"sol": "sol", "beside": "beside_sol", "tip": "tip", "fee": "fee", "rent": "rent"}
+FIELDS = {name: name for name in ("sol", "tip", "fee", "rent", "sponsored")}
+FIELDS["beside"] = "beside_sol"
 COUNTED = ("positions", "won", "return")
 # Fields of an entry as text. `say`: the word for an address.
 SHOWN = {
     "via": lambda entry, say: entry.venue,
     "mint": lambda entry, say: say(entry.mint),
     "explained": lambda entry, say: _show(entry.explained_percent),
+    "created": lambda entry, say: " ".join(map(say, entry.created)),
     "with": lambda entry, say: " ".join(map(say, entry.counterparties)),
     "swapped": lambda entry, say: _join(f"{say(m)} {n}" for m, n, _ in entry.venue_tokens),
+    "moved": lambda entry, say: _join(f"{say(m)} {n}" for m, n, _ in entry.tokens),
+    "held": lambda entry, say: _join(
+        f"{say(one.address)} {say(one.mint)} {one.before}>{one.after}"
+        f" {one.lamports_before}>{one.lamports_after}"
+        for one in entry.balances
+        if one.mint
+    ),
     "others": lambda entry, say: _join(f"{say(a)} {say(m)} {b}>{c}" for a, m, b, c in entry.others),
 }
 TABLE, THOUSAND, PLENTY, BEGINS = table(), 1_000, 10**15, 5_000_000
@@ -116,7 +129,7 @@ MOVE = re.compile(r"([\w']+)(~?>)([\w']+) ([\d.]+)(?:-(\d+))?(?: ([A-Z]+))?")
 HOOKED = re.compile(MOVE.pattern + r"\{")
 TRADE = re.compile(r"(\w+) (buys|sells|swaps) (\d+) (\w+) for ([\d.]+)(?: (\w+))??(?: at (\w+))?")
 ACCOUNT = re.compile(r"([+-])(\w+) (\w+)(?: (?:by|to) (\w+))?")
-PREFIX = re.compile(r"(fail|same|hidden|flat|blind|plain|([\w+]+):)\s+")
+PREFIX = re.compile(r"(fail|same|hidden|flat|blind|plain|readonly|([\w+]+):)\s+")
 
 
 def list_variants(text):
@@ -222,7 +235,11 @@ class TextHistory(Scene):
         self._begin()
         self._play(text)
         told = self.receipt(
-            self.payer, *signers, fails="fail" in words, heights="flat" not in words
+            self.payer,
+            *signers,
+            fails="fail" in words,
+            heights="flat" not in words,
+            readonly=("ada",) if "readonly" in words else (),
         )
         if "plain" in words:
             _forget_mints(told)
@@ -350,6 +367,13 @@ class TextHistory(Scene):
     def _spend_told(self, spender, owner, target, raw, mint):
         """Send from an account whose owner approved the spender."""
         self.send(mint, owner, self._hold(target, mint), int(raw), authority=spender)
+
+    def _allocate_told(self, word):
+        self.names.append(word)
+        self._say(SYSTEM, "allocate", account=word)
+
+    def _become_told(self, word, owner, mint, raw=0):
+        self.tokens[word] = [mint, owner, int(raw)]
 
     def _sync_told(self, word):
         """Set a SOL account's amount to its lamports."""

@@ -24,7 +24,7 @@ from chain.symbols import find_imitated, show_symbol
 from cli.parser import main
 from models import Bot, Trade
 from observing import rebuilding
-from operate import doctor
+from operate import doctor, inspection
 from storage import database
 
 HEADER = "mint,symbol,decimals\n"
@@ -69,34 +69,28 @@ def observe(tmp_path, story):
     opened[-1].close()
 
 
-def restart(lookout, **changes):
-    """A new process with the same data and other settings."""
-    lookout.config = ground.change(lookout.config, **changes)
+def replace_file(lookout, rows):
+    """And start the app with it."""
+    lookout.config = ground.change(lookout.config, added_currencies=rows)
     create_app(lookout.config)
-    lookout.restart()
-    lookout.look(3)
-    return lookout
 
 
 # ---- the file ------------------------------------------------------------------------------------
-def test_usd1_is_built_in():
-    assert find_stablecoin("USD1") == Currency(
-        "USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB",
-        "USD1",
-        6,
-        "https://docs.worldlibertyfinancial.com/usd1/smart-contracts",
-    )
-
-
 def test_each_row_adds_a_currency():
+    """To the built-in ones, such as USD1."""
     text = f"{HEADER} {DAI} , XDAI , 6\n\n{USDS},USDS,6\r\n"
     assert read_currencies(text) == (Currency(DAI, "XDAI", 6, ""), Currency(USDS, "USDS", 6, ""))
     assert read_currencies("") == read_currencies(HEADER) == ()
+    usd1 = find_stablecoin("USD1")
+    assert usd1[:3] == ("USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB", "USD1", 6)
+    assert usd1.source == "https://docs.worldlibertyfinancial.com/usd1/smart-contracts"
 
 
 NO_MINT = "must be a token's address, base58 of 32 bytes"
 NO_SYMBOL = "must be 2 to 12 letters and digits, starting with a letter"
 NO_DECIMALS = "must be a whole number from 0 to 9"
+LIKE = "must not resemble {}, another token's symbol"
+FULL = "".join(f"{address(str(n))},COIN{n},6\n" for n in range(20))
 
 
 @pytest.mark.parametrize(
@@ -108,81 +102,59 @@ NO_DECIMALS = "must be a whole number from 0 to 9"
         (f"{SOL_MINT},WSOL,9", 2, "mint", "SOL is built in, so leave it out"),
         (f"{STABLECOINS[3].mint},USD1,6", 2, "mint", "USD1 is built in, so leave it out"),
         (f"{DAI},XDAI,6\n{DAI},YDAI,6", 3, "mint", "must be listed once"),
-        (f"{DAI},,6", 2, "symbol", NO_SYMBOL),
-        (f"{DAI},X,6", 2, "symbol", NO_SYMBOL),
-        (f"{DAI},=X1,6", 2, "symbol", NO_SYMBOL),
-        (f"{DAI},{'X' * 13},6", 2, "symbol", NO_SYMBOL),
-        (f"{DAI},usdc,6", 2, "symbol", "must not resemble USDC, another token's symbol"),
-        (f"{DAI},SOL,6", 2, "symbol", "must not resemble SOL, another token's symbol"),
+        (f"{FULL}{DAI},XDAI,6", 22, "mint", "must be one of at most 20 currencies"),
+        *((f"{DAI},{sign},6", 2, "symbol", NO_SYMBOL) for sign in ("", "X", "=X1", "X" * 13)),
+        (f"{DAI},usdc,6", 2, "symbol", LIKE.format("USDC")),
+        (f"{DAI},SOL,6", 2, "symbol", LIKE.format("SOL")),
         (f"{USDS},XDAI,6", 2, "symbol", "must be USDS, this token's well-known symbol"),
         (f"{DAI},XDAI,6\n{address('o')},xdai,6", 3, "symbol", "must be listed once"),
-        (f"{DAI},XDAI,", 2, "decimals", NO_DECIMALS),
-        (f"{DAI},XDAI,10", 2, "decimals", NO_DECIMALS),
-        (f"{DAI},XDAI,-1", 2, "decimals", NO_DECIMALS),
-        (f"{DAI},XDAI,٦", 2, "decimals", NO_DECIMALS),
+        *((f"{DAI},XDAI,{n}", 2, "decimals", NO_DECIMALS) for n in ("", "10", "-1", "٦")),
         (f'{DAI},"XDAI,6', 2, "quotes", "a quoted cell must be closed"),
     ],
 )
 def test_an_invalid_row_is_refused_by_line_and_field(row, line, field, allowed):
+    assert len(read_currencies(HEADER + FULL)) == 20
     with pytest.raises(BadTable) as refused:
         read_currencies(f"{HEADER}{row}\n")
-    assert str(refused.value).startswith(
-        f"DATA_DIR/currencies.csv, line {line}, {field}: {allowed}"
-    )
+    place = f"DATA_DIR/currencies.csv, line {line}, {field}"
+    assert str(refused.value).startswith(f"{place}: {allowed}")
 
 
-def test_at_most_twenty_are_accepted():
-    rows = [f"{address(str(n))},COIN{n},6\n" for n in range(21)]
-    assert len(read_currencies(HEADER + "".join(rows[:20]))) == 20
-    with pytest.raises(BadTable, match="line 22, mint: must be one of at most 20 currencies"):
-        read_currencies(HEADER + "".join(rows))
+BROKEN = f"{HEADER}{DAI},XDAI,x\n"
 
 
-@pytest.mark.parametrize("command", ["run", "observe", "rebuild", "programs"])
-def test_commands_refuse_an_invalid_row_in_one_sentence(tmp_path, monkeypatch, capsys, command):
+def test_nothing_starts_with_an_invalid_row(service, tmp_path, monkeypatch, capsys):
+    """Every command refuses it in one sentence."""
+    with pytest.raises(BadTable, match="line 2, decimals"):
+        create_app(ground.change(service.config, added_currencies=BROKEN))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATA_DIR", str(tmp_path))
-    main(["migrate"])
-    (tmp_path / "currencies.csv").write_text(f"{HEADER}{DAI},XDAI,x\n")
-    capsys.readouterr()
-    assert main([command]) == 1
+    (tmp_path / "currencies.csv").write_text(BROKEN)
+    assert main(["programs"]) == 1
     refusal = f"DATA_DIR/currencies.csv, line 2, decimals: {NO_DECIMALS}\n"
     assert capsys.readouterr().err == refusal
-
-
-def test_no_app_starts_with_an_invalid_row(service):
-    broken = ground.change(service.config, added_currencies=f"{HEADER}{DAI},XDAI,x\n")
-    with pytest.raises(BadTable, match="line 2, decimals"):
-        create_app(broken)
 
 
 # ---- money ---------------------------------------------------------------------------------------
 def test_trades_against_it_have_results_in_it(observe):
     service, lookout = observe(added_currencies=ROW)
     kinds = [(one.kind, one.currency) for one in lookout.trades() if one.kind != "transfer_in"]
-    key = service.make_bot("Bob").publish_key.text
-    bot = Bot.get(Bot.name == "Bot 0")
-    results = service.get(f"/api/v1/bots/{bot.uid}", key).json["results"]
-    path = "/api/v1/leaderboard?record=all&currency=XDAI"
-    (row,) = [one for one in service.get(path, key).json["data"] if one["ranked"]]
-    traded = service.get("/api/v1/trades?currency=XDAI", key).json["data"]
-    page = service.get(f"/bots/{bot.uid}?tab=trades").text
-    choices = service.get("/leaderboard").text
-    refused = service.get("/api/v1/leaderboard?currency=EURX", key).json
     assert kinds[1:] == [("buy", DAI)] * 2 + [("sell", DAI)] * 3
-    (told,) = results["byCurrency"]
+    key, bot = service.make_bot("Bob").publish_key.text, Bot.get(Bot.name == "Bot 0").uid
+
+    def get(path):
+        return service.get(f"/api/v1/{path}", key).json
+
+    (told,) = get(f"bots/{bot}")["results"]["byCurrency"]
     assert (told["currency"], told["mint"], told["decimals"]) == ("XDAI", DAI, 6)
     assert (told["realized"], told["matchedSells"], told["volume"]) == ("150", 3, "750")
-    assert (row["botId"], row["currency"], row["rank"]) == (bot.uid, "XDAI", 1)
-    assert len(traded) == 5 and {one["currency"] for one in traded} == {"XDAI"}
-    assert "XDAI" in page and "XDAI" in choices
-    assert "SOL, USDC, USDT, PYUSD, USD1, XDAI" in refused["detail"]
-
-
-def test_without_the_file_it_is_an_ordinary_token(observe):
-    _, lookout = observe()
-    assert [one.kind for one in lookout.trades()][-5:] == ["swap"] * 5
-    assert not Trade.select().where(Trade.currency == DAI).exists()
+    board = get("leaderboard?record=all&currency=XDAI")["data"]
+    (row,) = [one for one in board if one["ranked"]]
+    assert (row["botId"], row["currency"], row["rank"]) == (bot, "XDAI", 1)
+    assert [one["currency"] for one in get("trades?currency=XDAI")["data"]] == ["XDAI"] * 5
+    assert "SOL, USDC, USDT, PYUSD, USD1, XDAI" in get("leaderboard?currency=EURX")["detail"]
+    for page in (f"/bots/{bot}?tab=trades", "/leaderboard"):
+        assert "XDAI" in service.get(page).text
 
 
 def test_its_symbol_is_reserved():
@@ -201,8 +173,10 @@ def test_transactions_are_reread(observe, before, after):
     existed.
     """
     _, lookout = observe(added_currencies=before)
-    found = list(restart(lookout, added_currencies=after).ledger())
-    boards = list_boards()
+    replace_file(lookout, after)
+    lookout.restart()
+    lookout.look(3)
+    found, boards = list(lookout.ledger()), list_boards()
     told = [one.text for one in doctor.examine(lookout.config, lookout.now, deep=True)]
     _, lookout = observe(added_currencies=after)
     assert found == list(lookout.ledger()) and boards == list_boards()
@@ -215,10 +189,12 @@ def list_boards():
     return sorted(row for row in database.execute_sql(sql).fetchall() if row[1] in known)
 
 
-def test_rebuild_rereads_wallets_that_are_no_longer_polled(observe):
+def test_rebuild_rereads_wallets_that_are_no_longer_polled(observe, monkeypatch):
+    """Without the row, it is an ordinary token."""
+    monkeypatch.setattr(inspection, "PAUSE_SECONDS", 0)
     _, lookout = observe()
-    lookout.config = ground.change(lookout.config, added_currencies=ROW)
-    create_app(lookout.config)
+    assert [one.kind for one in lookout.trades()][-5:] == ["swap"] * 5
+    replace_file(lookout, ROW)
     told = [one.text for one in doctor.examine(lookout.config, lookout.now, deep=True)]
     assert any("other rules, programs or currencies" in text for text in told)
     lookout.restart()
@@ -227,15 +203,12 @@ def test_rebuild_rereads_wallets_that_are_no_longer_polled(observe):
 
 
 def test_currencies_change_the_rules_id():
+    """Not their order or symbols."""
     one, other = Currency(DAI, "XDAI", 6, ""), Currency(USDS, "USDS", 6, "")
-    named = name_rules(table(), (one, other))
-    assert (
-        named
-        == name_rules(table(), (other, one))
-        == name_rules(table(), (one._replace(symbol="YDAI"), other))
-    )
-    assert len({named, name_rules(table(), ()), name_rules(table(), (one,))}) == 3
-    assert named != name_rules(table(), (one._replace(decimals=5), other))
+    same = [(one, other), (other, one), (one._replace(symbol="YDAI"), other)]
+    assert len({name_rules(table(), rows) for rows in same}) == 1
+    others = [(), (one,), (one, other), (one._replace(decimals=5), other)]
+    assert len({name_rules(table(), rows) for rows in others}) == len(others)
 
 
 # ---- who is told ---------------------------------------------------------------------------------
@@ -251,8 +224,8 @@ def test_doctor_names_them_and_wrong_decimals(observe):
     assert not any("on the chain" in text for _, text in told)
     (wrong,) = [text for level, text in examine(ROW.replace(",6", ",8")) if "on the chain" in text]
     assert wrong.startswith("XDAI has 6 decimals on the chain but 8 in DATA_DIR/currencies.csv")
-    broken = examine(f"{HEADER}{DAI},XDAI,x\n")
-    assert ("wrong", f"DATA_DIR/currencies.csv, line 2, decimals: {NO_DECIMALS}") in broken
+    refusal = f"DATA_DIR/currencies.csv, line 2, decimals: {NO_DECIMALS}"
+    assert ("wrong", refusal) in examine(BROKEN)
 
 
 @ground.sqlite_only
@@ -270,10 +243,8 @@ def test_an_audit_uses_them_if_the_operator_is_trusted(observe, story):
     refused = make_auditor(kept.get, FakeNode(story)).audit(bot)
     assert refused.verdict == "cannot_tell" and "--accept-programs" in refused.unknown[0]
     accepted = make_auditor(kept.get, FakeNode(story), accepts=True).audit(bot)
-    assert (accepted.verdict, accepted.notes) == (
-        "same",
-        [f"the operator added the currency XDAI ({DAI})"],
-    )
+    note = f"the operator added the currency XDAI ({DAI})"
+    assert (accepted.verdict, accepted.notes) == ("same", [note])
     assert list_added() == ()
     # Other decimals mean other reading rules.
     use_currencies((Currency(DAI, "XDAI", 5, ""),))

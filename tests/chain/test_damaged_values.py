@@ -38,54 +38,35 @@ CHANGES, LOTS, NAMES = (one.shape for one in (CHANGES, LOTS, NAMES))
 POSITIONS, RECONCILIATION, RESULTS = (
     WALLET_PARTS[one].shape for one in ("positions", "reconciliation", "results")
 )
-OBJECT = make_shape(dict[str, Any])
-COUNTED, EACH = make_shape(Counted), make_shape(dict[str, Whole])
+OBJECT, COUNTED, EACH = map(make_shape, (dict[str, Any], Counted, dict[str, Whole]))
+DEEP = "[" * 5_000 + "]" * 5_000
+INTACT = [
+    (NAMES, '["a"]', ["a"]),
+    (NAMES, "[]", []),
+    (COUNTED, '{"n": 1, "m": null, "more": 2}', {"n": 1, "m": None, "more": 2}),
+    (EACH, '{"a": "-7"}', {"a": "-7"}),
+    (CHANGES, '[["a", "1", 2]]', [["a", "1", 2]]),
+    (LOTS, '[[null, "5", null]]', [[None, "5", None]]),
+]
+DAMAGED = [
+    *((NAMES, text) for text in (None, "", "[7]")),
+    *((COUNTED, f'{{"n": {n}, "m": null}}') for n in ("true", "1.0", '"1"', "null")),
+    (COUNTED, '{"m": null}'),
+    *((EACH, text) for text in ("null", '{"a": "1.5"}', '{"a": "7\\n"}')),
+    *((CHANGES, f"[{row}]") for row in ('["a", "1"]', '["a", "NaN", 2]', '["a", "1", 2.5]')),
+    *((OBJECT, f'{{"a": {value}}}') for value in ("NaN", DEEP)),
+    *((shape, text) for text in DAMAGES for shape in (RESULTS, RECONCILIATION)),
+    *((POSITIONS, text) for text in DAMAGES if text != "[]"),
+]
 
 
 @pytest.mark.parametrize(
-    ("text", "shape", "value"),
-    [
-        ('["a"]', NAMES, ["a"]),
-        ("[]", NAMES, []),
-        ('{"n": 1, "m": null, "more": 2}', COUNTED, {"n": 1, "m": None, "more": 2}),
-        ('{"a": "-7"}', EACH, {"a": "-7"}),
-        ('[["a", "1", 2]]', CHANGES, [["a", "1", 2]]),
-        ('[[null, "5", null]]', LOTS, [[None, "5", None]]),
-    ],
+    ("shape", "text", "value"),
+    INTACT + [(*one, None) for one in DAMAGED],
+    ids=lambda one: one[:20] if isinstance(one, str) else None,
 )
-def test_intact_values_are_read(text, shape, value):
+def test_values_are_read_if_they_are_intact(shape, text, value):
     assert read_stored(text, shape) == value
-
-
-@pytest.mark.parametrize(
-    ("text", "shape"),
-    [
-        (None, NAMES),
-        ("", NAMES),
-        ("null", EACH),
-        ("[7]", NAMES),
-        ('{"n": true, "m": null}', COUNTED),
-        ('{"n": 1.0, "m": null}', COUNTED),
-        ('{"n": "1", "m": null}', COUNTED),
-        ('{"m": null}', COUNTED),
-        ('{"n": null, "m": null}', COUNTED),
-        ('{"a": "1.5"}', EACH),
-        ('{"a": "7\\n"}', EACH),
-        ('[["a", "1"]]', CHANGES),
-        ('[["a", "NaN", 2]]', CHANGES),
-        ('[["a", "1", 2.5]]', CHANGES),
-        ('{"a": NaN}', OBJECT),
-        ('{"a": ' + "[" * 5_000 + "]" * 5_000 + "}", OBJECT),
-        *(
-            (text, shape)
-            for text in DAMAGES
-            for shape in (WALLET_PARTS["results"].shape, RECONCILIATION)
-        ),
-        *((text, POSITIONS) for text in DAMAGES if text != "[]"),
-    ],
-)
-def test_damaged_values_are_not_read(text, shape):
-    assert read_stored(text, shape) is None
 
 
 class Filed(NamedTuple):
@@ -114,40 +95,46 @@ def test_damaged_rows_are_skipped_or_lack_a_part(db, caplog):
 
 
 # ---- what is answered ----------------------------------------------------------------------------
+def find_first(table, column="id"):
+    return database.execute_sql(f"SELECT {column} FROM {table} ORDER BY id").fetchone()[0]
+
+
 class Damage:
     """Damages the JSON columns of one bot, one paper trader, and shared rows."""
 
     def __init__(self):
-        (self.bot, self.owner) = database.execute_sql(
-            "SELECT id, owner_id FROM bot ORDER BY id"
-        ).fetchone()
-        (self.wallet,) = database.execute_sql("SELECT id FROM wallet ORDER BY id").fetchone()
-        (self.trader,) = database.execute_sql("SELECT id FROM trader ORDER BY id").fetchone()
+        self.bot, self.trader = find_first("bot"), find_first("trader")
+        self.mine = {
+            "wallet_id": find_first("wallet"),
+            "bot_id": self.bot,
+            "trader_id": self.trader,
+            "owner_id": find_first("bot", "owner_id"),
+        }
         self.columns = {one: self.find_rows(*one) for one in list_columns()}
 
     def find_rows(self, table, column):
         """[(rowid, text), ...] to damage in a column."""
-        own = {"wallet_id": self.wallet, "bot_id": self.bot}
-        own |= {"trader_id": self.trader, "owner_id": self.owner}
         names = {one.name for one in database.get_columns(table)}
-        where = next((f"{name} = {one}" for name, one in own.items() if name in names), None)
-        if table in ("wallet", "bot", "trader"):
-            where = f"id = {getattr(self, table)}"
-        elif where is None and "period_id" in names:
+        keys = [name for name in self.mine if name in names]
+        if f"{table}_id" in self.mine and table != "owner":
+            where = f"id = {self.mine[f'{table}_id']}"
+        elif keys:
+            where = f"{keys[0]} = {self.mine[keys[0]]}"
+        elif "period_id" in names:
             where = f"period_id IN (SELECT id FROM period WHERE trader_id = {self.trader})"
-        elif where is None:
+        else:
             where = f"rowid = (SELECT MIN(rowid) FROM {table} WHERE {column} IS NOT NULL)"
         sql = f"SELECT rowid, {column} FROM {table} WHERE {where} AND {column} IS NOT NULL"
         # Review reasons are rare, so use an account that has one.
         rare = f"SELECT rowid, {column} FROM {table} LIMIT 1"
         return database.execute_sql(sql).fetchall() or database.execute_sql(rare).fetchall()
 
-    def write(self, one, text):
-        """Write a text to all these rows of a column; None restores the original."""
+    def write(self, one, text=None):
+        """Write a text to all these rows of a column, or what was there."""
         table, column = one
         with database.connection_context(), database.atomic():
             for number, stored in self.columns[one]:
-                values = stored if text is None else text, number
+                values = text or stored, number
                 database.execute_sql(f"UPDATE {table} SET {column} = ? WHERE rowid = ?", values)
 
 
@@ -174,9 +161,9 @@ def is_json(text):
 
 def add_what_owners_have(owner, now):
     """Add what a demonstration lacks: a hook and a backtest."""
-    where = {"kind": "discord", "url": "https://discord.com/api/webhooks/1/x"}
-    asked = {"events": '["post"]', "bots": "[]", "state": "active", "delivered": 0}
-    Hook.create(uid="hook_x", owner=owner, **where, **asked, created_at=now)
+    hook = {"kind": "discord", "url": "https://discord.com/api/webhooks/1/x", "delivered": 0}
+    hook |= {"events": '["post"]', "bots": "[]", "state": "active"}
+    Hook.create(uid="hook_x", owner=owner, **hook, created_at=now)
     asked = dict.fromkeys(("family", "set", "from", "to", "start"), "")
     report = {"kind": "backtest", "equity": [], "closes": [], "candidates": []}
     texts = {"asked": orjson.dumps(asked).decode(), "result": orjson.dumps(report).decode()}
@@ -260,7 +247,7 @@ def test_a_damaged_column_breaks_no_response_and_no_other_rows(show, asking):  #
         damage.write(one, DAMAGES[0])
         assert ask(place, parts) == {}, one
         assert tell_others(show, damage) == right, one
-        damage.write(one, None)
+        damage.write(one)
     # All columns at once.
     for text in sampling.sample(DAMAGES[1:], 1):
         for one in damage.columns:

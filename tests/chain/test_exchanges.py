@@ -2,99 +2,81 @@
 are.
 """
 
+import re
+
 import pytest
 
 from chain.reading.entries import Entry
 from chain.stored.attachments import mark_own
 
-SOL = 10**9
+# What both wallets did: the kind, thousands of lamports including `fee` and `tip`, and raw amounts.
+# A trade is `of` a mint, CAT if it isn't told, and may have `left` a residue.
+EXCHANGED = """
+a token for SOL: buy -9000 100 CAT | sell 9000 -100 CAT
+a token of which the other only gives: buy -9000 100 CAT | transfer_out -100 CAT
+SOL that the other pays: sell 9000 -100 CAT | native_transfer -9000
+a stablecoin: sell -100 CAT 50 USDC | buy 7 DOG -50 USDC of DOG
+a swapped token: swap -1 CAT 5 DOG | sell 9000 -5 DOG of DOG
+a filled order: order_fill 100 CAT | sell 9000 -100 CAT
+what a round trip sells: round_trip 9000 | sell 900 -100 CAT
+what a round trip buys: round_trip 9000 | buy -9000 100 CAT
+a gain for a loss: round_trip 9000 | round_trip -9000 of DOG
+an ambiguous swap: other -9000 1 CAT 1 DOG flag ambiguous | sell 9000 -1 CAT
+a token that moved: transfer_out -5 CAT | transfer_in 5 CAT
+SOL that moved: native_transfer -9005 fee 5 | native_transfer 9000
+"""
+ALIKE = """
+both buy: buy -9000 100 CAT | buy -18000 200 CAT
+both buy, one pays fee and tip of both: buy -9015 100 CAT fee 5 tip 10 | buy -9000 1 CAT
+both sell: sell 9000 -100 CAT | sell 18000 -200 DOG of DOG
+one pays fee and tip of the other: sell 9000 -100 CAT | other -205 fee 5 tip 200
+both swap: swap -1 CAT 5 DOG | swap -2 CAT 9 DOG
+a dust of SOL: swap 2 -1 CAT 5 DOG | buy -9000 1 DOG
+a residue of what passed: buy -9000 100 CAT 3 USDC left USDC | buy -9000 100 CAT -1 USDC left USDC
+nothing in common: sell 9000 -1 CAT | transfer_in 1 DOG
+both failed: failed -5 fee 5 | failed
+"""
 PRICED = {"buy", "sell", "swap", "round_trip", "order_fill"}
 
 
-def make(kind, sol=0, fee=0, tip=0, mint="CAT", flags=(), residues=(), **tokens):
-    """An entry that moved these raw amounts, by mint; `sol` includes fee and tip."""
-    changes = tuple((name, change, 6) for name, change in tokens.items())
-    at = ("tx", 7, 0, 1_700_000_000)
-    return Entry(*at, kind, None, mint, flags, residues, sol, fee, tip, 0, changes, ())
+def make(text):
+    kind, _, rest = text.partition(" ")
+    more = dict(re.findall(r"(fee|tip|of|left|flag) (\S+)", rest))
+    amounts = re.findall(r"(-?\d+)(?: ([A-Z]+))?", re.sub(r"(fee|tip) \d+", "", rest))
+    sol = sum(int(n) for n, mint in amounts if not mint)
+    lamports = (1_000 * int(n) for n in (sol, more.get("fee", 0), more.get("tip", 0), 0))
+    tokens = tuple((mint, int(n), 6) for n, mint in amounts if mint)
+    flags, residues = (tuple(filter(None, [more.get(name)])) for name in ("flag", "left"))
+    where = ("tx", 7, 0, 1_700_000_000, kind, None, more.get("of", "CAT"))
+    return Entry(*where, flags, residues, *lamports, tokens, ())
 
 
-def flags_of(one, *others):
-    return set(mark_own(one, others).flags)
+def read_pairs(text):
+    rows = [re.split(": | \\| ", row) for row in text.strip().splitlines()]
+    return [pytest.param(make(one), make(other), id=title) for title, one, other in rows]
 
 
-EXCHANGED = {
-    "a token for SOL": (make("buy", -SOL, CAT=100), make("sell", SOL, CAT=-100)),
-    "a token of which the other only gives": (
-        make("buy", -SOL, CAT=100),
-        make("transfer_out", CAT=-100),
-    ),
-    "SOL that the other pays": (make("sell", SOL, CAT=-100), make("native_transfer", -SOL)),
-    "a stablecoin": (make("sell", CAT=-100, USDC=50), make("buy", mint="DOG", DOG=7, USDC=-50)),
-    "a swapped token": (make("swap", CAT=-1, DOG=5), make("sell", SOL, mint="DOG", DOG=-5)),
-    "a filled order": (make("order_fill", CAT=100), make("sell", SOL, CAT=-100)),
-    "what a round trip sells": (make("round_trip", SOL), make("sell", SOL // 100, CAT=-100)),
-    "what a round trip buys": (make("round_trip", SOL), make("buy", -SOL, CAT=100)),
-    "a gain for a loss": (make("round_trip", SOL), make("round_trip", -SOL, mint="DOG")),
-    "an ambiguous swap": (
-        make("other", -SOL, flags=("ambiguous",), CAT=1, DOG=1),
-        make("sell", SOL, CAT=-1),
-    ),
-}
-
-
-@pytest.mark.parametrize("one, other", EXCHANGED.values(), ids=EXCHANGED.keys())
-def test_a_trade_against_the_other_wallet_is_flagged_and_has_no_price(one, other):
+@pytest.mark.parametrize("one, other", read_pairs(EXCHANGED))
+def test_what_was_exchanged_with_the_other_wallet_is_flagged_and_has_no_price(one, other):
     for mine, theirs in ((one, other), (other, one)):
         is_trade = mine.kind in PRICED or "ambiguous" in mine.flags
         right = {"own_wallets", "value_unexplained"} if is_trade else {"own_transfer"}
-        assert flags_of(mine, theirs) == {*mine.flags, *right}
-        assert mark_own(mine, [theirs]).kind == mine.kind
+        found = mark_own(mine, [theirs])
+        assert set(found.flags) == {*mine.flags, *right} and found.kind == mine.kind
 
 
-ALIKE = {
-    "both buy": (make("buy", -SOL, CAT=100), make("buy", -2 * SOL, CAT=200)),
-    "both buy, one pays fee and tip of both": (
-        make("buy", -SOL - 15_000, 5_000, 10_000, CAT=100),
-        make("buy", -SOL, CAT=1),
-    ),
-    "both sell": (make("sell", SOL, CAT=-100), make("sell", 2 * SOL, mint="DOG", DOG=-200)),
-    "one pays the fee of the other": (make("sell", SOL, CAT=-100), make("other", -5_000, 5_000)),
-    "both swap": (make("swap", CAT=-1, DOG=5), make("swap", CAT=-2, DOG=9)),
-    "a dust of SOL": (make("swap", 2_000, CAT=-1, DOG=5), make("buy", -SOL, DOG=1)),
-    "a residue of what passed through": (
-        make("buy", -SOL, residues=("USDC",), CAT=100, USDC=3),
-        make("buy", -SOL, residues=("USDC",), CAT=100, USDC=-1),
-    ),
-    "nothing in common": (make("sell", SOL, CAT=-1), make("transfer_in", DOG=1)),
-    "both failed": (make("failed", -5_000, 5_000), make("failed")),
-}
-
-
-@pytest.mark.parametrize("one, other", ALIKE.values(), ids=ALIKE.keys())
+@pytest.mark.parametrize("one, other", read_pairs(ALIKE))
 def test_wallets_that_trade_alike_keep_their_prices(one, other):
     assert mark_own(one, [other]) is one and mark_own(other, [one]) is other
 
 
 def test_moves_outside_the_venue_are_not_exchanges():
-    """Eve pays ada in the same transaction, and ada buys with it."""
-    paid = make("native_transfer", -SOL)
-    bought = make("buy", 0, CAT=100)._replace(beside_sol=SOL)
-    assert mark_own(bought, [paid]) is bought
+    """Somebody pays ada more than she spends, in a transaction in which both buy."""
+    bought = make("buy 9000 100 CAT")._replace(beside_sol=18_000_000)
+    assert mark_own(bought, [make("buy -9000 50 CAT")]) is bought
 
 
 def test_one_of_several_own_wallets_is_enough():
-    one, alike = make("buy", -SOL, CAT=100), make("buy", -SOL, CAT=5)
-    assert "own_wallets" in flags_of(one, alike, make("sell", SOL, CAT=-100))
+    one, alike, other = map(make, ("buy -9000 100 CAT", "buy -9000 5 CAT", "sell 9000 -100 CAT"))
+    assert "own_wallets" in mark_own(one, [alike, other]).flags
     assert mark_own(one, []) is one
-
-
-@pytest.mark.parametrize(
-    "one, other",
-    [
-        (make("transfer_out", CAT=-5), make("transfer_in", CAT=5)),
-        (make("native_transfer", -SOL - 5_000, 5_000), make("native_transfer", SOL)),
-    ],
-    ids=["token", "SOL"],
-)
-def test_a_plain_transfer_between_own_wallets_is_flagged_on_both_sides(one, other):
-    assert flags_of(one, other) == flags_of(other, one) == {"own_transfer"}

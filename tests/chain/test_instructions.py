@@ -5,28 +5,10 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scene import Scene
-from story import RENT, account_of, address
+from story import address
 
-from chain.addresses import (
-    ASSOCIATED,
-    STAKE,
-    SYSTEM,
-    TOKEN,
-    TOKEN_2022,
-    VOTE,
-    WRAPPED_SOL,
-    b58decode,
-)
-from chain.reading.flows import Move, is_read, list_moves, place_calls
-from chain.reading.receipts import (
-    Instruction,
-    Operation,
-    parse_receipt,
-    read_batch,
-    read_data,
-    read_parsed,
-)
+from chain.addresses import ASSOCIATED, STAKE, SYSTEM, TOKEN, TOKEN_2022, VOTE, b58decode
+from chain.reading.receipts import Operation, read_batch, read_data, read_parsed
 
 A, B, C, D = (address(word) for word in "ABCD")
 N = 2**40 + 7
@@ -179,102 +161,3 @@ def test_bundled_token_instructions_are_split():
         Operation("close", A, D, C),
     ]
     assert list(read_batch(SYSTEM, (A, B, C), data)) == []
-
-
-# ---- what moved, and by which call ---------------------------------------------------------------
-PUMP, HOOK = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P", address("a hook")
-
-
-def moves_of(raw, *programs):
-    """Moves in order; the calls are the outermost ones of these programs."""
-    receipt = parse_receipt(raw)
-    calls = [one for one in receipt.instructions if one.program in programs]
-    return list_moves(receipt, place_calls(receipt, calls))
-
-
-def move(mint, source, target, amount, authority, call=None, opens=False):
-    words = (None if word is None else address(word) for word in (source, target, authority))
-    source, target, authority = words
-    mint = WRAPPED_SOL if mint == "SOL" else address(mint)
-    return Move(mint, source, target, amount, authority, call, opens)
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_moves_are_listed_in_order_with_their_call(named):
-    """`named`: whether the instructions name the mint. Otherwise the accounts do, one of which has
-    no balance because it is closed immediately.
-    """
-    scene = Scene(ada=10**9, curve=10**9).holds("ada", "CAT", 10).holds("curve", "CAT", 50)
-    with scene.call(PUMP, "ada"):
-        scene.pay("ada", "curve", 5)
-        scene.send("CAT", "curve", "ada", 3)
-    scene.open("ada", "ada", "FOX")
-    scene.pay("ada", account_of("ada", "FOX"), 10)
-    with scene.call(PUMP, "ada"):
-        with scene.hooked_send("CAT", "ada", "curve", 2, HOOK):
-            scene.pay("ada", "curve", 7)
-        scene.mint("FOX", "ada", 4, "minter")
-    scene.tokens[account_of("ada", "FOX")][2] = 0
-    scene.close(account_of("ada", "FOX"), account_of("ada", "CAT"))
-    raw = scene.receipt("ada", "curve")
-    if not named:
-        every = [one for group in raw["meta"]["innerInstructions"] for one in group["instructions"]]
-        for one in every:
-            if one.get("parsed", {}).get("type") == "transferChecked":
-                one["parsed"]["info"].pop("mint")
-    cat, of_curve, fox = (
-        account_of(*who) for who in (("ada", "CAT"), ("curve", "CAT"), ("ada", "FOX"))
-    )
-    assert moves_of(raw, PUMP) == [
-        move("SOL", "ada", "curve", 5, "ada", 0),
-        move("CAT", of_curve, cat, 3, "curve", 0),
-        move("SOL", "ada", fox, RENT, "ada", None, True),
-        move("SOL", "ada", fox, 10, "ada"),
-        move("CAT", cat, of_curve, 2, "ada", 1),
-        # A hook isn't anybody's call.
-        move("SOL", "ada", "curve", 7, "ada"),
-        move("FOX", None, fox, 4, "minter", 1),
-        move("SOL", fox, cat, RENT + 10, "ada"),
-    ]
-
-
-def test_closing_moves_the_remaining_balance():
-    """CAT contains FOX's rent, and that of a second FOX when CAT itself is closed."""
-    scene = Scene(ada=10**9).holds("ada", "CAT", 0)
-    cat, fox = account_of("ada", "CAT"), account_of("ada", "FOX")
-    for _ in range(2):
-        scene.open("ada", "ada", "FOX")
-        scene.close(fox, cat)
-    scene.close(cat, "eve")
-    amounts = [one.amount for one in moves_of(scene.receipt("ada"))]
-    assert amounts == [RENT, RENT, RENT, RENT, 3 * RENT]
-
-
-def test_funding_a_new_account_pays_for_opening_it():
-    """Even if paid earlier; tokens sent there pay for nothing."""
-    scene = Scene(ada=10**9).holds("ada", "CAT", 30)
-    scene.pay("ada", "spot", RENT)
-    scene.adopt("spot", "ada")
-    scene.tokens["spot"] = ["CAT", "ada", 0]
-    scene.send("CAT", "ada", "spot", 30)
-    scene.pay("ada", "eve", 1)
-    told = [(one.target, one.amount, one.opens) for one in moves_of(scene.receipt("ada"))]
-    spot, eve = address("spot"), address("eve")
-    assert told == [(spot, RENT, True), (spot, 30, False), (eve, 1, False)]
-
-
-@pytest.mark.parametrize(
-    "program, name, read",
-    [
-        (SYSTEM, "transfer", True),
-        (SYSTEM, None, True),
-        (TOKEN, "send", True),
-        (TOKEN, "unread", False),
-        (TOKEN_2022, "unread", False),
-        (PUMP, None, False),
-        (PUMP, "transfer", False),
-    ],
-)
-def test_every_move_of_some_programs_is_read(program, name, read):
-    operation = Operation(name) if name else None
-    assert is_read(Instruction(program, (), operation, b"")) is read

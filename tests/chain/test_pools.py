@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 from corpus import DATA, read_truth
+from histories import PROGRAMS as PLACES
 from scene import Scene
-from story import address
 
-from chain.addresses import SYSTEM, TOKEN, WRAPPED_SOL, b58decode, b58encode
+from chain.addresses import TOKEN, b58decode, b58encode
 from chain.reading.entries import Entry, read_entry
 from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, find_fee, name_event, unpack_pool
 from chain.reading.programs import table
-from chain.reading.receipts import Instruction, Operation, Receipt, TokenBalance, parse_receipt
+from chain.reading.receipts import parse_receipt
 
 PROGRAMS = table()
 # By the first six letters of the signature. Two pools in one transaction are a route; RFQ, order
@@ -35,6 +35,22 @@ UNREAD = {
 CURVE, CURVE_SOL, CURVE_RAW = 30 * 10**9 * 1_073 * 10**12, 30 * 10**9, 279_900_000 * 10**6
 
 
+def read(receipt, wallet):
+    """(entry, its pool)"""
+    entry = read_entry(receipt, wallet, PROGRAMS)
+    return entry, unpack_pool(entry.pool)
+
+
+def u64(data, at):
+    return int.from_bytes(data[at : at + 8], "little")
+
+
+def put(data, changed):
+    for at, number in changed.items():
+        data = data[:at] + number.to_bytes(8, "little") + data[at + 8 :]
+    return data
+
+
 @pytest.fixture(scope="module")
 def corpus(receipts):
     """{first six letters of the signature: [(wallet, raw receipt), ...]}"""
@@ -51,101 +67,50 @@ def trades(corpus):
     found = []
     for sign, rows in corpus.items():
         for wallet, raw in rows:
-            entry = read_entry(parse_receipt(raw), wallet, PROGRAMS)
+            entry, pool = read(parse_receipt(raw), wallet)
             assert bool(entry.pool) == (entry.kind in ("buy", "sell"))
             if entry.pool:
-                found.append((sign, raw, entry, unpack_pool(entry.pool)))
+                found.append((sign, raw, entry, pool))
     return found
 
 
-def test_every_corpus_trade_has_a_pool_reading_or_a_reason(trades):
+@pytest.fixture(scope="module")
+def readings(trades):
+    return [one for one in trades if isinstance(one[-1], PoolReading)]
+
+
+# ---- the corpus ----------------------------------------------------------------------------------
+def test_every_corpus_trade_has_a_pool_reading_or_a_reason(trades, readings):
+    """It is stored with the entry."""
     assert {sign: pool for sign, _, _, pool in trades if isinstance(pool, str)} == UNREAD
-    assert sum(isinstance(pool, PoolReading) for *_, pool in trades) == 21
-    assert unpack_pool(()) == "no_pool"
+    assert len(readings) == 21 and unpack_pool(()) == "no_pool"
+    for _, _, entry, pool in trades:
+        assert Entry.load(entry.signature, entry.slot, entry.tx_index, entry.dump()) == entry
+        assert (pool.pack() if isinstance(pool, PoolReading) else (pool,)) == entry.pool
 
 
 def test_a_sale_without_inner_instructions_shows_no_pool(corpus):
     ((wallet, raw),) = corpus["2rY9ky"]
     raw = {**raw, "meta": {**raw["meta"], "innerInstructions": None}}
-    entry = read_entry(parse_receipt(raw), wallet, PROGRAMS)
-    assert (entry.kind, entry.pool) == ("sell", ("no_pool",))
+    entry, pool = read(parse_receipt(raw), wallet)
+    assert (entry.kind, pool) == ("sell", "no_pool")
 
 
-@pytest.mark.parametrize(
-    ("kind", "who", "created"),
-    [
-        ("createAccount", "ada", ["CAT"]),
-        ("allocate", "ada", ["CAT"]),
-        ("transfer", "ada", []),
-        ("createAccount", "eve", []),
-    ],
-)
-def test_a_signer_creates_the_mints_whose_accounts_are_opened(kind, who, created):
-    scene = Scene(ada=10**9, eve=10**9).holds("eve", "CAT", 0)
-    if kind == "allocate":
-        scene.noop(address("a program nobody knows"), "CAT")
-        scene._say(SYSTEM, kind, account="CAT")
-    else:
-        {"createAccount": scene.create, "transfer": scene.pay}[kind]("ada", "CAT", 10**6)
-    scene.open("ada", "ada", "CAT")
-    entry = read_entry(parse_receipt(scene.receipt("ada")), address(who), PROGRAMS)
-    assert entry.created == tuple(map(address, created))
+def test_vaults_match_the_transaction(readings):
+    checked = [(raw, pool) for _, raw, _, pool in readings if pool.fee_kind == "input"]
+    assert len(checked) == 11
+    for raw, pool in checked:
+        receipt, (before, after) = parse_receipt(raw), (pool.before, pool.after)
+        vaults = [receipt.sides(account) for account in pool.pool.split("/")]
+        for side, state in enumerate((before, after)):
+            assert {one[side].amount for one in vaults} == {state.sol, state.raw}
+            assert (state.payable, state.buyable, pool.is_curve) == (*state[:2], False)
+        assert before.sol * before.raw <= after.sol * after.raw
 
 
-CPMM = "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C"
-
-
-@pytest.mark.parametrize("is_buy", [True, False])
-@pytest.mark.parametrize("fee_bps", [25, 100, 200, 400])
-def test_a_tier_is_found_by_what_three_calls_exchanged(is_buy, fee_bps):
-    """Each pays 1% of a vault, where the fee stays but for a unit."""
-    scene = Scene(ada=10**9)
-    for owner in ("ada", "pool", "app"):
-        scene.holds(owner, "SOL", 10**12).holds(owner, "CAT", 10**12)
-    given, taken = ("SOL", "CAT") if is_buy else ("CAT", "SOL")
-    sides = {given: 10**12, taken: 10**12}
-    for _ in range(3):
-        net = 10**10 * (10_000 - fee_bps) // 10_000
-        got = net * sides[taken] // (sides[given] + net)
-        sides[given] += 10**10 - 1
-        sides[taken] -= got
-        with scene.call(CPMM, "ada", "pool"):
-            scene.send(given, "ada", "pool", 10**10)
-            scene.send(given, "pool", "app", 1)
-            scene.send(taken, "pool", "ada", got)
-    entry = read_entry(parse_receipt(scene.receipt("ada")), address("ada"), PROGRAMS)
-    pool = unpack_pool(entry.pool)
-    assert (entry.kind, pool.fee_bps) == ("buy" if is_buy else "sell", fee_bps)
-    assert pool.before == (10**12,) * 4
-    assert pool.after == (sides["SOL"], sides["CAT"]) * 2
-
-
-def test_a_fee_is_rounded_up():
-    # 25.0025
-    assert find_fee(10_001, 25) == 26
-
-
-def test_vaults_match_the_transaction(trades):
-    checked = 0
-    for _, raw, _, pool in trades:
-        if isinstance(pool, PoolReading) and pool.fee_kind == "input":
-            checked += 1
-            receipt = parse_receipt(raw)
-            vaults = [receipt.sides(account) for account in pool.pool.split("/")]
-            for side, state in enumerate((pool.before, pool.after)):
-                assert {one[side].amount for one in vaults} == {state.sol, state.raw}
-                assert (state.payable, state.buyable, pool.is_curve) == (*state[:2], False)
-            assert pool.before.sol * pool.before.raw <= pool.after.sol * pool.after.raw
-    assert checked == 11
-
-
-def test_curve_readings_lie_on_the_shared_curve(trades):
+def test_curve_readings_lie_on_the_shared_curve(readings):
     """In 3S2vFs five wallets buy: each sees the pool before and after the whole transaction."""
-    curves = [
-        (sign, entry, pool)
-        for sign, _, entry, pool in trades
-        if isinstance(pool, PoolReading) and pool.venue == "pump.fun"
-    ]
+    curves = [(s, entry, pool) for s, _, entry, pool in readings if pool.venue == "pump.fun"]
     assert len(curves) == 9
     assert len({pool for sign, _, pool in curves if sign == "3S2vFs"}) == 1
     for sign, entry, pool in curves:
@@ -157,43 +122,62 @@ def test_curve_readings_lie_on_the_shared_curve(trades):
         assert sign == "3S2vFs" or pool.before.raw - pool.after.raw == change
 
 
-def test_readings_are_stored_with_their_entry(trades):
-    for _, _, entry, pool in trades:
-        assert Entry.load(entry.signature, entry.slot, entry.tx_index, entry.dump()) == entry
-        assert (pool.pack() if isinstance(pool, PoolReading) else (pool,)) == entry.pool
-
-
 def test_a_pool_that_does_not_reproduce_the_fill_is_not_used(corpus):
     """One vault had five times what its pool prices, so the formula predicts another fill."""
     ((wallet, raw),) = corpus["ofdtgS"]
     receipt = parse_receipt(raw)
-    sol = unpack_pool(read_entry(receipt, wallet, PROGRAMS).pool).before.sol
+    sol = read(receipt, wallet)[1].before.sol
     (vault,) = [one for one, (was, _) in receipt.tokens.items() if was and was.amount == sol]
     richer = tuple(replace(side, amount=side.amount + 4 * sol) for side in receipt.tokens[vault])
     changed = replace(receipt, tokens=receipt.tokens | {vault: richer})
-    assert read_entry(changed, wallet, PROGRAMS).pool == ("not_reproduced",)
+    assert read(changed, wallet)[1] == "not_reproduced"
+
+
+# ---- two vaults ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("given, taken, kind", [("SOL", "CAT", "buy"), ("CAT", "SOL", "sell")])
+@pytest.mark.parametrize("fee_bps", [25, 100, 200, 400])
+def test_a_tier_is_found_by_what_three_calls_exchanged(given, taken, kind, fee_bps):
+    """Each pays 1% of a vault, where the fee stays but for a unit."""
+    scene, sides = Scene(ada=10**9), {given: 10**12, taken: 10**12}
+    for owner in ("ada", "pool", "app"):
+        scene.holds(owner, "SOL", 10**12).holds(owner, "CAT", 10**12)
+    for _ in range(3):
+        net = 10**10 * (10_000 - fee_bps) // 10_000
+        got = net * sides[taken] // (sides[given] + net)
+        sides[given] += 10**10 - 1
+        sides[taken] -= got
+        with scene.call(PLACES["cpmm"], "ada", "pool"):
+            scene.send(given, "ada", "pool", 10**10)
+            scene.send(given, "pool", "app", 1)
+            scene.send(taken, "pool", "ada", got)
+    entry, pool = read(parse_receipt(scene.receipt("ada")), scene.address("ada"))
+    assert (entry.kind, pool.fee_bps, pool.before) == (kind, fee_bps, (10**12,) * 4)
+    assert pool.after == (sides["SOL"], sides["CAT"]) * 2
+
+
+def test_a_fee_is_rounded_up():
+    # 25.0025
+    assert find_fee(10_001, 25) == 26
+
+
+# ---- events of curves ----------------------------------------------------------------------------
+def share(data):
+    """Add a list of two sharers, and their fee of 10."""
+    listed = data[:303] + b"\x02" + data[304:307] + bytes(68)
+    return put(listed + data[307:] + bytes(16), {len(data) + 68: 10})
 
 
 CURVE_EVENTS = {
     "as recorded": (lambda data: data, 95 + 30),
     "without fees": (lambda data: data[:121], 100),
     "before cashback": (lambda data: data[:217], 95),
-    "with a creator": (lambda data: data[:201] + b"\x07" + data[202:], 95 + 7 + 30),
-    "with sharers": (
-        lambda data: (
-            data[:303] + b"\x02" + data[304:307] + bytes(68) + data[307:] + b"\x0a" + bytes(15)
-        ),
-        95 + 30 + 10,
-    ),
+    "with a creator": (lambda data: put(data, {201: 7}), 95 + 7 + 30),
+    "with sharers": (share, 95 + 30 + 10),
     "cut": (lambda data: data[:120], "no_event"),
     "of another token": (lambda data: bytes(32) + data[32:], "no_event"),
-    **{
-        f"with nothing at {at}": (
-            lambda data, at=at: data[:at] + bytes(8) + data[at + 8 :],
-            "quote_not_sol",
-        )
-        for at in (32, 40, 89, 97)
-    },
+} | {
+    f"with nothing at {at}": (lambda data, at=at: put(data, {at: 0}), "quote_not_sol")
+    for at in (32, 40, 89, 97)
 }
 
 
@@ -206,13 +190,12 @@ def read_forged(corpus, sign, forge):
             data = b58decode(one.get("data", ""))
             if data[:8] == EVENT and len(data) > 100:
                 one["data"] = b58encode(data[:16] + forge(data[16:]))
-    return unpack_pool(read_entry(parse_receipt(raw), wallet, PROGRAMS).pool)
+    return read(parse_receipt(raw), wallet)[1]
 
 
-@pytest.mark.parametrize("case", CURVE_EVENTS)
-def test_a_curves_fees_are_summed(corpus, case):
+@pytest.mark.parametrize("forge, wanted", CURVE_EVENTS.values(), ids=CURVE_EVENTS)
+def test_a_curves_fees_are_summed(corpus, forge, wanted):
     """truth.csv: the curve got 2962962962, and its fees 37037038, which is 1.25%."""
-    forge, wanted = CURVE_EVENTS[case]
     # Its creator is the wallet, unless that is removed.
     pool = read_forged(corpus, "2RoRJx", lambda data: forge(data[:169] + bytes(32) + data[201:]))
     if isinstance(wanted, str):
@@ -223,11 +206,11 @@ def test_a_curves_fees_are_summed(corpus, case):
     assert (pool.fee_kind, pool.is_curve) == ("on_top", True)
 
 
-def test_a_launchlab_sale_moves_its_curve(corpus, trades):
+def test_a_launchlab_sale_moves_its_curve(corpus, readings):
     """truth.csv: the pool paid 1,273,240,715 lamports for 11,568,986,763,999 raw units; the fee of
     1.25% stays in it.
     """
-    (pool,) = [pool for sign, _, _, pool in trades if sign == "uzuSem"]
+    (pool,) = [pool for sign, _, _, pool in readings if sign == "uzuSem"]
     moved = [new - old for old, new in zip(pool.before, pool.after, strict=True)]
     paid = -moved[0]
     assert moved == [-paid, 11_568_986_763_999, -paid, 11_568_986_763_999]
@@ -240,9 +223,9 @@ def test_a_launchlab_sale_moves_its_curve(corpus, trades):
     def reverse(data):
         """The purchase that undoes the sale: the fee is 1.25% of what the buyer pays."""
         whole = paid * 10_000 // 9_875
-        told = [data[32 + 8 * place :][:8] for place in (0, 1, 2, 5, 6, 3, 4)]
-        told += [n.to_bytes(8, "little") for n in (whole, moved[1], whole - paid, 0, 0, 0)]
-        return data[:32] + b"".join(told) + bytes(1) + data[137:]
+        told = [u64(data, 32 + 8 * place) for place in (0, 1, 2, 5, 6, 3, 4)]
+        told += [whole, moved[1], whole - paid, 0, 0, 0]
+        return put(data, {32 + 8 * place: n for place, n in enumerate(told)})[:136] + bytes(1)
 
     purchase = read_forged(corpus, "uzuSem", reverse)
     assert (purchase.before, purchase.after) == (pool.after, pool.before)
@@ -250,105 +233,76 @@ def test_a_launchlab_sale_moves_its_curve(corpus, trades):
 
 
 # ---- PumpSwap ------------------------------------------------------------------------------------
-def u64(data, at):
-    return int.from_bytes(data[at : at + 8], "little")
-
-
-def swap(sample, withheld=0, creator=None, forge=bytes, beside=()):
-    """The transaction around an event: the user trades only with the two vaults. `forge` changes
-    the recorded event, not the transfers.
-    """
-    data = base64.b64decode(sample["event"])
-    if creator:
-        data = data[:312] + creator + data[344:]
-    pool, user = b58encode(data[120:152]), b58encode(data[152:184])
-    is_buy = sample["label"].startswith("buy")
-    raw, quote = u64(data, 16), u64(data, 64)
-    moved = (-quote, raw) if is_buy else (quote, -raw)
-    mint, names = address("token"), [address(one) for one in ("us", "ut", "vs", "vt")]
-    sol, units = sample["vault_before"]
-    held = ((WRAPPED_SOL, user, 10**15, moved[0]), (mint, user, 10**15, moved[1] - withheld))
-    held += ((WRAPPED_SOL, pool, sol, -moved[0]), (mint, pool, units, -moved[1]))
-    tokens = {
-        name: (TokenBalance(of, who, was, 9), TokenBalance(of, who, was + change, 9))
-        for name, (of, who, was, change) in zip(names, held, strict=True)
-    }
-
-    def send(source, target, amount, authority):
-        operation = Operation("send", names[source], names[target], authority, amount)
-        return Instruction(TOKEN, (names[source], names[target], authority), operation, b"")
-
-    sends = (
-        (send(0, 2, quote, user), send(3, 1, raw, pool))
-        if is_buy
-        else (send(1, 3, raw, user), send(2, 0, quote, pool))
-    )
-    event = Instruction(PUMPSWAP, (), None, EVENT + forge(data))
-    call = Instruction(PUMPSWAP, (pool, user, *names), None, b"12345678", (*sends, event))
-    keys = (user, pool, *names)
-    before, after = (
-        [2_039_280 + (t[side].amount if t[0].mint == WRAPPED_SOL else 0) for t in tokens.values()]
-        for side in (0, 1)
-    )
-    before, after = (10**9, 10**6, *before), (10**9 - 5_000, 10**6, *after)
-    receipt = Receipt(
-        *("s", sample["slot"], 0, None, False, 5_000, keys, frozenset((user,)), before, after),
-        *(tokens, (call, *beside), frozenset(keys)),
-    )
-    return read_entry(receipt, user, PROGRAMS)
-
-
 @pytest.fixture(scope="module")
 def october():
-    return json.loads((DATA / "october.json").read_text())
+    """{"buy": ..., "sell": ...}: a vault's amounts before and after, and the event in bytes."""
+    samples = json.loads((DATA / "october.json").read_text())
+    for one in samples:
+        one["event"] = base64.b64decode(one["event"])
+    return {one["label"].partition("_")[0]: one for one in samples}
 
 
-@pytest.fixture(scope="module")
-def bought(october):
-    return next(one for one in october if one["label"].startswith("buy"))
-
-
-def test_pumpswap_uses_virtual_reserves(october):
-    """In both events, the vault has less SOL than the pool prices; without the virtual reserves the
-    formula would miss the fill by more than 100 basis points.
+def swap(sample, withheld=0, forge=bytes, beside=lambda scene: None):
+    """(entry, pool) of the transaction around an event: the user trades only with the two vaults.
+    `forge` changes the recorded event, not the transfers.
     """
-    for sample in october:
-        entry = swap(sample)
-        pool = unpack_pool(entry.pool)
-        assert isinstance(pool, PoolReading)
-        is_buy = entry.kind == "buy"
-        assert (pool.before.payable, pool.before.raw) == tuple(sample["vault_before"])
-        assert pool.before.sol > pool.before.payable
-        # The event has this change too: with the part of the fee that stays in the pool.
-        whole = u64(base64.b64decode(sample["event"]), 104)
-        assert pool.after.sol - pool.before.sol == (whole if is_buy else -whole)
-        assert (pool.before.buyable, pool.after.buyable) == (pool.before.raw, pool.after.raw)
-        # The vaults match the event, except for fees waiting in them.
-        assert pool.after.raw == sample["vault_after"][1]
-        assert abs(pool.after.payable - sample["vault_after"][0]) * 10_000 < pool.after.payable
-        sol, raw = sample["vault_before"]
-        given, got = abs(pool.after.sol - pool.before.sol), abs(pool.after.raw - raw)
-        naive = given * raw // (sol + given) if is_buy else got * sol // (raw + got)
-        assert abs(naive - (got if is_buy else given)) * 100 > (got if is_buy else given)
+    event, (sol, raw) = sample["event"], sample["vault_before"]
+    scene = Scene(user=10**9)
+    scene.known = Scene.known | {
+        "pool": b58encode(event[120:152]),
+        "user": b58encode(event[152:184]),
+    }
+    scene.holds("user", "SOL", 10**15).holds("user", "CAT", 10**15)
+    scene.holds("pool", "SOL", sol).holds("pool", "CAT", raw)
+    with scene.call(PUMPSWAP, "pool", "user"):
+        if sample["label"].startswith("buy"):
+            scene.send("SOL", "user", "pool", u64(event, 64))
+            scene.send("CAT", "pool", "user", u64(event, 16), withheld=withheld)
+        else:
+            scene.send("CAT", "user", "pool", u64(event, 16))
+            scene.send("SOL", "pool", "user", u64(event, 64))
+        scene.noop(PUMPSWAP, data=b58encode(EVENT + forge(event)))
+    beside(scene)
+    return read(parse_receipt(scene.receipt("user")), scene.address("user"))
+
+
+@pytest.mark.parametrize("kind", ["buy", "sell"])
+def test_pumpswap_uses_virtual_reserves(october, kind):
+    """The vault has less SOL than the pool prices; without the virtual reserves the formula would
+    miss the fill by more than 100 basis points.
+    """
+    sample = october[kind]
+    entry, pool = swap(sample)
+    (sol, raw), (sol_after, raw_after) = sample["vault_before"], sample["vault_after"]
+    before, after = pool.before, pool.after
+    assert entry.kind == kind and (before.payable, before.raw) == (sol, raw)
+    assert before.sol > before.payable
+    # The event has this change too: with the part of the fee that stays in the pool.
+    whole = u64(sample["event"], 104)
+    assert after.sol - before.sol == (whole if kind == "buy" else -whole)
+    assert (before.buyable, after.buyable) == (before.raw, after.raw)
+    # The vaults match the event, except for fees waiting in them.
+    assert after.raw == raw_after
+    assert abs(after.payable - sol_after) * 10_000 < after.payable
+    given, got = abs(after.sol - before.sol), abs(after.raw - raw)
+    naive = given * raw // (sol + given) if kind == "buy" else got * sol // (raw + got)
+    real = got if kind == "buy" else given
+    assert abs(naive - real) * 100 > real
 
 
 @pytest.mark.parametrize(
-    ("label", "forge", "more"),
-    [
-        ("sell", bytes, 0),
-        ("buy", bytes, 0),
-        ("sell", lambda data: _put(data, {360: 7, 360 + 57: 3}), 7 + 3),
-        # A purchase has 45 more bytes, the last of which is the length of the name "buy".
-        ("buy", lambda data: _put(data, {408: 7, 408 + 57: 3}), 7 + 3),
-    ],
+    ("kind", "ends"),
+    # A purchase has 45 more bytes, the last of which is the length of the name "buy".
+    [("sell", None), ("buy", None), ("sell", 360), ("buy", 408)],
 )
-def test_pumpswaps_fees_are_summed(october, label, forge, more):
-    """The event says what the pool exchanged (64), and the user with all fees (112)."""
-    sample = next(one for one in october if one["label"].startswith(label))
-    data = base64.b64decode(sample["event"])
+def test_pumpswaps_fees_are_summed(october, kind, ends):
+    """The event says what the pool exchanged (64), and the user with all fees (112). Cashback and
+    holders' fees, here 7 and 3, were appended.
+    """
+    data, changed = october[kind]["event"], {ends: 7, ends + 57: 3} if ends else {}
     quote, user = u64(data, 64), u64(data, 112)
-    told = unpack_pool(swap(sample, forge=forge).pool)
-    assert told.fee_bps == round(abs(user - quote) * 10_000 / quote) + more
+    _, told = swap(october[kind], forge=lambda data: put(data, changed))
+    assert told.fee_bps == round(abs(user - quote) * 10_000 / quote) + sum(changed.values())
     assert told[:2] == ("PumpSwap", b58encode(data[120:152]))
     assert (told.fee_kind, told.is_curve) == ("on_top", False)
 
@@ -359,32 +313,38 @@ def test_pumpswaps_fees_are_summed(october, label, forge, more):
         (lambda data: data[:311], "no_event"),
         (lambda data: bytes(8) + data[8:], "no_event"),
         # Neither vault has so much.
-        (lambda data: _put(data, {56: 1}), "quote_not_sol"),
+        (lambda data: put(data, {56: 1}), "quote_not_sol"),
+        # The wallet created the token.
+        (lambda data: data[:312] + data[152:184] + data[344:], "own_token"),
     ],
 )
 def test_a_pumpswap_event_must_be_whole_and_name_a_vault(october, forge, reason):
-    assert swap(october[0], forge=forge).pool == (reason,)
+    assert swap(october["sell"], forge=forge)[1] == reason
 
 
-def _put(data, changed):
-    for at, number in changed.items():
-        data = data[:at] + number.to_bytes(8, "little") + data[at + 8 :]
-    return data
+def mint_unseen(scene):
+    """A unit that is in no balance was withheld."""
+    scene.mint("CAT", "user", 1, "minter")
+    scene.tokens["user's CAT"][2] -= 1
 
 
-def test_a_token_with_a_transfer_fee_is_not_used(bought):
-    assert swap(bought, withheld=1).pool == ("transfer_fee",)
+def approve(scene):
+    scene._say(TOKEN, "approve", source="user's CAT", delegate="x", owner="user", amount="1")
 
 
 @pytest.mark.parametrize(
-    ("name", "withheld", "is_read"), [("burn", 1, True), ("mint", 0, False), ("approve", 0, True)]
+    ("withheld", "beside", "is_read"),
+    [
+        (0, lambda scene: scene.burn("CAT", "user", 1), True),
+        (0, approve, True),
+        (0, mint_unseen, False),
+        (1, lambda scene: None, False),
+    ],
 )
-def test_what_is_minted_or_burned_beside_a_trade_is_no_fee(bought, name, withheld, is_read):
-    """A unit that is minted but in no balance was withheld."""
-    account = {"target" if name == "mint" else "source": address("ut")}
-    one = Operation(name, **account, amount=1, mint=address("token"))
-    pool = unpack_pool(swap(bought, withheld, beside=(Instruction(TOKEN, (), one, b""),)).pool)
-    assert isinstance(pool, PoolReading) == is_read
+def test_a_token_with_a_transfer_fee_is_not_used(october, withheld, beside, is_read):
+    """What is minted or burned beside the trade is no fee."""
+    _, pool = swap(october["buy"], withheld, beside=beside)
+    assert isinstance(pool, PoolReading) if is_read else pool == "transfer_fee"
 
 
 def test_events_are_named_as_by_anchor():
@@ -392,17 +352,11 @@ def test_events_are_named_as_by_anchor():
     assert name_event("TradeEvent") == EVENT + bytes([189, 219, 127, 211, 78, 230, 97, 238])
 
 
-def test_a_token_the_wallet_created_is_not_used(october):
-    sample = october[0]
-    user = base64.b64decode(sample["event"])[152:184]
-    assert swap(sample, creator=user).pool == ("own_token",)
-
-
 @pytest.mark.parametrize(
     ("reserves", "wanted"),
     [(-(10**8), "not_reproduced"), (10**8, 10**8), (2**62, "not_reproduced")],
 )
-def test_an_event_with_impossible_reserves_is_not_used(bought, reserves, wanted):
+def test_an_event_with_impossible_reserves_is_not_used(october, reserves, wanted):
     """An event that exchanges nothing agrees with every formula, and virtual reserves are signed:
     here, `reserves` minus the vault. With -0.1 SOL, a follower's first 0.1 SOL would be divided by
     zero.
@@ -411,11 +365,10 @@ def test_an_event_with_impossible_reserves_is_not_used(bought, reserves, wanted)
     def forge(data):
         vault = u64(data, 56)
         # Nothing for nothing, without a fee that stays in the pool.
-        nothing = data[:16] + bytes(8) + data[24:64] + bytes(8) + data[72:80] + bytes(8) + data[88:]
+        nothing = put(data, {16: 0, 64: 0, 80: 0})
+        at = 405 + int.from_bytes(data[401:405], "little") + 32
         virtual = (reserves - vault).to_bytes(16, "little", signed=True)
-        named = int.from_bytes(nothing[401:405], "little")
-        at = 405 + named + 32
         return nothing[:at] + virtual + nothing[at + 16 :]
 
-    told = unpack_pool(swap(bought, forge=forge).pool)
+    _, told = swap(october["buy"], forge=forge)
     assert (told if isinstance(told, str) else told.before.sol) == wanted

@@ -20,6 +20,7 @@ from operate import doctor
 RAYDIUM = "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8"
 TOKEN = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
 HEADER, NEW = "id,name,family,source\n", address("a venue of tomorrow")
+BROKEN = f"{HEADER}{NEW},Tomorrow,casino,x\n"
 
 
 # ---- the built-in tables -------------------------------------------------------------------------
@@ -78,11 +79,7 @@ NO_FAMILY = (
     " is used)"
 )
 NO_NAME, NO_SOURCE = (f"must be 1 to {most} printable characters" for most in (60, 300))
-
-
-def known(program, name, family):
-    told = f"{program} is already {name} in the family {family}"
-    return f"{told}: the file can only add programs, not change them"
+KNOWN = "{} is already {} in the family {}: the file can only add programs, not change them"
 
 
 @pytest.mark.parametrize(
@@ -92,16 +89,15 @@ def known(program, name, family):
         (f"{NEW},A,swap,https://a.example/?a,b", 2, "columns", COLUMNS.format(5)),
         (f"{RAYDIUM},Mine,swap,x\nnot-base58,A,swap,x", 3, "id", NO_PROGRAM),
         (f"{NEW[:-4]},A,swap,x", 2, "id", NO_PROGRAM),
-        (f"{NEW},A,casino,x", 2, "family", NO_FAMILY),
-        (f"{NEW},A,Swap,x", 2, "family", NO_FAMILY),
-        (f"{NEW},,swap,x", 2, "name", NO_NAME),
-        (f"{NEW},{'n' * 61},swap,x", 2, "name", NO_NAME),
-        (f"{NEW},a\u202eb,swap,x", 2, "name", NO_NAME),
-        (f"{NEW},A,swap,", 2, "source", NO_SOURCE),
-        (f"{NEW},A,swap,{'s' * 301}", 2, "source", NO_SOURCE),
-        (f"{RAYDIUM},Raydium v4,lending,x", 2, "family", known(RAYDIUM, "Raydium v4", "swap")),
-        (f"{TOKEN},Token,swap,x", 2, "family", known(TOKEN, "SPL Token", "(named only)")),
-        (f"{NEW},A,swap,x\n{NEW},A,nft,x", 3, "family", known(NEW, "A", "swap")),
+        *((f"{NEW},A,{family},x", 2, "family", NO_FAMILY) for family in ("casino", "Swap")),
+        *((f"{NEW},{name},swap,x", 2, "name", NO_NAME) for name in ("", "n" * 61, "a\u202eb")),
+        *((f"{NEW},A,swap,{source}", 2, "source", NO_SOURCE) for source in ("", "s" * 301)),
+        (
+            *(f"{RAYDIUM},Raydium v4,lending,x", 2, "family"),
+            KNOWN.format(RAYDIUM, "Raydium v4", "swap"),
+        ),
+        (f"{TOKEN},Token,swap,x", 2, "family", KNOWN.format(TOKEN, "SPL Token", "(named only)")),
+        (f"{NEW},A,swap,x\n{NEW},A,nft,x", 3, "family", KNOWN.format(NEW, "A", "swap")),
         (f'{NEW},"A,swap,x', 2, "quotes", "a quoted cell must be closed"),
     ],
 )
@@ -117,14 +113,13 @@ def test_names_and_sources_have_documented_limits():
     assert (one.name, one.family, one.source) == ("n" * 60, "swap", "s" * 300)
 
 
-@pytest.mark.parametrize("header", ["", "id,name,family\n", "id;name;family;source\n"])
-def test_the_file_must_begin_with_its_header(header):
-    with pytest.raises(BadTable, match="line 1, header: must be id,name,family,source$"):
-        table((), f"{header}{NEW},A,swap,x\n")
-
-
-def test_an_empty_file_adds_nothing():
-    assert table((), "").added == table((), "\n").added == table((), HEADER).added == frozenset()
+def test_the_file_must_begin_with_its_header():
+    """If there is anything in it."""
+    for text in ("", "\n", HEADER):
+        assert not table((), text).added
+    for header in ("", "id,name,family\n", "id;name;family;source\n"):
+        with pytest.raises(BadTable, match="line 1, header: must be id,name,family,source$"):
+            table((), f"{header}{NEW},A,swap,x\n")
 
 
 # ---- read at start -------------------------------------------------------------------------------
@@ -150,77 +145,57 @@ def test_the_file_is_read_at_start(tmp_path):
 )
 def test_an_unusable_file_is_refused(tmp_path, content, why):
     path = tmp_path / "programs.csv"
-    if content is None:
-        path.mkdir()
-    else:
-        path.write_bytes(content)
+    path.mkdir() if content is None else path.write_bytes(content)
     with pytest.raises(config.BadSetting, match=why):
         load(tmp_path)
 
 
-# ---- the rules that entries were read by ---------------------------------------------------------
-def test_program_order_does_not_change_the_rules_id():
-    one, other = address("one"), address("other")
-    rows = [f"{one},A,swap,x\n", f"{other},B,nft,x\n"]
-    assert name_rules(table((one, other)), ()) == name_rules(table((other, one)), ())
-    forward, back = (table((), HEADER + "".join(order)) for order in (rows, rows[::-1]))
-    assert name_rules(forward, ()) == name_rules(back, ())
-
-
 def test_only_what_decides_a_kind_changes_the_rules_id():
-    """The source doesn't matter."""
-    added = f"{HEADER}{NEW},A,%s,%s\n"
-    tables = [
-        table(),
-        table((NEW,)),
-        table((RAYDIUM,)),
-        table((), added % ("swap", "x")),
-        table((), added % ("nft", "x")),
-    ]
-    assert len({name_rules(one, ()) for one in tables}) == len(tables)
-    assert name_rules(table((), added % ("nft", "y")), ()) == name_rules(tables[-1], ())
+    """Neither the order of rows nor their source matters."""
+
+    def name(markers=(), *rows):
+        return name_rules(table(markers, HEADER + "".join(f"{row}\n" for row in rows)), ())
+
+    one, other = f"{NEW},A,nft,x", f"{address('other')},B,swap,x"
+    names = [name(), name((NEW,)), name((RAYDIUM,)), name((), one), name((), f"{NEW},A,swap,x")]
+    assert len(set(names)) == len(names)
+    assert name((), f"{NEW},A,nft,y") == name((), one)
+    assert name((), one, other) == name((), other, one)
+    assert name((NEW, RAYDIUM)) == name((RAYDIUM, NEW))
 
 
 # ---- what is told of them ------------------------------------------------------------------------
-def test_the_status_page_shows_added_programs(tmp_path):
+def test_the_status_page_shows_added_programs(service, tmp_path):
+    shown = ("EXTRA_SWAP_PROGRAMS is set", RAYDIUM, "The operator added 2 programs")
+    assert not any(text in service.get("/status").text for text in shown)
     rows = f"{HEADER}{NEW},A,swap,x\n{address('another')},B,nft,x\n"
-    service = Service(tmp_path / "data", extra_swap_programs=(RAYDIUM,), added_programs=rows)
+    other = Service(tmp_path / "more", extra_swap_programs=(RAYDIUM,), added_programs=rows)
     try:
-        page = service.get("/status").text
+        page = other.get("/status").text
     finally:
-        service.close()
-    assert "EXTRA_SWAP_PROGRAMS is set" in page and RAYDIUM in page
-    assert "The operator added 2 programs" in page
-
-
-def test_without_added_programs_the_status_page_says_nothing(service):
-    page = service.get("/status").text
-    assert "EXTRA_SWAP_PROGRAMS" not in page and "The operator added" not in page
+        other.close()
+    assert all(text in page for text in shown)
 
 
 def test_doctor_reports_markers_and_unusable_rows(service):
-    rows = f"{HEADER}{NEW},A,swap,x\n"
-    set_up = service.config.model_copy(
-        update={"extra_swap_programs": (RAYDIUM,), "added_programs": rows}
-    )
-    broken = service.config.model_copy(update={"added_programs": f"{HEADER}{NEW},A,casino,x\n"})
-    findings = [(one.level, one.text) for one in doctor.examine(set_up, 0)]
-    assert ("fine", "DATA_DIR/programs.csv adds 1 to the table of programs") in findings
-    assert any(level == "look" and RAYDIUM in text for level, text in findings)
+    def examine(deep=False, **changes):
+        changed = service.config.model_copy(update=changes)
+        return [(one.level, one.text) for one in doctor.examine(changed, 0, deep=deep)]
+
+    found = examine(extra_swap_programs=(RAYDIUM,), added_programs=f"{HEADER}{NEW},A,swap,x\n")
+    assert ("fine", "DATA_DIR/programs.csv adds 1 to the table of programs") in found
+    assert any(level == "look" and RAYDIUM in text for level, text in found)
     # A deep check reads receipts with the table, so it has to wait.
-    wrong = [one.text for one in doctor.examine(broken, 0, deep=True) if one.level == "wrong"]
+    wrong = [text for level, text in examine(True, added_programs=BROKEN) if level == "wrong"]
     assert any("programs.csv, line 2, family" in text for text in wrong)
-    assert not any(
-        "programs" in one.text for one in doctor.examine(service.config, 0) if one.level != "fine"
-    )
+    assert not any("programs" in text for level, text in examine() if level != "fine")
 
 
 def test_nothing_starts_with_an_invalid_row(service):
-    broken = service.config.model_copy(update={"added_programs": f"{HEADER}{NEW},A,casino,x\n"})
-    with pytest.raises(BadTable, match="line 2, family"):
-        create_app(broken)
-    with pytest.raises(BadTable, match="line 2, family"):
-        Observer(broken)
+    broken = service.config.model_copy(update={"added_programs": BROKEN})
+    for start in (create_app, Observer):
+        with pytest.raises(BadTable, match="line 2, family"):
+            start(broken)
 
 
 # ---- the command ---------------------------------------------------------------------------------
@@ -272,6 +247,6 @@ def test_the_command_prints_json(run, tmp_path):
 def test_commands_refuse_an_invalid_row_in_one_sentence(run, tmp_path, command):
     """The database is migrated, because `observe` would otherwise stop earlier."""
     run("migrate")
-    (tmp_path / "programs.csv").write_text(f"{HEADER}{NEW},Tomorrow,casino,x\n")
+    (tmp_path / "programs.csv").write_text(BROKEN)
     code, _, err = run(command)
     assert (code, err) == (1, f"DATA_DIR/programs.csv, line 2, family: {NO_FAMILY}\n")

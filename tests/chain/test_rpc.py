@@ -23,20 +23,14 @@ from chain.rpc import BadAnswer, Refused, Rpc, Unavailable
 SECRET = "sesame-0451"
 
 
-def good(handler, query):
-    handler.give(
-        json.dumps({"jsonrpc": "2.0", "id": query["id"], "result": {"asked": query["method"]}})
-    )
-
-
 class Wire(BaseHTTPRequestHandler):
     """A scripted node: each request gets the next of `answers`, the last one repeatedly."""
 
-    protocol_version, answers, asked = "HTTP/1.1", (good,), None
+    protocol_version, answers, asked = "HTTP/1.1", (), None
 
     def do_POST(self):
         query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.asked.append((query["method"], time.monotonic(), self.client_address))
+        self.asked.append((query["method"], self.client_address))
         answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
         answer(self, query)
 
@@ -61,63 +55,80 @@ class Quiet(ThreadingHTTPServer):
 
 
 @pytest.fixture
-def node():
-    """node(*answers) -> (URL with a secret, list of requests)."""
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def connect(clock):
+    """connect([answer, ...], ...) -> (an Rpc over one node per script, each one's requests...)"""
     servers = []
 
-    def start(*answers):
+    def start(script):
         asked = []
-        server = Quiet(
-            ("127.0.0.1", 0),
-            type("Scripted", (Wire,), {"answers": answers or (good,), "asked": asked}),
-        )
+        told = {"answers": script, "asked": asked}
+        server = Quiet(("127.0.0.1", 0), type("Scripted", (Wire,), told))
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         servers.append(server)
-        return f"http://127.0.0.1:{server.server_address[1]}/{SECRET}?key={SECRET}", asked
+        return server.server_address[1], asked
 
-    yield start
+    def begin(*scripts, per_second=1000, login=""):
+        nodes = [start(script) for script in scripts]
+        urls = [f"http://{login}127.0.0.1:{port}/{SECRET}?key={SECRET}" for port, _ in nodes]
+        line = Rpc(urls, per_second, clock=clock, sleep=clock.sleep)
+        return line, *(asked for _, asked in nodes)
+
+    yield begin
     for server in servers:
         server.shutdown()
         server.server_close()
 
 
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-def line_to(clock, *urls, per_second=1000):
-    return Rpc(urls, per_second, clock=clock, sleep=clock.sleep)
-
-
 def line_without_servers(clock, *asks):
     """Each endpoint answers with its function."""
-    line = line_to(clock, *["http://127.0.0.1:9"] * len(asks), per_second=1e9)
+    line = Rpc(["http://127.0.0.1:9"] * len(asks), 1e9, clock=clock, sleep=clock.sleep)
     for endpoint, ask in zip(line.endpoints, asks, strict=True):
         endpoint.ask = ask
     return line
+
+
+def ask(line, method="getSlot"):
+    """Return the endpoint that answered."""
+    result, endpoint = line.call(method, [])
+    assert result == {"asked": method}
+    return endpoint
 
 
 def time_out(*_):
     raise rpc._Failure("ReadTimeout")
 
 
+# ---- what nodes say ------------------------------------------------------------------------------
 def say(text, status=200, **headers):
     return lambda handler, query: handler.give(text, status, **headers)
 
 
 def answer(**content):
-    return lambda handler, query: handler.give(
-        json.dumps({"jsonrpc": "2.0", "id": query["id"], **content})
-    )
+    """Each value may be a function of the query."""
+
+    def handle(handler, query):
+        told = {name: one(query) if callable(one) else one for name, one in content.items()}
+        handler.give(json.dumps({"jsonrpc": "2.0", "id": query["id"], **told}))
+
+    return handle
+
+
+def good(handler, query):
+    answer(result={"asked": query["method"]})(handler, query)
 
 
 def error(code):
     return answer(error={"code": code, "message": SECRET})
 
 
-def result(value):
-    return answer(result=value)
+def answer_raw(rest):
+    """An object with the right ID, written by hand."""
+    return lambda handler, query: handler.give('{"id":%d%s}' % (query["id"], rest))
 
 
 def reset(handler, query):
@@ -129,6 +140,11 @@ def reset(handler, query):
 def cut_short(handler, query):
     handler.wfile.write(b'HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{"jsonrpc"')
     handler.close_connection = True
+
+
+def stay_silent(handler, query):
+    """Until the client disconnects."""
+    handler.rfile.read(1)
 
 
 def drip(raw):
@@ -147,15 +163,13 @@ def drip(raw):
 
 
 # ---- what is an answer ---------------------------------------------------------------------------
-def test_a_response_names_its_endpoint_and_keeps_the_connection(node, clock):
-    url, asked = node()
-    line = line_to(clock, url)
-    for _ in range(5):
-        assert line.call("getSlot", []) == ({"asked": "getSlot"}, "endpoint 1")
-    assert len(asked) == 5 and len({peer for _, _, peer in asked}) == 1
+def test_a_response_names_its_endpoint_and_keeps_the_connection(connect):
+    line, asked = connect([good])
+    assert {ask(line) for _ in range(5)} == {"endpoint 1"}
+    assert len(asked) == 5 and len({peer for _, peer in asked}) == 1
 
 
-def test_a_request_contains_only_configured_headers(node, clock):
+def test_a_request_contains_only_configured_headers(connect):
     """The address with its key and credentials, and JSON-RPC with increasing IDs."""
     said = []
 
@@ -163,14 +177,12 @@ def test_a_request_contains_only_configured_headers(node, clock):
         said.append((handler.path, {**handler.headers}, query))
         good(handler, query)
 
-    url, _ = node(hear)
-    line = line_to(clock, url.replace("http://", "http://ada:p%40ss@"))
+    line, _ = connect([hear], login="ada:p%40ss@")
     line.call("getSlot", [])
     line.call("getBlock", [5, {"a": 1}])
     path, headers, query = said[1]
-    assert path == f"/{SECRET}?key={SECRET}"
+    assert path == f"/{SECRET}?key={SECRET}" and said[0][2]["id"] == 1
     assert query == {"jsonrpc": "2.0", "id": 2, "method": "getBlock", "params": [5, {"a": 1}]}
-    assert said[0][2]["id"] == 1
     told = {name.lower(): value for name, value in headers.items()}
     assert told["content-type"] == "application/json" and told["user-agent"] == "candor"
     assert told["accept-encoding"] == "gzip,deflate"
@@ -185,192 +197,177 @@ def test_a_tls_nodes_certificate_is_checked():
     assert pool.pool.maxsize == 1
 
 
+NOT_OURS = "the response belongs to another request"
+NO_JSON = "the response is not JSON"
+TOO_LARGE = "the response is larger than 16 MB"
+LARGE = b'{"result":"' + b"A" * (17 << 20) + b'"}'
+# With the reason that health gets, if it matters.
 NO_ANSWERS = {
-    "reset": reset,
-    "cut short": cut_short,
-    "500": say("", 500),
-    "502 page": say("<html>", 502),
-    "503": say("no", 503),
-    "page": say("<!doctype html>"),
-    "bytes": say(b"\x00\xff{"),
-    "empty": say(""),
-    "NaN": lambda h, q: h.give('{"jsonrpc":"2.0","id":%d,"result":NaN}' % q["id"]),
-    "Infinity": lambda h, q: h.give('{"id":%d,"result":-Infinity}' % q["id"]),
-    "deep": say('{"id":1,"result":' + "[" * 20_000 + "]" * 20_000 + "}"),
-    "list": say("[]"),
-    "wrong id": lambda h, q: h.give('{"id":999999,"result":1}'),
-    "id as text": lambda h, q: h.give('{"id":"%d","result":1}' % q["id"]),
-    "no result": lambda h, q: h.give('{"id":%d}' % q["id"]),
-    "error null": lambda h, q: h.give('{"id":%d,"error":null}' % q["id"]),
-    "error text": lambda h, q: h.give('{"id":%d,"error":"x"}' % q["id"]),
-    "error code list": lambda h, q: h.give('{"id":%d,"error":{"code":[]}}' % q["id"]),
-    "-32004": error(-32004),
-    "-32014": error(-32014),
-    "-32016": error(-32016),
-    "-32603": error(-32603),
-    "bad gzip": say(b"junk", Content_Encoding="gzip"),
-    "redirect": say("", 302, Location="/elsewhere"),
-    "permanent": say("", 308, Location="/elsewhere"),
+    "reset": (reset, ""),
+    "cut short": (cut_short, ""),
+    "500": (say("", 500), "HTTP 500"),
+    "502 page": (say("<html>", 502), "HTTP 502"),
+    "503": (say("no", 503), "HTTP 503"),
+    "page": (say("<!doctype html>"), NO_JSON),
+    "bytes": (say(b"\x00\xff{"), NO_JSON),
+    "empty": (say(""), NO_JSON),
+    "NaN": (answer_raw(',"result":NaN'), NO_JSON),
+    "Infinity": (answer_raw(',"result":-Infinity'), NO_JSON),
+    "deep": (say('{"id":1,"result":' + "[" * 20_000 + "]" * 20_000 + "}"), ""),
+    "list": (say("[]"), "the response is not an object"),
+    "wrong id": (answer(id=999_999, result=1), NOT_OURS),
+    "id as text": (answer(id=lambda query: str(query["id"]), result=1), NOT_OURS),
+    "no result": (answer_raw(""), NOT_OURS),
+    "error null": (answer(error=None), ""),
+    "error text": (answer(error="x"), "error unknown"),
+    "error code list": (answer(error={"code": []}), "error unknown"),
+    "unhealthy": (error(-32016), "error -32016"),
+    "internal": (error(-32603), "error -32603"),
+    "bad gzip": (say(b"junk", Content_Encoding="gzip"), ""),
+    "redirect": (say("", 302, Location="/elsewhere"), ""),
+    "permanent": (say("", 308, Location="/elsewhere"), ""),
+    "large": (say(LARGE), TOO_LARGE),
+    "a compressed bomb": (say(gzip.compress(LARGE), Content_Encoding="gzip"), TOO_LARGE),
 }
 
 
-@pytest.mark.parametrize("unusable", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_an_unusable_response_is_retried(node, clock, unusable):
-    url, asked = node(unusable, good)
-    assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"} and len(asked) == 2
-
-
-@pytest.mark.parametrize("unusable", NO_ANSWERS.values(), ids=NO_ANSWERS)
-def test_the_final_error_does_not_contain_the_address(node, clock, unusable, caplog):
+@pytest.mark.parametrize("unusable, why", NO_ANSWERS.values(), ids=NO_ANSWERS)
+def test_an_unusable_response_is_retried(connect, unusable, why, caplog):
+    """The final error has the reason, but not the address."""
     caplog.set_level(logging.INFO)
-    url, asked = node(unusable)
+    line, asked = connect([unusable, good])
+    assert ask(line) == "endpoint 1" and len(asked) == 2
+    line, asked = connect([unusable])
     failure = pytest.raises((Unavailable, BadAnswer))
     with warnings.catch_warnings(record=True) as warned, failure as told:
-        line_to(clock, url).call("getSlot", [])
-    assert len(asked) == rpc.MAX_TRIES and str(told.value).startswith("getSlot: endpoint 1: ")
-    said = f"{told.value!r} {told.value} {told.value.__cause__!r} {caplog.text} {warned}"
-    assert SECRET not in said and url not in said and "127.0.0.1" not in said
-
-
-@pytest.mark.parametrize(
-    "name, why",
-    [
-        ("503", "HTTP 503"),
-        ("page", "the response is not JSON"),
-        ("list", "the response is not an object"),
-        ("wrong id", "the response belongs to another request"),
-        ("no result", "the response belongs to another request"),
-        ("error text", "error unknown"),
-        ("-32016", "error -32016"),
-    ],
-)
-def test_health_gets_the_reason_for_the_failure(node, clock, name, why):
-    url, _ = node(NO_ANSWERS[name])
-    with pytest.raises(Unavailable) as told:
-        line_to(clock, url).call("getSlot", [])
-    assert str(told.value) == f"getSlot: endpoint 1: {why}"
+        ask(line)
+    assert len(asked) == rpc.MAX_TRIES
+    text = str(told.value)
+    assert text.startswith("getSlot: endpoint 1: ") and text.endswith(f": {why}" if why else "")
+    said = f"{told.value!r} {text} {told.value.__cause__!r} {caplog.text} {warned}"
+    assert SECRET not in said and "127.0.0.1" not in said
 
 
 def test_an_unreachable_node_is_reported(clock):
+    line = Rpc([f"http://127.0.0.1:9/{SECRET}"], 1000, clock=clock, sleep=clock.sleep)
     with pytest.raises(Unavailable, match="endpoint 1: NewConnectionError"):
-        line_to(clock, f"http://127.0.0.1:9/{SECRET}").call("getSlot", [])
+        ask(line)
 
 
-@pytest.mark.parametrize("code", [-32602, -32015, -32600])
-def test_an_error_of_ours_is_not_retried(node, clock, code):
-    url, asked = node(error(code))
-    with pytest.raises(Refused, match=str(code)):
-        line_to(clock, url).call("getSlot", [])
-    assert len(asked) == 1
+# Our own errors aren't retried. Missing everywhere differs from nodes being down: all nodes are
+# asked, but an unknown `before` restarts a walk, and waiting wouldn't help.
+CODES = dict.fromkeys((-32600, -32601, -32602, -32015), (Refused, 1))
+MISSING_CODES = (-32001, -32004, -32007, -32009, -32014, -32020)
+CODES |= dict.fromkeys(MISSING_CODES, (BadAnswer, rpc.MAX_TRIES))
 
 
-def test_a_method_missing_at_one_endpoint_is_sent_to_the_next(node, clock):
-    (first, asked), (second, _) = node(error(-32601)), node()
-    assert line_to(clock, first, second).call("getBlock", [])[1] == "endpoint 2"
-    with pytest.raises(Refused):
-        line_to(clock, first).call("getBlock", [])
-    assert len(asked) == 2
+@pytest.mark.parametrize("code", CODES)
+def test_an_error_is_ours_or_says_that_something_is_missing(connect, code):
+    raised, tries = CODES[code]
+    line, asked = connect([error(code)])
+    with pytest.raises(raised, match=str(code)):
+        ask(line)
+    assert len(asked) == tries
 
 
-def test_a_response_the_caller_rejects_is_requested_elsewhere(node, clock):
+def test_a_method_missing_at_one_endpoint_is_sent_to_the_next(connect):
+    line, *_ = connect([error(-32601)], [good])
+    assert ask(line, "getBlock") == "endpoint 2"
+
+
+def test_a_response_the_caller_rejects_is_requested_elsewhere(connect):
     def check(value):
         if value != "right":
             raise ValueError("it is wrong")
         return value
 
-    (first, _), (second, _) = node(result("wrong")), node(result("right"))
-    assert line_to(clock, first, second).call("getSlot", [], check) == ("right", "endpoint 2")
+    wrong, right = answer(result="wrong"), answer(result="right")
+    line, *_ = connect([wrong], [right])
+    assert line.call("getSlot", [], check) == ("right", "endpoint 2")
+    line, _ = connect([wrong])
     with pytest.raises(BadAnswer, match="getSlot: endpoint 1: it is wrong"):
-        line_to(clock, first).call("getSlot", [], check)
+        line.call("getSlot", [], check)
 
 
-@pytest.mark.parametrize("code", [-32001, -32004, -32007, -32009, -32014, -32020])
-def test_missing_everywhere_differs_from_nodes_being_down(node, clock, code):
-    """All nodes are asked, and the error differs from a node that is down: an unknown `before`
-    restarts a walk, and waiting wouldn't help.
+def test_a_crash_in_the_check_means_a_malformed_response(clock):
+    line = line_without_servers(clock, lambda *_: [])
+    with pytest.raises(BadAnswer, match=r"endpoint 1: a malformed response \(TypeError\)$"):
+        line.call("getSlot", [], check=lambda result: result["value"])
+
+
+# ---- time ----------------------------------------------------------------------------------------
+SLOW = {
+    "body": drip(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + b" " * 500),
+    "headers": drip(b"HTTP/1.1 200 OK\r\nX-Slow: " + b"a" * 500),
+    "chunks": drip(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n" * 50),
+    "nothing": stay_silent,
+}
+
+
+@pytest.mark.parametrize("slow", SLOW.values(), ids=SLOW)
+def test_a_slow_response_ends_at_the_deadline(connect, monkeypatch, slow):
+    """Even if every byte comes in time: the deadline covers the whole response with headers, which
+    would take 25 seconds.
     """
-    url, _ = node(error(code))
-    with pytest.raises(BadAnswer, match=str(code)):
-        line_to(clock, url).call("getSignaturesForAddress", [])
-
-
-# ---- size and time -------------------------------------------------------------------------------
-def test_a_response_over_30_mb_is_aborted(node, clock):
-    url, asked = node(say('{"result":"' + "A" * 30_000_000 + '"}'), good)
-    assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"} and len(asked) == 2
-
-
-def test_a_compressed_bomb_is_measured_unpacked(node, clock):
-    url, _ = node(
-        say(gzip.compress(b'{"result":"' + b"A" * 30_000_000 + b'"}'), Content_Encoding="gzip")
-    )
-    with pytest.raises(BadAnswer, match="endpoint 1: the response is larger than 16 MB$"):
-        line_to(clock, url).call("getSlot", [])
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n" + b" " * 500,
-        b"HTTP/1.1 200 OK\r\nX-Slow: " + b"a" * 500,
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n" * 50,
-    ],
-    ids=["body", "headers", "chunks"],
-)
-def test_a_slow_trickle_ends_at_the_deadline(node, clock, monkeypatch, raw):
-    """Every byte comes in time, but the response never ends: the deadline covers the whole response
-    with headers.
-    """
-    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 1)
-    url, asked = node(drip(raw), good)
+    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 0.5)
+    line, asked = connect([slow, good])
     begun = time.monotonic()
-    assert line_to(clock, url).call("getSlot", [])[0] == {"asked": "getSlot"}
-    # The full response would take 25 seconds.
-    assert 0.9 < time.monotonic() - begun < 20 and len(asked) == 2
+    assert ask(line) == "endpoint 1" and len(asked) == 2
+    assert 0.4 < time.monotonic() - begun < 20
 
 
-def test_silence_ends_at_the_deadline(node, clock, monkeypatch):
-    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 1)
-    answered = threading.Event()
-    # Waiting for a response would last until the test ends.
-    url, asked = node(lambda handler, query: answered.wait(60), good)
-    line_to(clock, url).call("getSlot", [])
-    assert not answered.is_set() and len(asked) == 2
-    answered.set()
+def test_nothing_is_read_after_the_deadline(monkeypatch):
+    ours, theirs = socket.socketpair()
+    theirs.send(b"ab")
+    timed, late = rpc._TimedReader(ours), bytearray(1)
+    assert timed.readinto(late) == 1 and late == b"a"
+    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 0)
+    with pytest.raises(TimeoutError, match="the deadline has passed"):
+        rpc._TimedReader(ours).readinto(late)
+    for one in (timed, ours, theirs):
+        one.close()
+
+
+def test_no_retry_starts_after_a_long_call(clock):
+    tries = []
+
+    def hang(*_):
+        tries.append(1)
+        clock.sleep(rpc.DEADLINE_SECONDS)
+        time_out()
+
+    with pytest.raises(Unavailable):
+        ask(line_without_servers(clock, hang, hang))
+    assert len(tries) == 2
+    assert rpc.DEADLINE_SECONDS < rpc.CALL_SECONDS < 2 * rpc.DEADLINE_SECONDS < 60
 
 
 # ---- pace, preference, rests ---------------------------------------------------------------------
 @pytest.mark.parametrize("per_second, calls, seconds", [(2, 5, 2.0), (0.1, 2, 10.0)])
-def test_each_method_has_its_own_rate(node, clock, per_second, calls, seconds):
+def test_each_method_has_its_own_rate(connect, clock, per_second, calls, seconds):
     """Concurrent calls of another method add nothing."""
-    url, _ = node()
-    line, begun = line_to(clock, url, per_second=per_second), clock()
+    line, _ = connect([good], per_second=per_second)
+    begun = clock()
     for _ in range(calls):
-        line.call("getTransaction", [])
-        line.call("getSlot", [])
+        ask(line, "getTransaction"), ask(line)
     assert clock() - begun == seconds
 
 
-def test_the_first_endpoint_is_preferred(node, clock):
+def test_the_first_endpoint_is_preferred(connect):
     """Even at its rate limit: the second may cost money."""
-    (first, a), (second, b) = node(), node()
-    line = line_to(clock, first, second, per_second=2)
-    assert {line.call("getSlot", [])[1] for _ in range(6)} == {"endpoint 1"}
-    assert (len(a), len(b)) == (6, 0)
+    line, _, second = connect([good], [good], per_second=2)
+    assert {ask(line) for _ in range(6)} == {"endpoint 1"} and not second
 
 
-def test_a_second_endpoint_takes_over_until_the_first_returns(node, clock):
-    (first, _), (second, _) = node(say("", 500), good), node()
-    line = line_to(clock, first, second)
-    used = [line.call("getSlot", [])[1] for _ in range(3)]
-    assert used == ["endpoint 2", "endpoint 1", "endpoint 1"]
+def test_a_second_endpoint_takes_over_until_the_first_returns(connect):
+    line, *_ = connect([say("", 500), good], [good])
+    assert [ask(line) for _ in range(3)] == ["endpoint 2", "endpoint 1", "endpoint 1"]
 
 
-def test_an_endpoint_to_avoid_is_used_last(node, clock):
-    (first, _), (second, _) = node(), node()
-    line = line_to(clock, first, second)
-    assert line.call("getSlot", [], avoid="endpoint 1")[1] == "endpoint 2"
-    assert line_to(clock, first).call("getSlot", [], avoid="endpoint 1")[1] == "endpoint 1"
+def test_an_endpoint_to_avoid_is_used_last(connect):
+    for scripts, used in (([[good], [good]], "endpoint 2"), ([[good]], "endpoint 1")):
+        line, *_ = connect(*scripts)
+        assert line.call("getSlot", [], avoid="endpoint 1")[1] == used
 
 
 PAUSES = {
@@ -387,46 +384,44 @@ PAUSES = {
 
 
 @pytest.mark.parametrize("throttled, rest", PAUSES.values(), ids=PAUSES)
-def test_a_throttled_endpoint_pauses_all_methods(node, clock, throttled, rest):
+def test_a_throttled_endpoint_pauses_all_methods(connect, clock, throttled, rest):
     """Not just one request or method. Afterwards it is tried again."""
-    url, asked = node(throttled, good)
-    line = line_to(clock, url)
+    line, asked = connect([throttled, good])
     with pytest.raises(Unavailable, match="^getSlot: every endpoint is paused$") as told:
-        line.call("getSlot", [])
+        ask(line)
     assert told.value.retry_in == rest and line.report()["resting"] == {"endpoint 1": rest}
-    with pytest.raises(Unavailable):
-        line.call("getBlock", [])
-    clock.sleep(rest - 3.1)
-    with pytest.raises(Unavailable):
-        line.call("getBlock", [])
+    for passed in (0, rest - 3.1):
+        clock.sleep(passed)
+        with pytest.raises(Unavailable):
+            ask(line, "getBlock")
     assert len(asked) == 1
     clock.sleep(3.2)
-    assert line.call("getBlock", [])[0] == {"asked": "getBlock"} and line.report()["resting"] == {}
+    assert ask(line, "getBlock") == "endpoint 1" and line.report()["resting"] == {}
 
 
-def test_repeated_failures_pause_longer_with_one_try_between(node, clock):
+def test_repeated_failures_pause_longer_with_one_try_between(connect, clock):
     """After three failures it pauses 1 s, then one try is let through (half open); each further
     failure doubles the pause, up to five minutes. One success ends it.
     """
-    url, asked = node(*[say("", 500)] * 14, good)
-    line, tried = line_to(clock, url), []
-    for _ in range(30):
+    line, asked = connect([*[say("", 500)] * 14, good])
+    tried = []
+    while not tried or tried[-1] is not None:
         before = len(asked)
         try:
-            line.call("getSlot", [])
+            ask(line)
         except Unavailable as told:
             tried.append(len(asked) - before)
             clock.sleep(told.retry_in)
         else:
-            break
-    assert tried[0] == rpc.MAX_TRIES and set(tried[3:]) <= {0, 1} and len(asked) == 15
+            tried.append(None)
+    first, _, _, *later, _ = tried
+    assert first == rpc.MAX_TRIES and set(later) <= {0, 1} and len(asked) == 15
     assert line.endpoints[0].rest(clock()) == 0 and 300 <= clock() - 1_000 < 4_000
 
 
-def test_requests_in_the_last_minute_are_counted(node, clock):
-    url, _ = node()
-    line = line_to(clock, url)
-    line.call("getSlot", []), clock.sleep(50), line.call("getSlot", [])
+def test_requests_in_the_last_minute_are_counted(connect, clock):
+    line, _ = connect([good])
+    ask(line), clock.sleep(50), ask(line)
     assert line.report() == {"requestsLastMinute": 2, "endpoints": 1, "resting": {}}
     clock.sleep(11)
     assert line.report()["requestsLastMinute"] == 1
@@ -437,33 +432,13 @@ def test_silence_is_counted_from_the_first_request_until_any_response(clock):
     assert line.silent_for() == 0
     for _ in range(2):
         with pytest.raises(Unavailable):
-            line.call("getSlot", [])
+            ask(line)
         clock.sleep(20)
     assert line.silent_for() >= 40 and line.answers == 0
     line.endpoints[0].rests_until = 0.0
-    line.endpoints[0].ask = lambda *_: 5
-    line.call("getSlot", [])
+    line.endpoints[0].ask = lambda *_: {"asked": "getSlot"}
+    ask(line)
     assert line.silent_for() == 0 and line.answers == 1
-
-
-def test_no_retry_starts_after_a_long_call(clock):
-    tries = []
-
-    def hang(*_):
-        tries.append(1)
-        clock.sleep(rpc.DEADLINE_SECONDS)
-        time_out()
-
-    with pytest.raises(Unavailable):
-        line_without_servers(clock, hang, hang).call("getSlot", [])
-    assert len(tries) == 2
-    assert rpc.DEADLINE_SECONDS < rpc.CALL_SECONDS < 2 * rpc.DEADLINE_SECONDS < 60
-
-
-def test_a_crash_in_the_check_means_a_malformed_response(clock):
-    line = line_without_servers(clock, lambda *_: [])
-    with pytest.raises(BadAnswer, match=r"endpoint 1: a malformed response \(TypeError\)$"):
-        line.call("getSlot", [], check=lambda result: result["value"])
 
 
 def test_nodes_are_reachable_if_any_answers_a_cheap_request(clock):
@@ -479,18 +454,6 @@ def test_nodes_are_reachable_if_any_answers_a_cheap_request(clock):
     assert asked == [("getSlot", [])]
 
 
-def test_nothing_is_read_after_the_deadline(monkeypatch):
-    ours, theirs = socket.socketpair()
-    theirs.send(b"ab")
-    timed, late = rpc._TimedReader(ours), bytearray(1)
-    assert timed.readinto(late) == 1 and late == b"a"
-    monkeypatch.setattr(rpc, "DEADLINE_SECONDS", 0)
-    with pytest.raises(TimeoutError, match="the deadline has passed"):
-        rpc._TimedReader(ours).readinto(late)
-    for one in (timed, ours, theirs):
-        one.close()
-
-
 # ---- methods that only some nodes have -----------------------------------------------------------
 MISSING = {
     "unknown": (error(-32601), 86_400),
@@ -499,7 +462,7 @@ MISSING = {
     "internal": (error(-32603), 300),
     "broken": (say("no", 500), 300),
     "nonsense": (say("no"), 300),
-    "huge": (say(b"x" * (17 * 2**20)), 300),
+    "huge": (say(LARGE), 300),
 }
 
 
@@ -508,20 +471,17 @@ def ask_in_bulk(line):
 
 
 @pytest.mark.parametrize("missing, seconds", MISSING.values(), ids=MISSING)
-def test_other_methods_still_use_the_endpoint_after_a_failure(node, clock, missing, seconds):
-    url, asked = node(missing, good)
-    line = line_to(clock, url)
+def test_other_methods_still_use_the_endpoint_after_a_failure(connect, clock, missing, seconds):
+    line, asked = connect([missing, good])
     assert ask_in_bulk(line) is None and ask_in_bulk(line) is None
     assert line.report()["resting"] == {} and len(asked) == 1
-    line.call("getSlot", [])
+    ask(line)
     clock.sleep(seconds - 1)
     assert ask_in_bulk(line) is None
     clock.sleep(2)
     assert ask_in_bulk(line) == ({"asked": "inBulk"}, "endpoint 1")
 
 
-def test_throttling_pauses_the_endpoint(node, clock):
-    url, _ = node(say("", 429, Retry_After="20"), good)
-    line = line_to(clock, url)
-    assert ask_in_bulk(line) is None
-    assert line.report()["resting"] == {"endpoint 1": 20.0}
+def test_throttling_pauses_the_endpoint(connect):
+    line, _ = connect([say("", 429, Retry_After="20"), good])
+    assert ask_in_bulk(line) is None and line.report()["resting"] == {"endpoint 1": 20.0}

@@ -1,10 +1,11 @@
 """Small ledgers as text: a line is a transaction and, after `=>`, what the ledger must say then.
 
     buy 10 A for 100
-    sell 4 A for 60             => matched 60-40 | A 6@60
+    sell 4 A for 60             => matched 60-40 | taken 4@40 | A 6@60 | gaps -
 
 A, B... are mints, A/2 is a second account of A; Q and K are USDC and USDT. Amounts are raw units. A
-wallet begins with a transfer of a trillion lamports, or with its line `before 500 7 A`.
+wallet begins with a transfer of a trillion lamports, or with its line `before 500 7 A`. A line
+`untouched 4 A/2` is about an account that no transaction touches.
 
 Transactions: `buy`, `sell`, `swap 10 A for 5 B [plus 7]` (lamports), `gain 6 A` and `lose 2 A`
 (transfers; losing costs a fee of 5). `slip -3 A 20` (lamports) is a change that no transaction
@@ -25,9 +26,10 @@ stablecoin, `since:` since the last attachment.
 import re
 from collections import Counter
 
-from teller import FEE, Teller, mint_of, show_lots
+from teller import FEE, Teller, mint_of, show_lots, show_slices
 
-from chain.ledger.inventory import SOL
+from chain.ledger.coverage import BalanceChain
+from chain.ledger.inventory import SOL, Opening
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.totals import ALL_HISTORY, TRANSFERS, Account, Span, Spans, Totals
 from chain.reading.kinds import TRADES
@@ -72,7 +74,7 @@ def read_amounts(text):
 
 class TextLedger:
     def __init__(self, text):
-        self.spans, self.expected = [], {}
+        self.spans, self.expected, self.untouched = [], {}, {}
         lines = re.sub(r"\n {9,}", " ", text.strip()).splitlines()
         lamports, held = read_amounts(lines.pop(0)) if lines[0].startswith("before") else (0, ())
         self.teller = Teller(lamports=lamports or 0, **dict(held))
@@ -96,6 +98,10 @@ class TextLedger:
             self.spans.append((now, None))
         elif verb == "detach":
             self.spans[-1] = (self.spans[-1][0], now)
+        elif verb == "untouched":
+            ((mint, raw),) = read_amounts(rest)[1]
+            account = f"ada's {mint}"
+            self.untouched[account] = Opening.untouched(account, mint[:1], raw, 0)
         elif verb == "slip":
             lamports, moved = read_amounts(rest)
             teller.slip(*(moved[0] if moved else ()), lamports=lamports or 0)
@@ -139,7 +145,7 @@ class TextLedger:
     def check(self):
         """Compare every line with the ledger; list all differences at once."""
         spans = tuple(Span(n, *times) for n, times in enumerate(self.spans, 1))
-        ledger = Ledger(spans=Spans(spans))
+        ledger = Ledger(spans=Spans(spans), chain=BalanceChain(untouched=self.untouched))
         wrong = self._find_wrong(ledger)
         if ledger.stale:
             wrong = self._find_wrong(ledger.restart())
@@ -176,6 +182,12 @@ class TextLedger:
             kind, *amounts = rest.split()
             side = booked.side[:3] if money == SOL else booked.side
             return side, (kind, *map(number, amounts), *[0] * (len(side) - 1 - len(amounts)))
+        if word == "taken":
+            return show_slices(booked), rest
+        if word == "gaps":
+            gaps = ledger.chain.gaps
+            told = [f"{one.from_slot}-{one.to_slot} {one.reason}" for one in gaps]
+            return ", ".join(told) or "-", rest
         if word.isupper():
             return show_lots(ledger, word, money) or "-", rest
         if word == "pool":
