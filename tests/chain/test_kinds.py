@@ -7,7 +7,7 @@ import json
 
 import pytest
 from corpus import read_truth
-from story import Story, address
+from story import ADA, Story, address
 
 from chain.reading.entries import read_entry
 from chain.reading.flows import read_effect
@@ -102,16 +102,17 @@ def test_the_recorded_history_has_its_expected_kinds(history, expected):
 
 def test_a_program_that_the_operator_adds_is_a_venue():
     """As a marker (EXTRA_SWAP_PROGRAMS), or in DATA_DIR/programs.csv."""
-    venue, ada, story = address("a venue of tomorrow"), address("ada"), Story()
+    venue, story = address("a venue of tomorrow"), Story()
     story.fund("ada", 10**9)
     moves = [("lamports", "ada", "maker", 500_000), ("tokens", "CAT", "maker", "ada", 100)]
     story.transact("ada", moves, venue)
-    raw = story.rows[-1].receipt
     added = f"id,name,family,source\n{venue},Tomorrow,swap,https://tomorrow.example\n"
-    assert kind_of(raw, ada).flags == ("unrecognised_program",)
-    assert kind_of(raw, ada, table([venue])).kind == "buy"
-    found = kind_of(raw, ada, table((), added))
-    assert (found.kind, found.venue, found.flags) == ("buy", "Tomorrow", ())
+    unknown, marked, known = (
+        kind_of(story.rows[-1].receipt, ADA, programs)
+        for programs in (PROGRAMS, table([venue]), table((), added))
+    )
+    assert unknown.flags == ("unrecognised_program",) and marked.kind == "buy"
+    assert (known.kind, known.venue, known.flags) == ("buy", "Tomorrow", ())
 
 
 def test_discriminators_are_anchors():
