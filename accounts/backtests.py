@@ -51,7 +51,7 @@ class BacktestRequest:
     family: str
     candidates: tuple[Strategy, ...]
     start_mode: str
-    span: range
+    times: range
 
 
 def check_request(
@@ -69,7 +69,7 @@ def check_request(
     """
     check_choice("start", start_mode, START_MODES)
     return BacktestRequest(
-        family, find_candidates(family, settings, own), start_mode, find_span(since, until)
+        family, find_candidates(family, settings, own), start_mode, find_times(since, until)
     )
 
 
@@ -96,7 +96,7 @@ def find_candidates(
         raise invalid("set", f"{error.field} {error}") from None
 
 
-def find_span(since: str, until: str) -> range:
+def find_times(since: str, until: str) -> range:
     recorded = backtests.find_recorded()
     if recorded is None:
         raise Problem("not_found", "no prices are recorded yet; the scout hasn't stored any")
@@ -122,7 +122,7 @@ def run_backtest(
     It isn't stored. `note` is called with the progress as a percentage.
     """
     interval_ms = int(config.scout_interval_seconds * 1000) or DEFAULT_INTERVAL_MS
-    recording = backtests.read_recording(asked.span, interval_ms, now)
+    recording = backtests.read_recording(asked.times, interval_ms, now)
     try:
         tested = backtests.run_backtest(recording, asked.candidates, asked.start_mode, note)
     except OwnFault as error:

@@ -81,7 +81,7 @@ BOTS = (
 
 
 @dataclass(frozen=True)
-class Trader:
+class CastTrader:
     name: str
     bio: str
     family: str
@@ -94,10 +94,10 @@ class Trader:
 
 
 TRADERS = (
-    Trader(
+    CastTrader(
         "Momo Uphill", "Follows what rises.", "momentum", "standard", {"tone": "bold", "emoji": "⛰"}
     ),
-    Trader(
+    CastTrader(
         "Rhea Verter",
         "Buys tokens that fell too far.",
         "mean_reversion",
@@ -105,15 +105,15 @@ TRADERS = (
         {"tone": "calm"},
         {"deviationsTenths": 25, "gapBps": 900, "cooldownSeconds": 900},
     ),
-    Trader("Brook Outlaw", "Waits for new highs.", "breakout", "guarded", {"tone": "dry"}),
-    Trader(
+    CastTrader("Brook Outlaw", "Waits for new highs.", "breakout", "guarded", {"tone": "dry"}),
+    CastTrader(
         "Flo Follows",
         "Watches the wallets of this instance.",
         "flow",
         "standard",
         {"tone": "plain"},
     ),
-    Trader(
+    CastTrader(
         "Max Toogood",
         "Says he never loses.",
         "momentum",

@@ -318,8 +318,8 @@ def _list_pending(wallet: Wallet, now: int, which: str, *head: bool) -> list[Pen
 def _leave_sparse(wallet: Wallet, rows: list[Pending]) -> list[Pending]:
     """Leave out sparse older rows: a bulk response contains everything in its slots."""
     while len(rows) >= FEW:
-        span = wallet.id, rows[0].slot, rows[-1].slot
-        ((stored,),) = storage.database.execute_sql(STORED_BETWEEN, span).fetchall()
+        values = wallet.id, rows[0].slot, rows[-1].slot
+        ((stored,),) = storage.database.execute_sql(STORED_BETWEEN, values).fetchall()
         if 4 * stored <= len(rows):
             return rows
         rows = rows[len(rows) // 2 :]

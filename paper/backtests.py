@@ -74,23 +74,23 @@ PAGE_OF_SNAPSHOTS = f"""{store.NAMED_SNAPSHOT}
 WHERE s.id > ? AND s.taken_at >= ? ORDER BY s.id LIMIT {PAGE}"""
 
 
-def read_recording(span: range, interval_ms: int, now: int) -> Recording:
+def read_recording(times: range, interval_ms: int, now: int) -> Recording:
     """Return the recording of a period (ms), at the interval at which all of its snapshots are
     kept.
 
     `interval_ms` is the scout's. Data about tokens is current, not from that time.
     """
-    grain = find_grain(span.start, interval_ms, now)
+    grain = find_grain(times.start, interval_ms, now)
     found = find_tokens(Faults(), store.RECORDED_TOKENS)
     tokens = {token.mint: token for token in found.values()}
-    known = store.list_flows(span.start - DAY_MS, span.stop)
+    known = store.list_flows(times.start - DAY_MS, times.stop)
     return Recording(
         grain,
-        span.start,
-        span.stop,
+        times.start,
+        times.stop,
         tokens,
         known,
-        _thin(_list_snapshots(span, tokens), grain),
+        _thin(_list_snapshots(times, tokens), grain),
         tuple(measured.list_costs()),
         tuple(measured.list_errors(now)),
     )
@@ -115,11 +115,11 @@ def _thin(snapshots: Iterator[Snapshot], grain: int) -> Iterator[Snapshot]:
             yield one
 
 
-def _list_snapshots(span: range, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
+def _list_snapshots(times: range, tokens: Mapping[str, Token]) -> Iterator[Snapshot]:
     last = 0
-    while page := select(SnapshotRow, PAGE_OF_SNAPSHOTS, (last, span.start)):
+    while page := select(SnapshotRow, PAGE_OF_SNAPSHOTS, (last, times.start)):
         for row in page:
-            if row.taken_at >= span.stop:
+            if row.taken_at >= times.stop:
                 return
             if row.mint in tokens:
                 yield parse_snapshot(row)
@@ -247,8 +247,8 @@ def run_backtest(
     start_mode: str = "standard",
     note: Note = lambda percent: None,
 ) -> Backtest:
-    span = max(1, recording.end - recording.start)
-    cuts = [recording.start + span * cut // 100 for cut in CUTS]
+    length = max(1, recording.end - recording.start)
+    cuts = [recording.start + length * cut // 100 for cut in CUTS]
     trials = [Trial.prepare(recording, one, start_mode, recording.end) for one in candidates]
     # Any candidate will do: settings don't decide whether a strategy looks ahead.
     ended = [Trial.prepare(recording, candidates[0], start_mode, cut) for cut in cuts]
@@ -261,7 +261,7 @@ def run_backtest(
         for trial in (*trials, *ended):
             trial.play(at, snapshots)
         count += len(snapshots)
-        note((at - recording.start) * 100 // span)
+        note((at - recording.start) * 100 // length)
     folds = [find_fold(number, recording, trials) for number in range(FOLDS)]
     difference = find_difference(trials[0].lines, ended, lengths)
     return Backtest(recording, trials, folds, cuts, difference, count)
@@ -280,9 +280,9 @@ def find_difference(
 
 # ---- walk-forward --------------------------------------------------------------------------------
 def find_fold(number: int, recording: Recording, trials: Sequence[Trial]) -> Fold:
-    span = recording.end - recording.start
-    start = recording.start + span * number // FOLDS
-    end = recording.start + span * (number + 1) // FOLDS
+    length = recording.end - recording.start
+    start = recording.start + length * number // FOLDS
+    end = recording.start + length * (number + 1) // FOLDS
     before = [[one for one in trial.list_closes() if one.closed_at < start] for trial in trials]
     chosen = choose(before)
     within, random = (

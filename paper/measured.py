@@ -222,8 +222,8 @@ def _measure(row: Row) -> Columns | None:
         return None
     if swap is None:
         return None
-    span = swap.mint, swap.at, swap.at - MAX_AGE_MS
-    before = select(SnapshotRow, SNAPSHOT_BEFORE, span)
+    values = swap.mint, swap.at, swap.at - MAX_AGE_MS
+    before = select(SnapshotRow, SNAPSHOT_BEFORE, values)
     snapshot = parse_snapshot(before[0]) if before else None
     found = measure(swap, pool, snapshot)
     if found == (None, None):

@@ -29,11 +29,11 @@ Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `p
 `unmatched`, `unpriced` (no result); lots `CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `tip N`,
 `gift 5 CAT`; `post verified`, `unverified`; `flag NAME`; the name `via` which it ran; its `mint`;
 the mints it `created`; the percentage `explained`, and `with` whom; `swapped CAT -5` through the
-venue of what `moved`; the `others`' accounts, and those that ada `held` (with lamports). `USDC
-matched N` is a result in a stablecoin, `since matched N` one since `connect`, `healed matched N`
-one once the node gives what it hid, and `eve:` begins what is expected for another wallet. `end
-realized 5 | USDC worst 7 | window worst 5` tells items of the books (Totals) or sums (SUMMED), the
-last since a line `window`; a return is in hundredths of a percent.
+venue of what `moved`; the `others`' accounts, those that ada `held` (with lamports), and what she
+`parked`. `USDC matched N` is a result in a stablecoin, `since matched N` one since `connect`,
+`healed matched N` one once the node gives what it hid, and `eve:` begins what is expected for
+another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells items of the books (Totals)
+or sums (SUMMED), the last since a line `window`; a return is in hundredths of a percent.
 """
 
 import hashlib
@@ -99,6 +99,7 @@ SHOWN = {
         for one in entry.balances
         if one.mint
     ),
+    "parked": lambda entry, say: _join(f"{say(a)} {say(m)} {n}" for a, m, n in entry.parked),
     "others": lambda entry, say: _join(f"{say(a)} {say(m)} {b}>{c}" for a, m, b, c in entry.others),
 }
 TABLE, THOUSAND, PLENTY, BEGINS = table(), 1_000, 10**15, 5_000_000

@@ -218,6 +218,7 @@ def test_a_launchlab_sale_moves_its_curve(corpus, readings):
     assert paid - -(-paid * 125 // 10_000) == 1_273_240_715
     assert pool.before.sol * pool.before.raw == pytest.approx(pool.after.sol * pool.after.raw)
     assert read_forged(corpus, "uzuSem", lambda data: data[:136]) == "no_event"
+    assert read_forged(corpus, "uzuSem", lambda data: data[:137]) == pool
 
     def reverse(data):
         """The purchase that undoes the sale: the fee is 1.25% of what the buyer pays."""

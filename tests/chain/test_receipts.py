@@ -10,6 +10,7 @@ import orjson
 import pytest
 from corpus import read_truth
 from damage import JSON, at, paths_of
+from histories import PROGRAMS as PLACES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
@@ -28,7 +29,7 @@ from chain.reading.flows import _named_as_own, associated_address, read_effect, 
 from chain.reading.programs import TIP_ACCOUNTS, table
 from chain.reading.receipts import BadReceipt, Operation, digest_receipt, parse_receipt
 
-PROGRAMS = table()
+PROGRAMS, KAMINO = table(), PLACES["kamino"]
 CAT_ACCOUNT = address(account_of("ada", "CAT"))
 
 
@@ -506,6 +507,16 @@ def test_collected_rent_is_neither_a_transfer_nor_a_closing():
     story.transact("ada", [])
     idle = story.rows[-1].receipt
     assert find_entry(idle).kind == find_entry(collect(idle, ADA, 59)).kind == "other"
+
+
+def test_collected_rent_went_to_nobody():
+    """One account pays ada a SOL, another one 500 lamports of rent."""
+    taxed, lender = sorted(("bank", "vault"), key=address)
+    scene = Scene(ada=10**9, bank=10**10, vault=10**10)
+    with scene.call(KAMINO, "ada", "bank", "vault"):
+        scene.shift(lender, "ada", 10**9)
+    found = find_entry(collect(scene.receipt("ada"), address(taxed), 500))
+    assert (found.kind, found.parked) == ("lending", ((address(lender), WRAPPED_SOL, -(10**9)),))
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from storage import read_rows
 from storage.rows import read, read_one, write_marks
 from web.api import market, paging, results, v1
 from web.api.copying import Copying, CopySize, find_copying, find_sizes
-from web.api.paging import STORED, Args, IdPosition, read_currency, write_select
+from web.api.paging import STORED, Args, IdSortKey, read_currency, write_select
 from web.api.posts import Post, PostFilter, read_posts, show_posts
 from web.api.results import (
     Results,
@@ -586,7 +586,7 @@ def parse_price(text: str | None) -> Fraction | None:
 def list_bots(args: Args) -> Json:
     """All bots, newest first"""
     limit, scope = paging.read_limit(args), ("bots",)
-    before = paging.read_cursor(args, scope, IdPosition)
+    before = paging.read_cursor(args, scope, IdSortKey)
     rows = read_bots(limit + 1, before and before.id)
     page = paging.cut_page(rows, limit, scope, lambda row: (row.id,))
     return v1.show_list(show_bots(page.rows), limit, page.cursor)
@@ -611,8 +611,8 @@ def get_copying(args: Args, uid: str) -> Copying:
     return find_copying(find_row(uid).id)
 
 
-class MintPosition(NamedTuple):
-    """A token's position in a list: a number and its mint, or only its mint.
+class MintSortKey(NamedTuple):
+    """For lists of tokens: a number and its mint, or only its mint.
 
     Cursors contain whole numbers, so a mint is written as the number that its bytes represent.
     """
@@ -625,15 +625,15 @@ class MintPosition(NamedTuple):
         return self.mint.to_bytes((self.mint.bit_length() + 7) // 8).decode()
 
 
-def place_mint(mint: str, number: int = 0) -> MintPosition:
-    return MintPosition(int.from_bytes(mint.encode()), number)
+def place_mint(mint: str, number: int = 0) -> MintSortKey:
+    return MintSortKey(int.from_bytes(mint.encode()), number)
 
 
 @v1.cached_list("/bots/<uid>/positions", Position, "cursor")
 def list_positions(args: Args, uid: str) -> Json:
     """A bot's token holdings, by mint"""
     limit, scope, row = paging.read_limit(args), ("positions", uid), find_row(uid)
-    after = paging.read_cursor(args, scope, MintPosition)
+    after = paging.read_cursor(args, scope, MintSortKey)
     held = find_holdings(row, v1.start_of_minute(g.now)) or []
     wanted = [one for one in held if not after or one["mint"] > after.text]
     wanted.sort(key=lambda one: one["mint"])
@@ -645,7 +645,7 @@ def list_positions(args: Args, uid: str) -> Json:
 def list_tokens(args: Args, uid: str) -> Json:
     """A bot's results by token, best first. Lists all tokens with a result in SOL."""
     limit, scope, row = paging.read_limit(args), ("tokens", uid), find_row(uid)
-    after = paging.read_cursor(args, scope, MintPosition)
+    after = paging.read_cursor(args, scope, MintSortKey)
     place = (after.number, after.text) if after else None
     found = [] if row.since else results.list_tokens(row.id, limit + 1, place)
     page = paging.cut_page(found, limit, scope, lambda one: place_mint(one.mint, one.realized))
@@ -659,7 +659,7 @@ def list_days(args: Args, uid: str) -> Json:
     """
     limit, currency = paging.read_limit(args), read_currency(args) or "SOL"
     row, scope = find_row(uid), ("daily", uid, currency)
-    before = paging.read_cursor(args, scope, IdPosition)
+    before = paging.read_cursor(args, scope, IdSortKey)
     days = [] if row.since else find_days(uid, map_currencies()[currency])
     wanted = [day for day in days if not before or count_days(day["date"]) < before.id]
     page = paging.cut_page(wanted, limit, scope, lambda day: (count_days(day["date"]),))

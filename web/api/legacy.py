@@ -110,7 +110,7 @@ def list_of_trader(
 def list_paper_posts() -> Response:
     """Paper-mode posts, newest first (simulated)"""
     limit, scope = paging.read_limit(request.args), ("paper feed",)
-    before = paging.read_cursor(request.args, scope, paging.IdPosition)
+    before = paging.read_cursor(request.args, scope, paging.IdSortKey)
     found = paper.list_posts(limit + 1, before and before.id)
     page = paging.cut_page(found, limit, scope, lambda one: (one.place.id,))
     return respond(show_page([one.shown for one in page.rows], limit, page.cursor))

@@ -110,14 +110,14 @@ class ProviderBudget(TypedDict):
     heldBackAt: Annotated[Time | None, described("when a request was last postponed today")]
 
 
-class MarketPosition(NamedTuple):
+class MarketSortKey(NamedTuple):
     """A token's place in the list. Neither number changes. `discovered_at` is in ms."""
 
     discovered_at: int
     id: int
 
 
-ABOVE_ALL = MarketPosition(2**62, 2**62)
+ABOVE_ALL = MarketSortKey(2**62, 2**62)
 # Times are in ms, prices are exact text, and `checks` is JSON.
 ENTRY = """
 SELECT t.discovered_at, t.id, t.mint, t.symbol, t.name, t.found_by, t.price_sol, t.price_usd,
@@ -134,15 +134,15 @@ SYMBOLS = "SELECT mint, symbol FROM token WHERE symbol IS NOT NULL AND mint IN "
 
 
 def list_entries(
-    now_ms: int, limit: int = 100, after: MarketPosition = ABOVE_ALL
-) -> tuple[list[MarketEntry], MarketPosition | None]:
-    """Return tracked tokens' entries below a position, newest discovery first.
+    now_ms: int, limit: int = 100, after: MarketSortKey = ABOVE_ALL
+) -> tuple[list[MarketEntry], MarketSortKey | None]:
+    """Return tracked tokens' entries below a sort key, newest discovery first.
 
-    Also returns the position of the last entry, or None if the list ends.
+    Also returns the sort key of the last entry, or None if the list ends.
     """
     rows = read(LISTED, (after.discovered_at, *after, limit + 1))
     current, shown = find_current(now_ms), rows[:limit]
-    last = MarketPosition(shown[-1].discovered_at, shown[-1].id) if len(rows) > limit else None
+    last = MarketSortKey(shown[-1].discovered_at, shown[-1].id) if len(rows) > limit else None
     return [show_entry(row, current) for row in shown], last
 
 
@@ -279,7 +279,7 @@ def list_market() -> Response:
     now, scope = g.now, ("market",)
     args = v1.read_known(request.args, ("limit", "cursor"))
     limit, fields = paging.read_limit(args), v1.read_fields(request.args.get("fields"), MarketEntry)
-    after = paging.read_cursor(args, scope, MarketPosition) or ABOVE_ALL
+    after = paging.read_cursor(args, scope, MarketSortKey) or ABOVE_ALL
     entries, last = list_entries(now, limit, after)
     more = {} if entries else {"note": explain_empty(now)}
     cursor = paging.write_cursor(scope, last) if last else None

@@ -2,9 +2,9 @@
 continue from, and the SQL of the rows.
 
 A bad value raises Problem 400, which names the parameter. A cursor is base64url of a short MAC, a
-hash of its list and filters, and the key of the last row (`slot.place.id`). The MAC covers the
-rest, so cursors can't be forged. A cursor is a position in an order that never changes, so rows
-that arrive later don't shift it.
+hash of its list and filters, and the sort key of the last row (`slot.place.id`). The MAC covers the
+rest, so cursors can't be forged. The order never changes, so rows that arrive
+later don't shift a cursor.
 """
 
 import base64
@@ -78,18 +78,18 @@ def refuse(name: str, message: str) -> Problem:
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 MAC_BYTES, MARK_BYTES = 9, 3
-# Posts, trades and the stream have the same kind of arrival position.
+# Posts, trades and the stream have the same kind of arrival.
 ARRIVALS = ("since",)
 Row = TypeVar("Row")
 Kind = TypeVar("Kind")
 # A list's name and its filter values. A filter that isn't set is None.
 Scope = tuple[str | None, ...]
 # The numbers in a cursor. Each list has its own NamedTuple for them.
-Position = tuple[int, ...]
+SortKey = tuple[int, ...]
 
 
-class IdPosition(NamedTuple):
-    """A row's position in a list that is sorted by ID."""
+class IdSortKey(NamedTuple):
+    """For lists that are sorted by ID."""
 
     id: int
 
@@ -116,16 +116,19 @@ def read_limit(args: Args) -> int:
 
 
 def cut_page(
-    rows: Sequence[Row], limit: int, scope: Scope, place: Callable[[Row], Position]
+    rows: Sequence[Row], limit: int, scope: Scope, find_key: Callable[[Row], SortKey]
 ) -> ListPage[Row]:
-    """Make a page from a query for one row more than it shows. `place`: finds a row's position."""
+    """Make a page from a query for one row more than it shows.
+
+    `find_key` returns a row's sort key.
+    """
     page = rows[:limit]
-    return ListPage(page, write_cursor(scope, place(page[-1])) if len(rows) > limit else None)
+    return ListPage(page, write_cursor(scope, find_key(page[-1])) if len(rows) > limit else None)
 
 
-def write_cursor(scope: Scope, position: Position, secret: str | None = None) -> str:
+def write_cursor(scope: Scope, key: SortKey, secret: str | None = None) -> str:
     """`secret`: the application's; None in a request."""
-    rest = _mark(scope[:1]) + _mark(scope) + ".".join(map(str, position)).encode()
+    rest = _mark(scope[:1]) + _mark(scope) + ".".join(map(str, key)).encode()
     mac = _mac(secret or find_app().secret, rest)
     return base64.urlsafe_b64encode(mac + rest).decode().rstrip("=")
 
@@ -134,14 +137,14 @@ def read_cursor(
     args: Args, scope: Scope, kind: Callable[..., Kind], name: str = "cursor"
 ) -> Kind | None:
     text = args.get(name)
-    return None if text is None else read_position(scope, text, kind)
+    return None if text is None else read_sort_key(scope, text, kind)
 
 
-def read_position(scope: Scope, text: str, kind: Callable[..., Kind]) -> Kind:
+def read_sort_key(scope: Scope, text: str, kind: Callable[..., Kind]) -> Kind:
     """Raises Problem if the cursor is damaged, or from another list or other filters."""
-    position = _check_cursor(scope, text)
+    key = _check_cursor(scope, text)
     try:
-        return kind(*position)
+        return kind(*key)
     except TypeError:
         raise _damaged() from None
 
@@ -153,30 +156,30 @@ def read_since(args: Args, last_event_id: str | None = None) -> int | None:
         return None
     if "cursor" in args:
         raise Problem("invalid_parameter", "send either cursor (older) or since (newer)")
-    return read_position(ARRIVALS, text, IdPosition).id
+    return read_sort_key(ARRIVALS, text, IdSortKey).id
 
 
 def write_newest(arrival: int) -> str:
     return write_cursor(ARRIVALS, (arrival,))
 
 
-def _check_cursor(scope: Scope, text: str) -> Position:
+def _check_cursor(scope: Scope, text: str) -> SortKey:
     try:
         raw = base64.urlsafe_b64decode((text + "=" * (-len(text) % 4)).encode("ascii"))
         mac, rest = raw[:MAC_BYTES], raw[MAC_BYTES:]
-        position = tuple(map(int, rest[2 * MARK_BYTES :].decode("ascii").split(".")))
+        key = tuple(map(int, rest[2 * MARK_BYTES :].decode("ascii").split(".")))
     except (ValueError, binascii.Error):
         raise _damaged() from None
     # Base64 and numbers can be written in several ways. Only our own form is accepted.
     told = base64.urlsafe_b64encode(raw).decode().rstrip("=")
-    written = ".".join(map(str, position)).encode() == rest[2 * MARK_BYTES :]
+    written = ".".join(map(str, key)).encode() == rest[2 * MARK_BYTES :]
     if not hmac.compare_digest(mac, _mac(find_app().secret, rest)) or told != text or not written:
         raise _damaged()
     if rest[:MARK_BYTES] != _mark(scope[:1]):
         raise Problem("invalid_cursor", "this cursor is from another list")
     if rest[MARK_BYTES : 2 * MARK_BYTES] != _mark(scope):
         raise Problem("invalid_cursor", "this cursor was created with other filters")
-    return position
+    return key
 
 
 def _mark(scope: Scope) -> bytes:

@@ -479,7 +479,7 @@ class Place(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A JSON row and its position."""
+    """A JSON row and its place in the list."""
 
     place: Place
     shown: Any
@@ -548,7 +548,7 @@ def find_row(uid: str) -> Any:
 
 
 def list_closes(row: Any, limit: int, before: Place | None = None) -> list[Placed]:
-    """Return a trader's closes before a position, newest first."""
+    """Return a trader's closes before a place, newest first."""
     at, ident = before or Place(LAST, LAST)
     rows = read_closes(CLOSES, row.id, at, at, ident, limit)
     shown = show_closes(row.id, row.handle, rows)

@@ -26,7 +26,7 @@ from web.api.paging import (
     Args,
     Arrived,
     Condition,
-    IdPosition,
+    IdSortKey,
     find_rows,
     merge_arrivals,
     read_address,
@@ -435,7 +435,7 @@ def list_posts(args: Args) -> Json:
             show_posts(one.row for one in arrived), limit, newestCursor=write_newest(newest)
         )
     scope = ("feed", *(args.get(name) for name in ("botId", "mint", "label")))
-    before = paging.read_cursor(args, scope, IdPosition) or IdPosition(head.post + 1)
+    before = paging.read_cursor(args, scope, IdSortKey) or IdSortKey(head.post + 1)
     rows = read_posts(limit + 1, before.id, wanted)
     page = paging.cut_page(rows, limit, scope, lambda row: (row.id,))
     newest = write_newest(head.arrival)

@@ -66,7 +66,7 @@ class SearchHit(TypedDict):
     createdAt: Time | None
 
 
-class SearchPosition(NamedTuple):
+class SearchSortKey(NamedTuple):
     """The start of a page of results: after this many results that aren't posts, and below this
     post's ID.
     """
@@ -162,12 +162,12 @@ def search(args: Args) -> Json:
     if not query:
         raise Problem("invalid_parameter", "q is required: a name, ticker, address or words")
     scope = ("search", query)
-    start = paging.read_cursor(args, scope, SearchPosition) or SearchPosition(0, END)
+    start = paging.read_cursor(args, scope, SearchSortKey) or SearchSortKey(0, END)
     found = list(show_others(find_others(query)))
     others = found[start.others :][:limit]
     rows = find_posts(query, limit - len(others) + 1, start.post)
     posts, more = rows[: limit - len(others)], len(rows) > limit - len(others)
-    place = SearchPosition(start.others + len(others), posts[-1].id if posts else start.post)
+    place = SearchSortKey(start.others + len(others), posts[-1].id if posts else start.post)
     return v1.show_list(
         [*others, *map(show_post_hit, posts)],
         limit,

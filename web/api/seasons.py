@@ -145,7 +145,7 @@ def cut_standings(
 def list_seasons(args: Args) -> Json:
     """Seasons, newest first"""
     limit, now, scope = paging.read_limit(args), v1.start_of_minute(g.now), ("seasons",)
-    before = paging.read_cursor(args, scope, paging.IdPosition)
+    before = paging.read_cursor(args, scope, paging.IdSortKey)
     found = seasons.list_seasons(limit + 1, before and before.id)
     page = paging.cut_page(found, limit, scope, lambda row: (row.id,))
     return v1.show_list([show_season(row, now) for row in page.rows], limit, page.cursor)

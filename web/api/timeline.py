@@ -43,7 +43,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Page:
-    """Posts as the API shows them, and the next page's position, or None on the last page."""
+    """Posts as the API shows them, and the next page's sort key, or None on the last page."""
 
     posts: Sequence[Json]
     next: tuple[int, ...] | None
@@ -75,9 +75,9 @@ class Filters(NamedTuple):
 ALL = Filters()
 
 
-def list_page(size: int, position: Start | None = None, filters: Filters = ALL) -> Page:
-    """Return at most `size` posts, the newest or from an earlier Page's position on."""
-    start = position or find_newest()
+def list_page(size: int, start: Start | None = None, filters: Filters = ALL) -> Page:
+    """Return at most `size` posts, the newest or from an earlier Page's sort key on."""
+    start = start or find_newest()
     wallet_posts = _list_wallet_posts(size + 1, start, filters) if filters.real else []
     paper_posts = _list_paper_posts(size + 1, start, filters) if filters.simulated else []
     both = list(heapq.merge(wallet_posts, paper_posts, key=find_time, reverse=True))

@@ -258,8 +258,8 @@ class Activity(Page):
 
 
 # ---- trade rows ----------------------------------------------------------------------------------
-class TradePosition(NamedTuple):
-    """A trade's position in every list of trades. `place` is its place in the slot."""
+class TradeSortKey(NamedTuple):
+    """For every list of trades. `place` is the trade's place in the slot."""
 
     slot: int
     place: int
@@ -317,11 +317,11 @@ SELECT COUNT(id) FROM trader"""
 
 
 # Above every trade. With it, the first page uses the same search as the others.
-ABOVE_ALL = TradePosition(2**62, 2**62, 2**62)
+ABOVE_ALL = TradeSortKey(2**62, 2**62, 2**62)
 
 
-def find_place(row: Any) -> TradePosition:
-    return TradePosition(row.slot, row.place, row.id)
+def find_place(row: Any) -> TradeSortKey:
+    return TradeSortKey(row.slot, row.place, row.id)
 
 
 # An order's fill has a currency if a market filled it.
@@ -330,24 +330,24 @@ PAID_IN = "t.currency = ? AND (t.kind <> 'order_fill' OR t.realized <> 'not_appl
 
 def read_trades(
     limit: int,
-    before: TradePosition | None = None,
+    before: TradeSortKey | None = None,
     up_to: int | None = None,
     spans: Sequence[Any] | None = None,
     mint: str | None = None,
     kinds: Collection[str] = (),
     money: str | None = None,
-    floor: TradePosition | None = None,
+    floor: TradeSortKey | None = None,
 ) -> list[Any]:
-    """Return trades, newest first: positions below `before`, IDs up to `up_to`.
+    """Return trades, newest first: sort keys below `before`, IDs up to `up_to`.
 
     `spans`: spans of wallets, or None for all. With `kinds` or `money`, trades are examined one by
-    one, down to the position `floor`.
+    one, down to the sort key `floor`.
     """
     of_kind = (
         # Don't use the index of kinds, because it has another order.
         (f"t.kind || '' IN ({write_marks([*kinds])})", *sorted(kinds)) if kinds else None,
         (PAID_IN, money) if money is not None else None,
-        _compare_position(">=", mint, floor) if floor else None,
+        _compare_sort_key(">=", mint, floor) if floor else None,
     )
     if spans is None:
         return _read_trades(limit, before, up_to, None, mint, of_kind)
@@ -358,7 +358,7 @@ def read_trades(
 
 def _read_trades(
     limit: int,
-    before: TradePosition | None,
+    before: TradeSortKey | None,
     up_to: int | None,
     span: Any,
     mint: str | None,
@@ -377,39 +377,39 @@ def _read_trades(
     return read(sql, [*values, limit], **STORED)
 
 
-def find_trade_position(
-    count: int, before: TradePosition | None, span: Any, mint: str | None
-) -> TradePosition | None:
+def find_oldest_key(
+    count: int, before: TradeSortKey | None, span: Any, mint: str | None
+) -> TradeSortKey | None:
     table = "trade_mint m" if mint else "trade t"
     sql, values = write_select(
-        f"SELECT {', '.join(_position_columns(mint))} FROM {table}",
+        f"SELECT {', '.join(_sort_columns(mint))} FROM {table}",
         _below(before, span, mint, "m.trade_id" if mint else "t.id"),
         _order_newest(mint) + " LIMIT 1 OFFSET ?",
     )
-    return select_one(TradePosition, sql, [*values, count - 1])
+    return select_one(TradeSortKey, sql, [*values, count - 1])
 
 
-def _position_columns(mint: str | None) -> tuple[str, str, str]:
+def _sort_columns(mint: str | None) -> tuple[str, str, str]:
     return ("m.slot", "m.place", "m.trade_id") if mint else ("t.slot", "t.place", "t.id")
 
 
-def _compare_position(sign: str, mint: str | None, position: TradePosition) -> Condition:
-    return f"({', '.join(_position_columns(mint))}) {sign} (?, ?, ?)", *position
+def _compare_sort_key(sign: str, mint: str | None, key: TradeSortKey) -> Condition:
+    return f"({', '.join(_sort_columns(mint))}) {sign} (?, ?, ?)", *key
 
 
 def _order_newest(mint: str | None) -> str:
-    return "ORDER BY " + ", ".join(f"{column} DESC" for column in _position_columns(mint))
+    return "ORDER BY " + ", ".join(f"{column} DESC" for column in _sort_columns(mint))
 
 
 def _below(
-    before: TradePosition | None, span: Any, mint: str | None, trade: str
+    before: TradeSortKey | None, span: Any, mint: str | None, trade: str
 ) -> Sequence[Condition]:
-    """Return conditions for a wallet and token below a position. `trade`: SQL of a trade's ID."""
+    """Return conditions for a wallet and token below a sort key. `trade`: SQL of a trade's ID."""
     return (
         (OF_MINT.format("m"), mint) if mint else None,
         (f"{'m' if mint else 't'}.wallet_id = ?", span.wallet_id) if span else None,
         *_of_span(span, trade),
-        _compare_position("<", mint, before or ABOVE_ALL),
+        _compare_sort_key("<", mint, before or ABOVE_ALL),
     )
 
 
@@ -436,12 +436,12 @@ def _of_span(span: Any, trade: str) -> Sequence[Condition]:
     )
 
 
-def read_activity(mint: str, limit: int, before: TradePosition | None = None) -> list[Any]:
+def read_activity(mint: str, limit: int, before: TradeSortKey | None = None) -> list[Any]:
     sql, values = write_select(
         ACTIVITY,
         [
             (f"{OF_MINT.format('m')} AND m.side IS NOT NULL", mint),
-            _compare_position("<", mint, before) if before else None,
+            _compare_sort_key("<", mint, before) if before else None,
         ],
         _order_newest(mint) + " LIMIT ?",
     )
@@ -671,19 +671,19 @@ class Wanted(NamedTuple):
 class Found(NamedTuple):
     """A page of trades, newest first.
 
-    `position` is where older trades continue, or None. `ended_early` is whether the look-back ended
+    `sort_key` is where older trades continue, or None. `ended_early` is whether the look-back ended
     before the page was full.
     """
 
     rows: Sequence[Any]
-    position: TradePosition | None
+    sort_key: TradeSortKey | None
     ended_early: bool = False
 
 
 def find_trades(
-    wanted: Wanted, limit: int, before: TradePosition | None = None, up_to: int | None = None
+    wanted: Wanted, limit: int, before: TradeSortKey | None = None, up_to: int | None = None
 ) -> Found:
-    """Find a page of trades below a position. With `up_to`, higher IDs are left out."""
+    """Find a page of trades below a sort key. With `up_to`, higher IDs are left out."""
     floor = _find_floor(wanted, before) if wanted.kinds else None
     rows = {
         row.id: row
@@ -737,10 +737,10 @@ def expand_kinds(words: Sequence[str]) -> frozenset[str]:
     return frozenset(kinds)
 
 
-def _find_floor(wanted: Wanted, before: TradePosition | None) -> TradePosition | None:
-    """Return the oldest position to examine, or None if there is no limit."""
+def _find_floor(wanted: Wanted, before: TradeSortKey | None) -> TradeSortKey | None:
+    """Return the oldest sort key to examine, or None if there is no limit."""
     ends = [
-        find_trade_position(MAX_LOOK_BACK, before, span, mint)
+        find_oldest_key(MAX_LOOK_BACK, before, span, mint)
         for span in (wanted.spans if wanted.spans is not None else (None,))
         for mint in _list_mints(wanted)
     ]
@@ -805,12 +805,12 @@ def list_trades(args: Args) -> Json:
             newestCursor=write_newest(arrived.arrival),
             coverage=coverage,
         )
-    position = paging.read_cursor(args, scope, TradePosition)
-    found = find_trades(wanted, limit, position, None if position else head.trade)
+    before = paging.read_cursor(args, scope, TradeSortKey)
+    found = find_trades(wanted, limit, before, None if before else head.trade)
     return v1.show_list(
         show_trades(found.rows),
         limit,
-        found.position and paging.write_cursor(scope, found.position),
+        found.sort_key and paging.write_cursor(scope, found.sort_key),
         newestCursor=write_newest(head.arrival),
         coverage=coverage,
     )
@@ -823,7 +823,7 @@ def list_activity(args: Args) -> Json:
     if mint is None:
         raise refuse("mint", "is required: a base58 address of 32 bytes")
     scope = ("activity", mint)
-    before = paging.read_cursor(args, scope, TradePosition)
+    before = paging.read_cursor(args, scope, TradeSortKey)
     rows = read_activity(mint, limit + 1, before)
     page, sides = paging.cut_page(rows, limit, scope, find_place), count_sides(mint)
     return v1.show_list(

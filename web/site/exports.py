@@ -23,7 +23,7 @@ from web.api import market, trades
 from web.api.bots import find_row
 from web.api.paging import read_choice
 from web.api.serialize import Json
-from web.api.trades import TradePosition, Wanted, find_trades, is_paid, read_outside
+from web.api.trades import TradeSortKey, Wanted, find_trades, is_paid, read_outside
 from web.server import gate
 from web.server.application import find_app
 from web.site.profiles import find_wanted, read_filter
@@ -258,15 +258,15 @@ def respond_table(
 
 def list_trade_pages(wanted: Wanted) -> Iterator[Sequence[Json]]:
     """Yield the matching trades, newest first. Between pages, no connection is open."""
-    before: TradePosition | None = None
+    before: TradeSortKey | None = None
     while True:
         with database.connection_context():
             found = find_trades(wanted, PAGE_SIZE, before)
             page = trades.show_trades(found.rows)
         yield page
-        if found.position is None:
+        if found.sort_key is None:
             return
-        before = found.position
+        before = found.sort_key
 
 
 def write_table(

@@ -20,7 +20,7 @@ from config import VERSION
 from storage import database
 from web.api import paging, timeline
 from web.api.bots import find_row
-from web.api.paging import IdPosition, Kind, Scope
+from web.api.paging import IdSortKey, Kind, Scope
 from web.api.posts import PostFilter, read_posts, show_posts
 from web.api.serialize import Json
 from web.api.trades import explorer_url
@@ -95,12 +95,12 @@ def find_feed() -> Json:
 
 def find_feed_of_bot(uid: str) -> Json:
     row, scope = find_row(uid), ("feeds of bots", uid)
-    page = find_page(lambda size, before: list_page_of_bot(uid, size, before), scope, IdPosition)
+    page = find_page(lambda size, before: list_page_of_bot(uid, size, before), scope, IdSortKey)
     title = f"{words.plain(row.name)} · Candor"
     return show_feed(title, f"/bots/{uid}", request.path, page, scope)
 
 
-def list_page_of_bot(uid: str, size: int, before: IdPosition | None) -> timeline.Page:
+def list_page_of_bot(uid: str, size: int, before: IdSortKey | None) -> timeline.Page:
     found = read_posts(size + 1, before and before.id, PostFilter(uid))
     rows = found[:size]
     return timeline.Page(show_posts(rows), (rows[-1].id,) if len(found) > size else None)
@@ -115,7 +115,7 @@ def find_page(
     text = request.args.get("before")
     before = None
     if text is not None:
-        before = paging.read_position(scope, text, kind)
+        before = paging.read_sort_key(scope, text, kind)
     page = list_page(MAX_ITEMS, before)
     fitting = len(cut_to_size(page.posts))
     return page if fitting == len(page.posts) else list_page(fitting, before)

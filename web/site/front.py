@@ -52,12 +52,12 @@ class Filter(NamedTuple):
 def show_feed() -> ResponseReturnValue:
     asked, wrong = read_filter()
     scope = ("feed page", *asked)
-    position = read_cursor("before", scope, timeline.Start)
+    start = read_cursor("before", scope, timeline.Start)
     page = timeline.Page([], None)
     # Read this before the posts, so that the stream sends posts that arrive while the page loads.
     newest = paging.write_newest(paging.find_last_id("arrival"))
     if not wrong:
-        page = timeline.list_page(PAGE_SIZE, position, find_filters(asked))
+        page = timeline.list_page(PAGE_SIZE, start, find_filters(asked))
     shown = render_template(
         "feed.html",
         posts=draw_posts(page.posts),
@@ -66,7 +66,7 @@ def show_feed() -> ResponseReturnValue:
         problem=wrong,
         labels=timeline.LABELS,
         sources=timeline.SOURCES,
-        first=position is None,
+        first=start is None,
         newest=newest,
         side=make_side(),
     )

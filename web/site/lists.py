@@ -5,7 +5,7 @@ from typing import Any
 
 from flask import Response, request, session, url_for
 
-from web.api.paging import Kind, Scope, read_position
+from web.api.paging import Kind, Scope, read_sort_key
 
 # Parameters in the link to older entries.
 KEPT_PARAMETERS = (
@@ -41,8 +41,8 @@ def add_etag(response: Response) -> Response:
 
 
 def read_cursor(name: str, scope: Scope, kind: Callable[..., Kind]) -> Kind | None:
-    """Return the position (NamedTuple `kind`) in the parameter `name`, or None without one."""
+    """Return the sort key (NamedTuple `kind`) in the parameter `name`, or None without one."""
     text = request.args.get(name)
     if not text:
         return None
-    return read_position(scope, text, kind)
+    return read_sort_key(scope, text, kind)

@@ -22,7 +22,7 @@ from web.api.trades import (
     MAX_LOOK_BACK,
     TRADE_KINDS,
     Found,
-    TradePosition,
+    TradeSortKey,
     Wanted,
     expand_kinds,
     find_trades,
@@ -223,7 +223,7 @@ CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
 
 def list_posts_of(uid: str) -> ListPage[Json]:
     scope = ("posts of", uid)
-    before = read_cursor("posts", scope, paging.IdPosition)
+    before = read_cursor("posts", scope, paging.IdSortKey)
     rows = posts.read_posts(PAGE_SIZE + 1, before and before.id, PostFilter(uid))
     page = cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
     return ListPage(show_posts(page.rows), page.cursor)
@@ -231,5 +231,5 @@ def list_posts_of(uid: str) -> ListPage[Json]:
 
 def list_trades_of(uid: str, asked: TradeFilter, wanted: Wanted) -> tuple[Found, str | None]:
     scope = ("trades of", uid, *asked) if any(asked) else ("trades of", uid)
-    found = find_trades(wanted, PAGE_SIZE, read_cursor("trades", scope, TradePosition))
-    return found, found.position and paging.write_cursor(scope, found.position)
+    found = find_trades(wanted, PAGE_SIZE, read_cursor("trades", scope, TradeSortKey))
+    return found, found.sort_key and paging.write_cursor(scope, found.sort_key)

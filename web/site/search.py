@@ -30,7 +30,7 @@ def show_search() -> ResponseReturnValue:
 
 def _find(query: str) -> dict[str, Any]:
     scope = ("search page", query)
-    before = lists.read_cursor("before", scope, paging.IdPosition)
+    before = lists.read_cursor("before", scope, paging.IdSortKey)
     rows = search.find_posts(query, PAGE_SIZE + 1, before.id if before else search.END)
     page = paging.cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
     found = search.Found() if before else search.find_others(query)

@@ -10,7 +10,7 @@ from accounts.problem import Problem
 from accounts.tables import Season
 from chain.reading.currencies import map_currencies
 from models import Bot
-from web.api.paging import IdPosition, cut_page
+from web.api.paging import IdSortKey, cut_page
 from web.api.seasons import cut_standings, show_season, show_standings
 from web.api.serialize import Json
 from web.site import creator, figures, words
@@ -44,7 +44,7 @@ UNRANKED = {
 @blueprint.get("/seasons")
 def list_seasons() -> ResponseReturnValue:
     scope = ("seasons",)
-    before = read_cursor("older", scope, IdPosition)
+    before = read_cursor("older", scope, IdSortKey)
     rows = seasons.list_seasons(PAGE_SIZE + 1, before.id if before else None)
     page = cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
     shown = [describe(row) for row in page.rows]

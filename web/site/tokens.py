@@ -15,7 +15,7 @@ from web.api.paging import cut_page, read_choice, read_whole
 from web.api.posts import PostFilter, read_posts, show_posts
 from web.api.serialize import Json, count_seconds
 from web.api.trades import (
-    TradePosition,
+    TradeSortKey,
     count_sides,
     find_place,
     list_moving,
@@ -45,9 +45,9 @@ def show_token(mint: str) -> ResponseReturnValue:
     if not is_address(mint):
         raise Problem("not_found", "isn't a token address, which has 32 to 44 letters and digits")
     scope = ("activity of", mint)
-    position = read_cursor("before", scope, TradePosition)
+    before = read_cursor("before", scope, TradeSortKey)
     latest = read_activity(mint, MAX_MARKS)
-    rows = read_activity(mint, PAGE_SIZE + 1, position) if position else latest
+    rows = read_activity(mint, PAGE_SIZE + 1, before) if before else latest
     page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, find_place)
     posts = show_posts(read_posts(MAX_POSTS, wanted=PostFilter(mints=(mint,))))
     return render_template(

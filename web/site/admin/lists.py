@@ -18,7 +18,7 @@ from chain.stored.attachments import LEAD
 from models import Bot, Owner, Post, Wallet
 from paper.tables import PaperPost
 from storage.rows import read
-from web.api.paging import IdPosition, ListPage, cut_page
+from web.api.paging import IdSortKey, ListPage, cut_page
 from web.server.application import find_app
 from web.server.gate import settings
 from web.site.admin.entry import blueprint
@@ -181,9 +181,9 @@ def read_list(
 def render_list(name: str) -> ResponseReturnValue:
     filters = read_filters(name)
     scope = ("admin", name, *(f"{one}={text}" for one, text in filters.items()))
-    position = read_cursor("before", scope, IdPosition)
+    position = read_cursor("before", scope, IdSortKey)
     rows = read_list(name, LIMIT + 1, filters, position and position.id)
-    page: ListPage[Any] = cut_page(rows, LIMIT, scope, lambda row: IdPosition(row.id))
+    page: ListPage[Any] = cut_page(rows, LIMIT, scope, lambda row: IdSortKey(row.id))
     return render_template(
         "admin/list.html",
         name=name,
