@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
-from corpus import read_truth
 from damage import JSON, at, paths_of
 from histories import PROGRAMS as PLACES
 from hypothesis import given, settings
@@ -35,8 +34,8 @@ CAT_ACCOUNT = address(account_of("ada", "CAT"))
 
 @pytest.fixture(scope="module")
 def real(receipts):
-    """signature -> the plain result of getTransaction, 102 from mainnet."""
-    return {path.stem: json.loads(path.read_text()) for path in (receipts / "json").glob("*.json")}
+    """The plain results of getTransaction, 102 from mainnet."""
+    return [json.loads(path.read_text()) for path in (receipts / "json").glob("*.json")]
 
 
 def find_effect(raw, wallet=ADA, known=frozenset()):
@@ -58,14 +57,13 @@ NUMBERS = {
 }
 
 
-def test_every_recorded_receipt_has_its_expected_numbers(receipts, real):
+def test_every_recorded_receipt_has_its_expected_numbers(recorded_rows):
     """And those flags of truth.csv that are facts of the receipt: an inferred owner, a wallet that
     isn't among the keys, rent paid by somebody else.
     """
-    rows = read_truth(receipts)
-    assert len(rows) == 143
-    for row in rows:
-        wallet, receipt = row["wallet"], parse_receipt(real[row["signature"]], row["signature"])
+    assert len(recorded_rows) == 143
+    for row, raw in recorded_rows:
+        wallet, receipt = row["wallet"], parse_receipt(raw, row["signature"])
         effect = read_effect(receipt, wallet, TIP_ACCOUNTS)
         for column, name in NUMBERS.items():
             assert getattr(effect, name) == json.loads(row[column]), (row["signature"], name)
@@ -113,9 +111,7 @@ def test_the_parsed_message_matches_the_signed_one(real):
     is the one all signers signed.
     """
     plain = [
-        raw
-        for raw in real.values()
-        if isinstance(raw["transaction"]["message"]["accountKeys"][0], str)
+        raw for raw in real if isinstance(raw["transaction"]["message"]["accountKeys"][0], str)
     ]
     assert len(plain) == 43 and {raw.get("version", "legacy") for raw in plain} == {"legacy", 0, 1}
     for raw in plain:
@@ -167,7 +163,7 @@ def test_inner_instructions_belong_to_their_callers(real):
     """All instructions keep their order and number; each one's height is its caller's plus one, if
     the node gives heights.
     """
-    for raw in real.values():
+    for raw in real:
         groups = {g["index"]: g["instructions"] for g in raw["meta"].get("innerInstructions") or []}
         for place, top in enumerate(parse_receipt(raw).instructions):
             assert len(list(top.tree())) == 1 + len(groups.get(place, []))
