@@ -3,6 +3,7 @@
 import functools
 import gc
 import importlib
+import json
 import os
 import sys
 import time
@@ -238,6 +239,16 @@ def look(settings, db):
 def receipts(tmp_path_factory):
     """The folder of the recorded mainnet receipts: truth.csv, json/, mints/, providers/."""
     return corpus.unpack_receipts(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="session")
+def recorded_rows(receipts):
+    """[(row of truth.csv, its receipt as a node gave it), ...], one per recorded wallet."""
+    found = []
+    for row in corpus.read_truth(receipts):
+        path = receipts / "json" / f"{row['signature']}.json"
+        found.append((row, json.loads(path.read_text())))
+    return found
 
 
 @pytest.fixture(scope="session")

@@ -29,17 +29,18 @@ Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `p
 `unmatched`, `unpriced` (no result); lots `CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `tip N`,
 `gift 5 CAT`; `post verified`, `unverified`; `flag NAME`; the name `via` which it ran; its `mint`;
 the mints it `created`; the percentage `explained`, and `with` whom; `swapped CAT -5` through the
-venue of what `moved`; the `others`' accounts, and those that ada `held` (with lamports). `USDC
-matched N` is a result in a stablecoin, `since matched N` one since `connect`, `healed matched N`
-one once the node gives what it hid, and `eve:` begins what is expected for another wallet. `end
-realized 5 | USDC worst 7 | window worst 5` tells items of the books (Totals) or sums (SUMMED), the
-last since a line `window`; a return is in hundredths of a percent.
+venue of what `moved`; the `others`' accounts, those that ada `held` (with lamports), and what she
+`parked`. `USDC matched N` is a result in a stablecoin, `since matched N` one since `connect`,
+`healed matched N` one once the node gives what it hid, and `eve:` begins what is expected for
+another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells items of the books (Totals)
+or sums (SUMMED), the last since a line `window`; a return is in hundredths of a percent.
 """
 
 import hashlib
 import re
+from collections import defaultdict
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
 
 from node import Row
 from scene import Scene
@@ -52,41 +53,22 @@ from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.totals import ALL_HISTORY, Span, Spans
 from chain.reading.currencies import find_stablecoin
 from chain.reading.entries import read_entry
-from chain.reading.programs import table
+from chain.reading.programs import BUILT_IN, table
 from chain.reading.receipts import parse_receipt
 from chain.stored.attachments import mark_own
 from chain.stored.trades import judge
 
-PROGRAMS = {
-    "pump": "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P",
-    "cpmm": "CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C",
-    "jup": "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4",
-    "rfq": "61DFfeTKM7trxYcPQCM78bJ794ddZprZpAwAnLiwTpYH",
-    "orca": "whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc",
-    "clmm": "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK",
-    "damm": "cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG",
-    "dlmm": "LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo",
-    "amm4": "675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8",
-    "serum": "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin",
-    "openbook1": "srmqPvymJeFKQ4zGQed1GFppgkRHL9kaELCbyksJtPX",
-    "openbook": "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb",
-    "serumswap": "22Y43yTVxuUkoRKdm9thyRhQ3SdgQS7c7kB6UNCiaczD",
-    "phoenix": "PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY",
-    "manifest": "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",
-    "limit": "j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X",
-    "dca": "DCA265Vj8a9CEuX1eb1LWRnDT7uK6q1xMipnNyatn23M",
-    "marginfi": "MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA",
-    "kamino": "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD",
-    "marinade": "MarBmsSgKXdrN1egZf5sqe1TMai9K1rChYNDJgjq7aD",
-    "bridge": "DEbrdGj3HsRsAzx6uH4MKyREKxVAfBydijLUF3ygsFfh",
-    "nft": "M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K",
-    "byreal": "REALQqNEomY6cQGZJUGwywTBD2UmDT32rZcNnfxQ5N2",
-    "pancake": "HpNfyc2Saw7RKkQd8nEL4khUcuPhQ7WwY1B2qjx8jxFq",
-    "limo": "LiMoM9rMhrdYrfzUCxQppvxCSG1FcrUK9G8uLq4A1GF",
-    "titan": "TitanLozLMhczcwrioEguG2aAmiATAPXdYpBg3DbeKK",
-    "drift": "dRiftyHA39MWEi3m9aunc5MzRF1JYuBsbn6VPcn33UH",
-    "memo": "Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo",
-}
+# Words for programs, with their names in the table.
+WORDS = """
+pump pump.fun, cpmm Raydium CPMM, jup Jupiter v6, rfq Jupiter RFQ (order engine), amm4 Raydium v4,
+orca Orca Whirlpool, clmm Raydium CLMM, damm Meteora DAMM v2, dlmm Meteora DLMM, byreal Byreal CLMM,
+pancake PancakeSwap v3, serum Serum v3, openbook1 OpenBook v1, openbook OpenBook v2,
+serumswap Serum Swap, phoenix Phoenix, manifest Manifest, limit Jupiter Limit v2, dca Jupiter DCA,
+limo Kamino Limit Order, titan Titan Limit Order, marginfi marginfi v2, kamino Kamino Lend,
+drift Drift, marinade Marinade, bridge deBridge, nft Magic Eden v2, memo Memo v1
+"""
+IDS = {one.name: one.id for one in BUILT_IN}
+PROGRAMS = {word: IDS[name] for word, name in re.findall(r"(\w+) ([^,\n]+)", WORDS)}
 STABLE = {name: find_stablecoin(name).mint for name in ("USDC", "USDT", "PYUSD")}
 TIP = "Cix2bHfqPcKcM233mzxbLk14kSggUUiz2A87fJtGivXr"
 PEOPLE = {"ada", "bob", "eve"}
@@ -97,12 +79,8 @@ FLAGS = set(
     " not_signer".split()
 )
 # The others are in the reconciliation.
-SUMMED = {
-    "worst": "worst_case",
-    "positions": "positions",
-    "won": "positions_won",
-    "return": "return_points",
-}
+SUMMED = {"worst": "worst_case", "positions": "positions", "won": "positions_won"}
+SUMMED |= {"return": "return_points"}
 FIELDS = {name: name for name in ("sol", "tip", "fee", "rent", "sponsored")}
 FIELDS["beside"] = "beside_sol"
 COUNTED = ("positions", "won", "return")
@@ -121,6 +99,7 @@ SHOWN = {
         for one in entry.balances
         if one.mint
     ),
+    "parked": lambda entry, say: _join(f"{say(a)} {say(m)} {n}" for a, m, n in entry.parked),
     "others": lambda entry, say: _join(f"{say(a)} {say(m)} {b}>{c}" for a, m, b, c in entry.others),
 }
 TABLE, THOUSAND, PLENTY, BEGINS = table(), 1_000, 10**15, 5_000_000
@@ -277,10 +256,8 @@ class TextHistory(Scene):
             self.open(self.payer, owner, mint)
         else:
             self.holds(owner, mint, PLENTY)
-            self._before[0][word], self._before[1][word] = (
-                self.lamports[word],
-                list(self.tokens[word]),
-            )
+            lamports, tokens = self._before
+            lamports[word], tokens[word] = self.lamports[word], list(self.tokens[word])
         return word
 
     def _play(self, text):
@@ -382,32 +359,24 @@ class TextHistory(Scene):
 
     def _do_told(self, verb, *words):
         self._stock(words[1 if verb == "withdraw" else 0])
-        getattr(self, verb)(
-            *[lamports(word) if word[0].isdigit() else word.replace("_", " ") for word in words]
-        )
+        told = [lamports(one) if one[0].isdigit() else one.replace("_", " ") for one in words]
+        getattr(self, verb)(*told)
 
     def _say(self, program, kind, **info):
         super()._say(program, kind, **info)
-        self.names += [
-            one for one in info.values() if isinstance(one, str) and one in self.lamports
-        ]
+        words = [one for one in info.values() if isinstance(one, str)]
+        self.names += [one for one in words if one in self.lamports]
 
     # ---- what the ledger says --------------------------------------------------------------------
     def read(self, who="ada"):
-        others = [self._read_entries(one) for one in self.siblings if one != who]
-        by_signature = [{entry.signature: entry for entry in one} for one in others]
-        entries = [
-            mark_own(one, [some[one.signature] for some in by_signature if one.signature in some])
-            for one in self._read_entries(who)
-        ]
+        others = defaultdict(list)
+        for sibling in self.siblings:
+            for one in self._read_entries(sibling) if sibling != who else ():
+                others[one.signature].append(one)
+        entries = [mark_own(one, others[one.signature]) for one in self._read_entries(who)]
         spans = Spans(tuple(Span(n, *times) for n, times in enumerate(self.spans, 1)))
-        ledger = Ledger(spans=spans)
-        told = Told(entries, ledger, {}, {}, [])
-        self._apply(told)
-        if ledger.stale:
-            told = Told(entries, ledger.restart(), {}, {}, [])
-            self._apply(told)
-        return told
+        told = self._apply(entries, Ledger(spans=spans))
+        return self._apply(entries, told.ledger.restart()) if told.ledger.stale else told
 
     def _read_entries(self, who):
         address = self.address(who)
@@ -418,9 +387,9 @@ class TextHistory(Scene):
             if own & set(row.keys) and row.signature not in self.hidden
         )
 
-    def _apply(self, told):
-        before = {row.signature for row in self.listed[: self.window]}
-        for one in told.entries:
+    def _apply(self, entries, ledger):
+        told, before = Told(entries, ledger), {row.signature for row in self.listed[: self.window]}
+        for one in entries:
             told.booked[one.signature] = told.ledger.apply(one)
             if one.signature in before:
                 told.begun[:] = [told.ledger.accounts[SOL, ALL_HISTORY].sums]
@@ -428,6 +397,7 @@ class TextHistory(Scene):
                 money: {mint: list(map(_show_lot, lots)) for mint, lots in inventory.lots.items()}
                 for money, inventory in told.ledger.inventories.items()
             }
+        return told
 
     def check(self, healed=False):
         """Compare every line with the ledgers; list all differences at once."""
@@ -502,16 +472,17 @@ class TextHistory(Scene):
         return (entry.kind, FLAGS & flags), (word, set(re.findall(r"\w+", rest)))
 
 
-class Told(NamedTuple):
+@dataclass
+class Told:
     """A wallet's ledger: by signature the applied results (by currency and view) and the lots after
     it (by currency and mint); `begun` has the sums before the window.
     """
 
     entries: list
     ledger: Ledger
-    booked: dict
-    lots: dict
-    begun: list
+    booked: dict = field(default_factory=dict)
+    lots: dict = field(default_factory=dict)
+    begun: list = field(default_factory=list)
 
 
 def _list_accounts(row, owner):

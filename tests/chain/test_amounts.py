@@ -22,52 +22,39 @@ from chain.mints import parse_mint
 
 def test_amounts_are_exact_text():
     """SOL has up to nine decimals without trailing zeros; an unknown amount is None."""
-    assert [exact(raw, 9) for raw in (-1_250_000_000, 1, 10, 0)] == [
-        "-1.25",
-        "0.000000001",
-        "0.00000001",
-        "0",
-    ]
+    texts = {-1_250_000_000: "-1.25", 1: "0.000000001", 10: "0.00000001", 0: "0"}
+    assert {raw: exact(raw, 9) for raw in texts} == texts
     assert [exact(raw, 0) for raw in (5, -10)] == ["5", "-10"]
     assert sol(2_000_000_000) == "2"
     assert [show_raw(one) for one in (None, 0, 2**63)] == [None, "0", "9223372036854775808"]
 
 
 # ---- Token-2022 scaled amounts -------------------------------------------------------------------
-def scaled(before, changes_at, after):
-    """A mint without an authority."""
-    state = bytes(32) + struct.pack("<dqd", before, changes_at, after)
-    return mint_account((25, state))
+CHANGES = 1_800_000_000
 
 
-def scale_of(account):
+def scale_of(before, after=3.0):
+    """Of a mint without an authority."""
+    account = mint_account((25, bytes(32) + struct.pack("<dqd", before, CHANGES, after)))
     return read_scale(parse_mint(account).extensions)
 
 
-def test_a_multiplier_is_read_and_stored():
-    want = Scale("1.5", 1_800_000_000, "3.0")
-    assert scale_of(scaled(1.5, 1_800_000_000, 3.0)) == want
-    assert load_scale(want.dump()) == want
+def test_a_new_multiplier_applies_from_its_second_on():
+    scale = Scale("1.5", CHANGES, "3.0")
+    assert scale_of(1.5) == load_scale(scale.dump()) == scale
+    assert (scale.find(CHANGES - 1), scale.find(CHANGES)) == (Fraction(3, 2), 3)
 
 
 def test_a_mint_without_the_extension_uses_raw_units():
-    assert scale_of(mint_account()) is None
-
-
-def test_a_new_multiplier_applies_from_its_second_on():
-    scale = Scale("1.5", 1_800_000_000, "3.0")
-    assert scale.find(1_799_999_999) == Fraction(3, 2)
-    assert scale.find(1_800_000_000) == 3
+    """It is unknown if the extensions are unreadable."""
+    assert read_scale(parse_mint(mint_account()).extensions) is None
+    broken = parse_mint(mint_account(tail=b"\x19\x00\xff\x00"))
+    assert read_scale(broken.extensions) == UNKNOWN
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf"), 1e300])
 def test_an_invalid_multiplier_is_unknown(bad):
-    scale = scale_of(scaled(bad, 1_800_000_000, 2.0))
-    assert scale.find(0) is None and scale.find(1_800_000_000) == 2
-
-
-def test_unreadable_extensions_leave_it_unknown():
-    assert scale_of(mint_account(tail=b"\x19\x00\xff\x00")) == UNKNOWN
+    assert scale_of(bad).find(0) is None and scale_of(bad).find(CHANGES) == 3
 
 
 @pytest.mark.parametrize(

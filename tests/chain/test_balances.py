@@ -1,16 +1,14 @@
 """The chain of balances: holdings before the first transaction, and gaps between transactions. See
-textledgers.py for the format.
+textledgers.py for the format; ordinary.txt has more.
 """
 
 import pytest
-from teller import RENT, USDC, Teller, rebuild, show
+from teller import USDC, Teller, rebuild, show
 from textledgers import list_ledgers
 
-from chain.addresses import WRAPPED_SOL
-from chain.ledger.coverage import BalanceChain, Gap, Seen
+from chain.ledger.coverage import BalanceChain, Seen
 from chain.ledger.inventory import SOL, Lot, Opening
 from chain.ledger.ledger import Ledger
-from chain.reading.flows import Balance
 
 LEDGERS = list_ledgers("""
 # what was held before is the oldest, and its cost is unknown
@@ -121,58 +119,6 @@ def test_within_a_slot_the_index_decides_which_account_was_seen_first():
     first, *others = t.entries
     _, booked = rebuild([first._replace(slot=others[0].slot), *others])
     assert show(booked)[0][2] == "3@? 3@?"
-
-
-def test_a_late_wrapped_sol_gap_affects_the_whole_wallet():
-    """Ada's wrapped SOL account had 5 lamports when she sold and 9 when it was next seen. The
-    transactions in between are unknown, so no later sale has a result.
-    """
-    first, bought, sold, last = Teller().buy("A", 10, 100).sell("A", 5, 90).gain("A", 1).entries
-    opened = Balance("ada's SOL", WRAPPED_SOL, 9, 0, 5, 0, RENT + 5)
-    seen = Balance("ada's SOL", WRAPPED_SOL, 9, 9, 9, RENT + 9, RENT + 9)
-    bought = bought._replace(balances=(*bought.balances, opened))
-    last = last._replace(balances=(*last.balances, seen))
-    ledger, booked = rebuild([first, bought, sold, last])
-    assert show(booked) == [("unmatched", None, "", ("incomplete_history",))]
-    assert ledger.chain.gaps == [Gap(bought.slot, last.slot, "balance_break")]
-
-
-def reopen(mint, teller, play):
-    """Play something in another teller, and continue this one with it, at the account of `mint`."""
-    other = Teller(lamports=teller.lamports)
-    other.slot = teller.slot
-    purse, account = play(other).entries[-1].balances
-    moved = account._replace(address=f"ada's {mint}")
-    teller.slot, teller.lamports = other.slot, other.lamports
-    teller.book(other.entries[-1]._replace(balances=(purse, moved)))
-
-
-def test_an_account_reopened_for_another_mint_breaks_both_histories():
-    """It had 10 A, bought for 100, and had 10 B when it was next seen, 4 of which left. Only what
-    is known of C has a result.
-    """
-    t = Teller().buy("C", 10, 100).buy("A", 10, 100)
-    reopen("A", t, lambda other: other.slip("B", 10).lose("B", 4))
-    assert t.ledger.chain.gaps == [Gap(130, 140, "balance_break")]
-    assert (t.lots("A"), t.lots("B"), t.last.left) == ("", "6@?", (("A", 100),))
-    t.held.update({"A/2": 0, "B": 6})
-    t.opened |= {"B"}
-    assert t.buy("A/2", 1, 10).sell("A/2", 1, 90).sale[1] is None
-    assert t.sell("C", 10, 180).sale == ("matched", 80, 180, 100)
-    assert t.ledger.totals.gaps == t.ledger.reconcile().difference == 0
-
-
-@pytest.mark.parametrize("is_closed", [True, False])
-def test_only_a_closed_account_may_reopen_for_any_mint(is_closed):
-    """4 B arrive at the address where 10 A were. If they weren't sold before, they are lost."""
-    t = Teller().buy("A", 10, 100)
-    seen = t.ledger.chain.seen
-    if is_closed:
-        seen["ada's A"] = seen["ada's A"]._replace(amount=0, lamports=0)
-    reopen("A", t, lambda other: other.gain("B", 4))
-    assert t.ledger.chain.gaps == ([] if is_closed else [Gap(120, 130, "balance_break")])
-    if not is_closed:
-        assert (t.lots("A"), t.lots("B"), t.last.cost_left) == ("", "4@?", 100)
 
 
 def test_sales_have_no_result_until_the_full_history_is_listed():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from story import address
 
 from chain.addresses import ASSOCIATED, STAKE, SYSTEM, TOKEN, TOKEN_2022, VOTE, b58decode
-from chain.reading.receipts import Operation, read_batch, read_data, read_parsed
+from chain.reading.receipts import Operation, read_data, read_parsed
 
 A, B, C, D = (address(word) for word in "ABCD")
 N = 2**40 + 7
@@ -146,18 +146,3 @@ def test_a_truncated_amount_moves_nothing(case):
 def test_any_bytes_are_an_operation_or_none(program, data):
     found = read_data(program, (A, B, C, D, A, B), data)
     assert found is None or (found.name and 0 <= found.amount < 2**64)
-
-
-def test_bundled_token_instructions_are_split():
-    """Kind 255 of the Token program: the number of accounts and the length precede each
-    instruction's data.
-    """
-    send, close = b"\x03" + u64(N), b"\x09"
-    data = b"\xff" + bytes([3, len(send)]) + send + bytes([3, len(close)]) + close
-    parts = list(read_batch(TOKEN, (A, B, C, A, D, C), data))
-    assert parts == [((A, B, C), send), ((A, D, C), close)]
-    assert [read_data(TOKEN, *part) for part in parts] == [
-        Operation("send", A, B, C, N),
-        Operation("close", A, D, C),
-    ]
-    assert list(read_batch(SYSTEM, (A, B, C), data)) == []

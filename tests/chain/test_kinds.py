@@ -3,11 +3,8 @@ transactions are in the histories of value.txt and ordinary.txt.
 """
 
 import csv
-import json
 
-import pytest
-from corpus import read_truth
-from story import Story, address
+from story import ADA, Story, address
 
 from chain.reading.entries import read_entry
 from chain.reading.flows import read_effect
@@ -27,23 +24,13 @@ TRADES = ("buy", "sell", "swap")
 PROGRAMS = table()
 
 
-@pytest.fixture(scope="module")
-def recorded(receipts):
-    """[(row of truth.csv, raw receipt), ...]"""
-    folder = receipts / "json"
-    return [
-        (row, json.loads((folder / f"{row['signature']}.json").read_text()))
-        for row in read_truth(receipts)
-    ]
-
-
 def kind_of(raw, wallet, programs=PROGRAMS):
     receipt = parse_receipt(raw)
     return decide_kind(receipt, read_effect(receipt, wallet, TIP_ACCOUNTS), programs)
 
 
-def test_every_recorded_transaction_has_its_expected_kind(recorded):
-    for row, raw in recorded:
+def test_every_recorded_transaction_has_its_expected_kind(recorded_rows):
+    for row, raw in recorded_rows:
         kind, told = kind_of(raw, row["wallet"]), row["flags"].split()
         if alternative := BY_AN_ALTERNATIVE.get(row["signature"][:20]):
             assert f"alt={kind.kind}" in told
@@ -57,16 +44,18 @@ def test_every_recorded_transaction_has_its_expected_kind(recorded):
             assert kind.mint == (row["mint"] or None)
 
 
-def test_every_recorded_trade_keeps_its_price_to_the_lamport(recorded):
+def test_every_recorded_trade_keeps_its_price_to_the_lamport(recorded_rows):
     """At least 96% of every real purchase, sale, swap and round trip is explained, and nothing is
     split off.
     """
-    entries = [read_entry(parse_receipt(raw), row["wallet"], PROGRAMS) for row, raw in recorded]
+    entries = [
+        read_entry(parse_receipt(raw), row["wallet"], PROGRAMS) for row, raw in recorded_rows
+    ]
     priced = [one for one in entries if one.kind in (*TRADES, "round_trip")]
     for one in priced:
         assert one.explained_percent >= 96 and "value_unexplained" not in one.flags
         assert (one.venue_sol, one.venue_tokens) == (one.sol, one.tokens)
-    wanted = sum(row["kind"] in TRADES for row, _ in recorded)
+    wanted = sum(row["kind"] in TRADES for row, _ in recorded_rows)
     assert len(priced) == wanted + len(BY_AN_ALTERNATIVE)
 
 
@@ -102,16 +91,17 @@ def test_the_recorded_history_has_its_expected_kinds(history, expected):
 
 def test_a_program_that_the_operator_adds_is_a_venue():
     """As a marker (EXTRA_SWAP_PROGRAMS), or in DATA_DIR/programs.csv."""
-    venue, ada, story = address("a venue of tomorrow"), address("ada"), Story()
+    venue, story = address("a venue of tomorrow"), Story()
     story.fund("ada", 10**9)
     moves = [("lamports", "ada", "maker", 500_000), ("tokens", "CAT", "maker", "ada", 100)]
     story.transact("ada", moves, venue)
-    raw = story.rows[-1].receipt
     added = f"id,name,family,source\n{venue},Tomorrow,swap,https://tomorrow.example\n"
-    assert kind_of(raw, ada).flags == ("unrecognised_program",)
-    assert kind_of(raw, ada, table([venue])).kind == "buy"
-    found = kind_of(raw, ada, table((), added))
-    assert (found.kind, found.venue, found.flags) == ("buy", "Tomorrow", ())
+    unknown, marked, known = (
+        kind_of(story.rows[-1].receipt, ADA, programs)
+        for programs in (PROGRAMS, table([venue]), table((), added))
+    )
+    assert unknown.flags == ("unrecognised_program",) and marked.kind == "buy"
+    assert (known.kind, known.venue, known.flags) == ("buy", "Tomorrow", ())
 
 
 def test_discriminators_are_anchors():

@@ -12,15 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chain.amounts import Scale, load_scale
-from chain.mints import (
-    CHECKS,
-    MINT_BYTES,
-    TOKEN,
-    TOKEN_2022,
-    Mint,
-    check_mint,
-    parse_mint,
-)
+from chain.mints import CHECKS, MINT_BYTES, TOKEN, TOKEN_2022, Mint, check_mint, parse_mint
 from market.store import store_checks
 from market.tables import Token
 
@@ -184,10 +176,7 @@ ODD = {
         ((12, NONE), "pass: there is no delegate"),
     ],
     "transfer_hook": [
-        (
-            (14, KEY + OTHER),
-            f"warn: program {OTHER_ONE} runs on every transfer and can refuse it",
-        ),
+        ((14, KEY + OTHER), f"warn: program {OTHER_ONE} runs on every transfer and can refuse it"),
         ((14, KEY + NONE), f"warn: {WHO} can add a program that may block transfers"),
         ((14, NONE + NONE), "pass: no program runs on transfers, and none can be added"),
     ],

@@ -8,7 +8,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from corpus import DATA, read_truth
+from corpus import DATA
 from histories import PROGRAMS as PLACES
 from scene import Scene
 
@@ -52,11 +52,10 @@ def put(data, changed):
 
 
 @pytest.fixture(scope="module")
-def corpus(receipts):
+def corpus(recorded_rows):
     """{first six letters of the signature: [(wallet, raw receipt), ...]}"""
     found = {}
-    for row in read_truth(receipts):
-        raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+    for row, raw in recorded_rows:
         found.setdefault(row["signature"][:6], []).append((row["wallet"], raw))
     return found
 

@@ -2,11 +2,9 @@
 against an independent oracle, in every real receipt and in the recorded history.
 """
 
-import json
 from unittest import mock
 
 import pytest
-from corpus import read_truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import Oracle
@@ -23,7 +21,7 @@ from chain.ledger.inventory import SOL, Inventory
 from chain.ledger.ledger import WHOLE, Ledger
 from chain.ledger.sales import AGAINST
 from chain.ledger.totals import ALL_HISTORY, Account
-from chain.reading.currencies import MINTS
+from chain.reading.currencies import CURRENCIES, MINTS
 from chain.reading.entries import read_entry
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
@@ -194,14 +192,16 @@ SUMS |= {"matched", "partial", "unmatched", "winning"}
 @given(st.lists(MONEY_STEP, max_size=30))
 def test_every_sum_matches_the_oracle_and_reconciles(drawn):
     entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries
+    balances = [one for entry in entries for one in entry.balances]
+    first = {one.address: one for one in reversed(balances)}.values()
     ledger, _ = rebuild(entries)
     for money, other in ((USDC, USDT), (USDT, USDC)):
         if money not in ledger.inventories:
-            assert not any(b.mint == money and b.after for e in entries for b in e.balances)
+            assert not any(one.mint == money and one.after for one in balances)
             continue
         till = Till(money)
         for mint in ("A", other):
-            till.put(mint, opening_of(entries, mint), None)
+            till.put(mint, sum(one.before for one in first if one.mint == mint), None)
         for entry in entries:
             till.apply(entry)
         books = ledger.reconcile(money)
@@ -210,18 +210,8 @@ def test_every_sum_matches_the_oracle_and_reconciles(drawn):
         assert told == {**dict.fromkeys(told, 0), **till.sums, "open_cost": till.sum_open_cost()}
 
 
-def opening_of(entries, mint):
-    """Balances when its accounts were first seen."""
-    first = {}
-    for entry in entries:
-        for one in entry.balances:
-            if one.mint == mint:
-                first.setdefault(one.address, one.before)
-    return sum(first.values())
-
-
 @settings(max_examples=examples(100), deadline=None)
-@given(drawn=st.lists(MONEY_STEP, max_size=25))
+@given(st.lists(MONEY_STEP, max_size=25))
 def test_starting_a_stablecoin_ledger_late_gives_the_same_result(drawn):
     entries = write_steps(drawn, Teller()).entries
     late, _ = rebuild(entries)
@@ -238,7 +228,7 @@ def test_starting_a_stablecoin_ledger_late_gives_the_same_result(drawn):
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(drawn=st.lists(MONEY_STEP, max_size=20))
+@given(st.lists(MONEY_STEP, max_size=20))
 def test_sol_results_are_unaffected(drawn):
     entries = write_steps(drawn, Teller(lamports=10**12, Q=90, A=20)).entries
     with mock.patch.object(ledgers, "MINTS", frozenset()):
@@ -246,37 +236,35 @@ def test_sol_results_are_unaffected(drawn):
     both, remade = rebuild(entries)
     assert list(alone.inventories) == [SOL]
     assert [one[WHOLE] for one in made] == [one[WHOLE] for one in remade]
-    for ledger in (alone, both):
-        ledger.sol = ledger.inventories[SOL], ledger.accounts[WHOLE], ledger._doubted[SOL]
-    assert (alone.sol, alone.chain) == (both.sol, both.chain)
+    parts = [
+        (ledger.inventories[SOL], ledger.accounts[WHOLE], ledger._doubted[SOL], ledger.chain)
+        for ledger in (alone, both)
+    ]
+    assert parts[0] == parts[1]
 
 
 # ---- real receipts -------------------------------------------------------------------------------
 # Each corpus swap against a stablecoin, from the receipt's token balances: signature, wallet, the
-# kind in the stablecoin, and raw units in all own accounts before and after.
-SWAPS = {
-    # 4.458287 USDC of 14.198095 for half a SRM
-    ("44YLQFH1", "D7XYER", USDC, "buy", 14_198_095, 9_739_808),
-    # 1984.30989 KMNO for 171.305536 USDC, into an empty account
-    ("5yFvtkWX", "AV6Vwq", USDC, "sell", 0, 171_305_536),
-    # all 500 USDC for a token
-    ("4G1gvudg", "FvTqiy", USDC, "buy", 500_000_000, 0),
-    ("2nLWcmra", "HQd6Ku", USDC, "buy", 173_989_761, 171_989_761),
-    ("5XYf7V6r", "AS25zp", USDC, "buy", 70_308_006, 42_454_754),
-    ("s5sthr57", "FD7ocZ", USDC, "buy", 2_032_779_716, 2_022_801_758),
-    # 20 USDC for a tokenized share
-    ("4XaCfTLN", "7T8ckK", USDC, "buy", 119_656_776, 99_656_776),
-    ("2m5nWLnD", "BwWK17", USDC, "buy", 216_821_345_299, 216_817_828_107),
-    # 2 USDT for 1.993604 USDC have a result in neither
-    ("31s3Dt5j", "G8PrkE", USDT, "swap", 12_219_639, 10_219_639),
-    ("31s3Dt5j", "G8PrkE", USDC, "swap", 28_383_321, 30_376_925),
-}
+# kind in the stablecoin, and raw units in all own accounts before and after. 31s3Dt5j exchanges two
+# of them, which has a result in neither.
+SWAPS = """
+44YLQFH1 D7XYER USDC buy 14198095 9739808
+5yFvtkWX AV6Vwq USDC sell 0 171305536
+4G1gvudg FvTqiy USDC buy 500000000 0
+2nLWcmra HQd6Ku USDC buy 173989761 171989761
+5XYf7V6r AS25zp USDC buy 70308006 42454754
+s5sthr57 FD7ocZ USDC buy 2032779716 2022801758
+4XaCfTLN 7T8ckK USDC buy 119656776 99656776
+2m5nWLnD BwWK17 USDC buy 216821345299 216817828107
+31s3Dt5j G8PrkE USDT swap 12219639 10219639
+31s3Dt5j G8PrkE USDC swap 28383321 30376925
+"""
 
 
-def test_every_real_receipt_reconciles_in_every_currency(receipts):
-    found, rows = set(), read_truth(receipts)
-    for row in rows:
-        raw = json.loads((receipts / "json" / f"{row['signature']}.json").read_text())
+def test_every_real_receipt_reconciles_in_every_currency(recorded_rows):
+    found = set()
+    assert len(recorded_rows) == 143
+    for row, raw in recorded_rows:
         entry = read_entry(parse_receipt(raw), row["wallet"], table())
         ledger, (made,) = rebuild([entry])
         assert ledger.reconcile().difference == 0, row["signature"]
@@ -285,21 +273,20 @@ def test_every_real_receipt_reconciles_in_every_currency(receipts):
             books, booked = ledger.reconcile(quote), made[quote, ALL_HISTORY]
             change = sum(n for mint, n, _ in entry.tokens if mint == quote)
             assert (books.difference, books.closing - books.opening) == (0, change)
-            if booked.side.through and booked.side.kind in (*AGAINST, "swap"):
-                where = row["signature"][:8], row["wallet"][:6], quote, booked.side.kind
-                found.add((*where, books.opening, books.closing))
-                assert read_swap(books, booked) == (abs(change), booked.side.kind in AGAINST, 0)
-    assert len(rows) == 143 and found == SWAPS
+            kind = booked.side.kind
+            if booked.side.through and kind in (*AGAINST, "swap"):
+                where = f"{row['signature'][:8]} {row['wallet'][:6]} {CURRENCIES[quote].symbol}"
+                found.add(f"{where} {kind} {books.opening} {books.closing}")
+                check_swap(books, kind, abs(change))
+    assert found == set(SWAPS.strip().splitlines())
 
 
-def read_swap(books, booked):
-    """(amount moved, trades, realized): it is a cost, proceeds of a lot of unknown cost, or of an
-    exchange of stablecoins.
-    """
-    name = {"buy": "open_cost", "sell": "unmatched_proceeds", "swap": "other"}[booked.side.kind]
-    assert books.unmatched == (booked.side.kind == "sell")
-    assert books.volume == (0 if name == "other" else getattr(books, name))
-    return abs(getattr(books, name)), books.trades, books.realized
+def check_swap(books, kind, moved):
+    """It is a cost, proceeds of a lot of unknown cost, or part of an exchange of stablecoins."""
+    name = {"buy": "open_cost", "sell": "unmatched_proceeds", "swap": "other"}[kind]
+    assert abs(getattr(books, name)) == moved and books.realized == 0
+    assert (books.trades, books.unmatched) == (kind != "swap", kind == "sell")
+    assert books.volume == (0 if kind == "swap" else moved)
 
 
 def test_the_recorded_history_reconciles_with_any_token_as_currency(history, monkeypatch):
@@ -310,18 +297,19 @@ def test_the_recorded_history_reconciles_with_any_token_as_currency(history, mon
         for one in history["transactions"]
     ]
     for wallet in history["wallets"]:
-        read = [read_entry(r, wallet, programs) for r in receipts]
-        entries = order_entries(e for e in read if e.balances)
-        last = {b.address: b for e in entries for b in e.balances}.values()
-        mints = {b.mint for e in entries for b in e.balances if b.before or b.after} - {None}
+        read = (read_entry(one, wallet, programs) for one in receipts)
+        entries = order_entries(one for one in read if one.balances)
+        balances = [one for entry in entries for one in entry.balances]
+        last = {one.address: one for one in balances}.values()
+        mints = {one.mint for one in balances if one.before or one.after} - {None, WRAPPED_SOL}
         for module in (ledgers, sales, chains):
-            monkeypatch.setattr(module, "MINTS", frozenset(mints) - {WRAPPED_SOL})
+            monkeypatch.setattr(module, "MINTS", frozenset(mints))
         ledger, _ = rebuild(entries)
-        assert ledger.inventories.keys() == {SOL, *mints} - {WRAPPED_SOL}
-        for mint in mints - {WRAPPED_SOL}:
+        assert ledger.inventories.keys() == {SOL, *mints}
+        assert ledger.reconcile().difference == 0
+        for mint in mints:
             books = ledger.reconcile(mint)
             assert (books.difference, books.imbalance) == (0, 0)
-            assert books.closing == sum(b.after for b in last if b.mint == mint)
+            assert books.closing == sum(one.after for one in last if one.mint == mint)
             closed += 1
-        assert ledger.reconcile().difference == 0
     assert closed > len(history["wallets"])
