@@ -17,13 +17,14 @@ and `detach` have their own lines.
 Expected, separated by `|`: `matched N`, `partial N` or `unmatched` with the [flags]; lots `A 6@60
 3@?` or `A -`; `left A 40`: known cost that left, by mint; `pool A 5@20 3@?` and `average 30 in 1`
 (sale) by average cost; `side buy -9 2`: what moved through its venue, and outside; `its carried 1`:
-a field of the result; `escrows e f`: the orders; `books received 9 open_cost 60`: all lines of the
-reconciliation but zeros and the first transfer; `trades 2`: a line or a sum. `Q:` is in a
-stablecoin, `since:` since the last attachment.
+a field of the result; `holdings A 6@60 3@?`: the positions; `escrows e f`: the orders; `books
+received 9 open_cost 60`: all lines of the reconciliation but zeros and the first transfer; `trades
+2`: a line or a sum. `Q:` is in a stablecoin, `since:` since the last attachment.
 """
 
 import re
 from collections import Counter
+from dataclasses import astuple
 
 from teller import FEE, Teller, mint_of, show_lots
 
@@ -68,6 +69,14 @@ def read_amounts(text):
     found = [(mint, int(raw)) for raw, mint in AMOUNT.findall(text)]
     lamports = [raw for mint, raw in found if not mint]
     return sum(lamports) if lamports else None, [(mint, raw) for mint, raw in found if mint]
+
+
+def show_units(known, cost, unknown):
+    return " ".join([f"{known}@{cost}"] * bool(known) + [f"{unknown}@?"] * bool(unknown))
+
+
+def show_position(one):
+    return f"{one.mint} {show_units(one.amount - one.unknown, one.cost, one.unknown)}"
 
 
 class TextLedger:
@@ -179,10 +188,10 @@ class TextLedger:
         if word.isupper():
             return show_lots(ledger, word, money) or "-", rest
         if word == "pool":
-            mint, *units = rest.split()
-            pool = inventory.average.pools[mint_of(mint)]
-            known = [f"{pool.known}@{pool.cost}"] if pool.known else []
-            return known + ([f"{pool.unknown}@?"] if pool.unknown else []), units
+            mint, _, units = rest.partition(" ")
+            return show_units(*astuple(inventory.average.pools[mint_of(mint)])), units
+        if word == "holdings":
+            return " ".join(map(show_position, ledger.list_positions(money))), rest
         if word == "average":
             told, average = rest.partition(" in "), inventory.average
             return (average.realized, average.matched), (number(told[0]), number(told[2]))
