@@ -46,7 +46,7 @@ def tell(text):
     return story
 
 
-def entries_of(story, indexed=True):
+def read_entries(chain, indexed=True):
     """Ada's entries from a node with or without transactionIndex."""
     return [
         read_entry(
@@ -54,7 +54,7 @@ def entries_of(story, indexed=True):
             ADA,
             PROGRAMS,
         )
-        for row in story.chain().touching(ADA)
+        for row in chain.touching(ADA)
     ]
 
 
@@ -66,7 +66,7 @@ def crowded(indexed):
     )
     story.slot += 10
     story.sell("ada", "CAT", 64, 9_000)
-    return entries_of(story, indexed)
+    return read_entries(story.chain(), indexed)
 
 
 # ---- order ---------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def there_and_back(earlier=0):
     story.transact("bank", [("lamports", "ada", "eve", 10)])
     story.same_slot()
     story.transact("bank", [("lamports", "eve", "ada", 10)])
-    return entries_of(story, indexed=False)
+    return read_entries(story.chain(), indexed=False)
 
 
 def test_earlier_balances_decide_between_two_orders():
@@ -101,7 +101,8 @@ def test_equal_receipts_stay_unresolved_and_flagged():
     """Two notes that don't change ada's balances could be in either order: sorted by signature and
     flagged.
     """
-    entries = entries_of(tell("fund ada 50; mention ada; same_slot; mention ada"), indexed=False)
+    story = tell("fund ada 50; mention ada; same_slot; mention ada")
+    entries = read_entries(story.chain(), indexed=False)
     ordered = order_entries(reversed(entries))
     assert [e.signature for e in ordered[1:]] == sorted(e.signature for e in entries[1:])
     assert [e.flags for e in ordered] == [(), ("order_unresolved",), ("order_unresolved",)]
@@ -154,7 +155,7 @@ def test_an_oversized_slot_stays_unresolved():
     for n in range(8):
         story.transact("ada", [("lamports", "ada", "eve", n + 1)])
         story.same_slot()
-    entries = entries_of(story, indexed=False)
+    entries = read_entries(story.chain(), indexed=False)
     assert all("order_unresolved" in e.flags for e in order_entries(entries)[1:])
 
 
@@ -173,7 +174,7 @@ def test_accounts_that_moved_unseen_are_found():
     purchase, the sale begins with 7 CAT of unknown origin.
     """
     story = tell("fund ada 1000000000; buy ada CAT 7 10000; sell ada CAT 7 9000")
-    sent, bought, sold = entries_of(story)
+    sent, bought, sold = read_entries(story.chain())
     for lamports, found in ((10**9, set()), (10**9 - 1, {ADA})):
         seen = {ADA: Seen(sent.slot, None, 0, lamports)}
         # In any order of arrival.
