@@ -9,10 +9,10 @@ wallet begins with a transfer of a trillion lamports, or with its line `before 5
 Transactions: `buy`, `sell`, `swap 10 A for 5 B [plus 7]` (lamports), `gain 6 A` and `lose 2 A`
 (transfers; losing costs a fee of 5). `slip -3 A 20` (lamports) is a change that no transaction
 shows. Any other kind has the amounts that passed through its venue, as in `lending -300 4 A` (with
-lamports, there is a fee of 5), then `of A` (the traded mint), `beside 9 -1 A` (outside the venue),
-`market -4 A` (what swaps took for a fill), `left B` (a residue), `at ESCROW 4 A` and a [flag].
-`undated`, `dated N` or `seen N` before it change its time: they are 110, 120 and so on. `attach`
-and `detach` have their own lines.
+lamports, there is a fee of 5), then `of A` (the traded mint), `tip 2`, `beside 9 -1 A` (outside the
+venue), `market -4 A` (what swaps took for a fill), `left B` (a residue), `at ESCROW 4 A` and a
+[flag]. `undated`, `dated N` or `seen N` before it change its time: they are 110, 120 and so on.
+`attach` and `detach` have their own lines.
 
 Expected, separated by `|`: `matched N`, `partial N` or `unmatched` with the [flags]; lots `A 6@60
 3@?` or `A -`; `left A 40`: known cost that left, by mint; `pool A 5@20 3@?` and `average 30 in 1`
@@ -51,7 +51,7 @@ SUMS = {
 }
 AMOUNT = re.compile(r"([+-]?\d+)(?: ([A-Z]+(?:/2)?))?")
 TRADE = re.compile(r"(buy|sell|swap) (\d+) (\S+) for (-?\d+)(?: ([A-Z]\S*))?(?: plus (-?\d+))?")
-PART = re.compile(r" (?=of |beside |market |left |at |\[)")
+PART = re.compile(r" (?=of |tip |beside |market |left |at |\[)")
 
 
 def list_ledgers(text):
@@ -131,6 +131,8 @@ class TextLedger:
             beside_sol, amounts = read_amounts(rest)
             if word == "of":
                 more["mint"] = rest
+            elif word == "tip":
+                more["tip"] = beside_sol
             elif word == "left":
                 more["residues"] = rest.split()
             elif word == "beside":
