@@ -101,6 +101,25 @@ dated 310 sell 6 A for 600          => flat_pairs 1
 dated 310 buy 10 A for 1000
 dated 320 sell 10 A for 997         => flat_pairs 2
 
+# a pair is quick within a minute, and flat if it brings or costs no more than its fees of 10
+dated 300 buy 10 A for 1000
+dated 360 sell 10 A for 1010        => flat_pairs 1
+dated 400 buy 10 A for 1000
+dated 410 sell 10 A for 990         => flat_pairs 2
+dated 500 buy 10 A for 1000
+dated 561 sell 10 A for 1000        => flat_pairs 2
+dated 600 buy 10 A for 1000
+dated 610 sell 10 A for 1011        => flat_pairs 2
+dated 700 buy 10 A for 1000
+dated 710 sell 10 A for 989         => flat_pairs 2
+
+# each token has its result and its won sales
+buy 20 A for 100
+sell 10 A for 80                    => tokens A 30 1/1
+sell 10 A for 50
+buy 10 B for 100
+sell 10 B for 70                    => tokens A 30 1/2 B -30 0/1
+
 # sales without a purchase shortly before are no pairs, even if they bring less than their fee
 buy 100 A for 1000
 dated 300 sell 10 A for 3
@@ -158,52 +177,13 @@ def test_return_is_relative_to_the_cost_of_sold_units():
         assert Sums(cost=cost, proceeds=proceeds).return_points == points
 
 
-# ---- signs ---------------------------------------------------------------------------------------
-def find_signs(teller):
-    account = teller.ledger.accounts[SOL, ALL_HISTORY]
-    best = max((one.realized for one in account.tokens.values()), default=0)
-    return list_signs(account.sums, best)
+SIGNS = {(100, 80, 9): [], (100, 81, 9): [ONE_TOKEN], (50, 100, 0): [ONE_TOKEN], (-1, 50, 0): []}
+SIGNS |= {(0, 0, 10): [FLAT_ROUND_TRIPS], (10, 9, 11): [ONE_TOKEN, FLAT_ROUND_TRIPS]}
 
 
-@pytest.mark.parametrize(
-    "results, signs",
-    [
-        ((81, 19), [ONE_TOKEN]),
-        ((80, 20), []),
-        ((100, -50), [ONE_TOKEN]),
-        ((30, 30, 40), []),
-        ((-5, -1), []),
-        ((50, -60), []),
-    ],
-)
-def test_a_result_mostly_from_one_token_is_flagged(results, signs):
-    """More than four fifths of a positive total."""
-    t = Teller()
-    for number, result in enumerate(results):
-        t.buy(f"T{number}", 10, 1_000).sell(f"T{number}", 10, 1_000 + result)
-    assert find_signs(t) == signs
-
-
-@pytest.mark.parametrize(
-    "times, net, pause, is_flat",
-    [
-        (10, -2 * FEE, 0, True),
-        (10, 2 * FEE, 0, True),
-        (10, 0, 50, True),
-        (9, 0, 0, False),
-        (10, -2 * FEE - 1, 0, False),
-        (10, 2 * FEE + 1, 0, False),
-        (10, 0, 51, False),
-    ],
-)
-def test_ten_quick_pairs_below_their_fees_are_flagged(times, net, pause, is_flat):
-    """The Teller's transactions are 10 seconds apart, and each has a fee of 5."""
-    t = Teller()
-    for _ in range(times):
-        t.buy("A", 10, 1_000)
-        t.slot += pause
-        t.sell("A", 10, 1_000 + net)
-    assert (FLAT_ROUND_TRIPS in find_signs(t)) == is_flat
+def test_more_than_four_fifths_from_one_token_and_ten_flat_pairs_are_signs():
+    for (realized, best_token, pairs), signs in SIGNS.items():
+        assert list_signs(Sums(realized=realized, flat_pairs=pairs), best_token) == signs
 
 
 # ---- drawdown and windows ------------------------------------------------------------------------

@@ -19,7 +19,8 @@ Expected, separated by `|`: `matched N`, `partial N` or `unmatched` with the [fl
 (sale) by average cost; `side buy -9 2`: what moved through its venue, and outside; `its carried 1`:
 a field of the result; `holdings A 6@60 3@?`: the positions; `escrows e f`: the orders; `books
 received 9 open_cost 60`: all lines of the reconciliation but zeros and the first transfer; `trades
-2`: a line or a sum. `Q:` is in a stablecoin, `since:` since the last attachment.
+2`: a line or a sum; `tokens A 30 1/2`: a token's result and won sales. `Q:` is in a stablecoin,
+`since:` since the last attachment.
 """
 
 import re
@@ -40,15 +41,9 @@ BOOKS = (
     *("realized", "unmatched_proceeds", "open_cost", "cost_left", "cost_left_receipts"),
     *("received", "sent", "overhead", "failed_cost", "other", "gaps"),
 )
-SUMS = {
-    **{"positions": "positions", "won": "positions_won", "open": "held", "at_risk": "open_cost"},
-    **{
-        "worst": "worst_case",
-        "return": "return_points",
-        "flat_pairs": "flat_pairs",
-        "days": "days",
-    },
-}
+# Those of Sums that have shorter names here.
+SUMS = {"won": "positions_won", "open": "held", "at_risk": "open_cost"}
+SUMS |= {"worst": "worst_case", "return": "return_points"}
 AMOUNT = re.compile(r"([+-]?\d+)(?: ([A-Z]+(?:/2)?))?")
 TRADE = re.compile(r"(buy|sell|swap) (\d+) (\S+) for (-?\d+)(?: ([A-Z]\S*))?(?: plus (-?\d+))?")
 PART = re.compile(r" (?=of |tip |beside |market |left |at |\[)")
@@ -209,10 +204,12 @@ class TextLedger:
         if word == "books":
             return self._see_books(ledger, money, rest)
         account = ledger.accounts.get((money, view), Account())
-        if word in SUMS:
-            return str(getattr(account.sums, SUMS[word])), str(number(rest))
+        if word == "tokens":
+            told = sorted(account.tokens.items())
+            return " ".join(f"{m} {t.realized} {t.winning}/{t.sales}" for m, t in told), rest
         totals = ledger.reconcile(money) if view == ALL_HISTORY else account.totals
-        return getattr(totals, word), number(rest)
+        source = totals if hasattr(totals, word) else account.sums
+        return getattr(source, SUMS.get(word, word)), number(rest)
 
     def _see_books(self, ledger, money, rest):
         totals = ledger.reconcile(money)
