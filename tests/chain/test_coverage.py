@@ -234,8 +234,8 @@ WAITING = {**DONE, "pending": 1, "stuck": 1}
 UNEXPLAINED, TROUBLE = (("a", 3, 8), ("b", 3, 8)), {"trouble": "no node answers"}
 GAP, REFUSED = Gap(5, 9, "balance_break"), Gap(7, 7, "receipt_refused: no meta")
 OPEN = Gap(3, 8, "closing_balance")
-WHOLE, BROKEN = BalanceChain(), BalanceChain(gaps=[GAP])
-OLD = BalanceChain(untouched={"an account": Opening.untouched("an account", "A", 5, 0)})
+WHOLE, BROKEN = {}, {"gaps": [GAP]}
+OLD = {"untouched": {"an account": Opening.untouched("an account", "A", 5, 0)}}
 NEAR = "This wallet has used 80% of this service's limit."
 FAILING = "Observing this wallet is failing and will be retried: no node answers."
 
@@ -272,4 +272,5 @@ FAILING = "Observing this wallet is failing and will be retried: no node answers
     ],
 )
 def test_coverage_state_is_reported(chain, progress, state, gaps, note):
-    assert decide_state(chain, Progress(**progress)) == (state, gaps, note)
+    told = decide_state(BalanceChain(**chain), Progress(**progress))
+    assert told == (state, gaps, note)
