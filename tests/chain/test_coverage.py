@@ -5,7 +5,8 @@ import random
 
 import pytest
 from scene import Scene
-from story import RENT, Story, account_of, address
+from story import RENT, account_of, address
+from textledgers import FUNDED, TextLedger
 
 from chain.ledger.coverage import (
     ACCOUNTS_CAPPED,
@@ -37,63 +38,48 @@ from chain.reading.receipts import parse_receipt
 ADA, PROGRAMS = address("ada"), table()
 
 
-def tell(text):
-    """A Story from its verbs: `fund ada 50; buy ada CAT 7 900; same_slot`."""
-    story = Story()
-    for part in text.split("; "):
-        verb, *how = part.split()
-        getattr(story, verb)(*[int(one) if one.isdigit() else one for one in how])
-    return story
+def in_one_slot(text, indexed=False):
+    """The entries of a small ledger: the first transfer, and the rest in one slot."""
+    first, *rest = TextLedger(text).teller.entries
+    index = itertools.count() if indexed else itertools.repeat(None)
+    return [first, *(one._replace(slot=200, tx_index=next(index)) for one in rest)]
 
 
-def read_entries(chain, indexed=True):
-    """Ada's entries from a node with or without transactionIndex."""
-    return [
-        read_entry(
-            parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}),
-            ADA,
-            PROGRAMS,
-        )
-        for row in chain.touching(ADA)
-    ]
+# Only the balances tell the order.
+CROWDED = """
+buy 100 A for 5000
+sell 40 A for 3000
+buy 7 A for 900
+lose 3 A
+failed -5
+"""
+# 10 lamports leave, and 10 return.
+THERE_AND_BACK = """
+native_transfer -10
+native_transfer 10
+"""
 
 
-def crowded(indexed):
-    """Five of ada's transactions in one slot, among others; only her balances tell their order."""
-    story = tell(
-        "fund ada 1000000000; buy ada CAT 100 5000; same_slot; sell ada CAT 40 3000; same_slot;"
-        " buy ada CAT 7 900; same_slot; give ada CAT 3; same_slot; fail ada; same_slot"
-    )
-    story.slot += 10
-    story.sell("ada", "CAT", 64, 9_000)
-    return read_entries(story.chain(), indexed)
+def held(lamports):
+    return {"ada": Seen(1, None, 0, lamports)}
 
 
 # ---- order ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("indexed", [True, False])
 def test_transaction_index_or_balances_order_a_slot(indexed):
-    entries = crowded(indexed)
+    entries = in_one_slot(CROWDED, indexed)
+    last = entries[-1]._replace(slot=210)
     for seed in range(20):
-        assert order_entries(random.Random(seed).sample(entries, len(entries))) == entries
-
-
-def there_and_back(earlier=0):
-    """Ada's entries: she gets 50, then 10 leave and the same 10 return in a slot without indices,
-    with fees paid by others. `earlier` transactions change the signatures.
-    """
-    story = tell("mention eve; " * earlier + "fund ada 50")
-    story.transact("bank", [("lamports", "ada", "eve", 10)])
-    story.same_slot()
-    story.transact("bank", [("lamports", "eve", "ada", 10)])
-    return read_entries(story.chain(), indexed=False)
+        drawn = random.Random(seed).sample([*entries[:-1], last], len(entries))
+        assert order_entries(drawn) == [*entries[:-1], last]
 
 
 def test_earlier_balances_decide_between_two_orders():
     """Both join by themselves; with the earlier balance only one does."""
-    first, *pair = there_and_back()
+    first, *pair = in_one_slot(THERE_AND_BACK)
     for two in itertools.permutations(pair):
         assert order_entries([first, *two]) == [first, *pair]
-        assert order_entries(two, {ADA: Seen(1, None, 0, 50)}) == pair
+        assert order_entries(two, held(FUNDED)) == pair
     assert {e.flags for e in order_entries(pair)} == {("order_unresolved",)}
 
 
@@ -101,19 +87,18 @@ def test_equal_receipts_stay_unresolved_and_flagged():
     """Two notes that don't change ada's balances could be in either order: sorted by signature and
     flagged.
     """
-    story = tell("fund ada 50; mention ada; same_slot; mention ada")
-    entries = read_entries(story.chain(), indexed=False)
-    ordered = order_entries(reversed(entries))
-    assert [e.signature for e in ordered[1:]] == sorted(e.signature for e in entries[1:])
-    assert [e.flags for e in ordered] == [(), ("order_unresolved",), ("order_unresolved",)]
+    entries = in_one_slot("other 0\nother 0")
+    first, *notes = order_entries(reversed(entries))
+    assert [e.signature for e in notes] == sorted(e.signature for e in entries[1:])
+    assert (first.flags, {e.flags for e in notes}) == ((), {("order_unresolved",)})
 
 
 def test_after_a_gap_only_the_slot_decides():
     """The earlier balance doesn't join because something is missing, but the slot still has one
     order.
     """
-    _, *entries = crowded(indexed=False)
-    assert order_entries(reversed(entries), {ADA: Seen(1, None, 0, 77)}) == entries
+    _, *entries = in_one_slot(CROWDED)
+    assert order_entries(reversed(entries), held(77)) == entries
 
 
 def opened_again():
@@ -138,11 +123,11 @@ def opened_again():
 def test_a_reopened_account_joins_by_its_first_balance():
     """7 DOG arrived and 3 left; the 10 CAT from the beginning left."""
     entries, where = opened_again(), address(account_of("ada", "CAT"))
-    held = Seen(1, address("CAT"), 10, RENT)
-    assert order_entries(reversed(entries), {where: held}) == entries
-    assert find_overtaken(entries, {where: held}) == set()
+    cat = Seen(1, address("CAT"), 10, RENT)
+    assert order_entries(reversed(entries), {where: cat}) == entries
+    assert find_overtaken(entries, {where: cat}) == set()
     # The same amount of FOX is not CAT.
-    assert find_overtaken(entries, {where: held._replace(mint=address("FOX"))}) == {where}
+    assert find_overtaken(entries, {where: cat._replace(mint=address("FOX"))}) == {where}
     ledger = Ledger()
     for entry in entries:
         ledger.apply(entry)
@@ -151,36 +136,30 @@ def test_a_reopened_account_joins_by_its_first_balance():
 
 
 def test_an_oversized_slot_stays_unresolved():
-    story = tell("fund ada 1000000000")
-    for n in range(8):
-        story.transact("ada", [("lamports", "ada", "eve", n + 1)])
-        story.same_slot()
-    entries = read_entries(story.chain(), indexed=False)
-    assert all("order_unresolved" in e.flags for e in order_entries(entries)[1:])
+    """A slot of seven is sorted, one of eight isn't."""
+    for count, flags in ((7, ()), (8, ("order_unresolved",))):
+        entries = in_one_slot("native_transfer -10\n" * count)
+        assert {one.flags for one in order_entries(reversed(entries))[1:]} == {flags}
 
 
 def test_balances_decide_whether_an_account_moved_unseen():
     """Whatever the signature order, nothing is missing."""
-    sorted_alike = set()
-    for earlier in range(6):
-        first, *pair = there_and_back(earlier)
-        assert find_overtaken(reversed(pair), {ADA: Seen(first.slot, None, 0, 50)}) == set()
-        sorted_alike.add(pair[0].signature < pair[1].signature)
-    assert sorted_alike == {True, False}
+    _, left, returned = in_one_slot(THERE_AND_BACK)
+    for names in itertools.permutations("ab"):
+        pair = [one._replace(signature=n) for one, n in zip((returned, left), names, strict=True)]
+        assert find_overtaken(pair, held(FUNDED)) == set()
 
 
 def test_accounts_that_moved_unseen_are_found():
-    """Ada received a whole SOL: if she has a lamport less, something was missed. Without the
-    purchase, the sale begins with 7 CAT of unknown origin.
+    """If ada has a lamport less than she received, something was missed. Without the purchase, the
+    sale begins with 7 A of unknown origin.
     """
-    story = tell("fund ada 1000000000; buy ada CAT 7 10000; sell ada CAT 7 9000")
-    sent, bought, sold = read_entries(story.chain())
-    for lamports, found in ((10**9, set()), (10**9 - 1, {ADA})):
-        seen = {ADA: Seen(sent.slot, None, 0, lamports)}
-        # In any order of arrival.
-        assert find_overtaken([sold, bought], seen) == found
-    cat = address(account_of("ada", "CAT"))
-    assert find_overtaken([sent, sold], {cat: Seen(sent.slot, None, 0, 0)}) == {ADA, cat}
+    sent, bought, sold = TextLedger("buy 7 A for 10000\nsell 7 A for 9000").teller.entries
+    # In any order of arrival.
+    assert find_overtaken([sold, bought], held(FUNDED)) == set()
+    assert find_overtaken([sold, bought], held(FUNDED - 1)) == {"ada"}
+    opened = {"ada's A": Seen(sent.slot, None, 0, 0)}
+    assert find_overtaken([sent, sold], opened) == {"ada", "ada's A"}
 
 
 def test_recorded_slots_sort_the_same_by_balances_and_index(history):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lookout import BEGIN, ledger_of, store_post, watch
 from peewee import fn
 from service import add_risk
-from story import address, market
+from story import Story, address, market
 from teller import (
     ANY_STEP,
     FEE,
@@ -28,7 +28,7 @@ from teller import (
     write_sol_steps,
     write_steps,
 )
-from test_coverage import read_entries, tell, there_and_back
+from test_coverage import THERE_AND_BACK, in_one_slot
 from textledgers import TextLedger
 
 import models
@@ -38,6 +38,9 @@ from chain.ledger import coverage, ledger, sales
 from chain.ledger.coverage import Progress
 from chain.ledger.inventory import SOL, Opening
 from chain.ledger.ledger import Ledger
+from chain.reading.entries import read_entry
+from chain.reading.programs import table
+from chain.reading.receipts import parse_receipt
 from chain.stored.store import LedgerStore, PendingLedger, read_untouched
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal, TradeMint
 from chain.stored.trades import mark_differing_trades, replace_trades, trade_uid
@@ -45,7 +48,7 @@ from models import Attachment, Post, Trade, Wallet, WalletSignature
 from operate import doctor, schema
 from web.api.trades import count_sides
 
-ADA = address("ada")
+ADA, PROGRAMS = address("ada"), table()
 DONE = Progress(polled=True, listed=True, confirmed=True, closed=True)
 SEED, FLAG = st.integers(0, 10**6), st.booleans()
 
@@ -74,7 +77,24 @@ def empty(db):
 
 def entries_of(chain, indexed=True):
     """Entries as fetched, listed at BEGIN."""
-    return [one._replace(seen_at=BEGIN) for one in read_entries(chain, indexed)]
+    rows = chain.touching(ADA)
+    return [
+        read_entry(
+            parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}),
+            ADA,
+            PROGRAMS,
+        )._replace(seen_at=BEGIN)
+        for row in rows
+    ]
+
+
+def tell(text):
+    """A Story from its verbs: `fund ada 50; buy ada CAT 7 900`."""
+    story = Story()
+    for part in text.split("; "):
+        verb, *how = part.split()
+        getattr(story, verb)(*[int(one) if one.isdigit() else one for one in how])
+    return story
 
 
 def store(wallet, entries):
@@ -209,7 +229,7 @@ def feed(wallet, entries, dice):
 
 def test_a_batch_is_ordered_after_earlier_entries(empty):
     """In a slot without indices, only the earlier balance decides, even from an earlier batch."""
-    entries = [one._replace(seen_at=BEGIN) for one in there_and_back()]
+    entries = [one._replace(seen_at=BEGIN) for one in in_one_slot(THERE_AND_BACK)]
     truth = rebuild(empty(), entries)
     wallet, ledger_store = empty(), LedgerStore(update_posts)
     for batch in (entries[:1], entries[1:]):
