@@ -21,75 +21,51 @@ from chain.rpc import (
 ADA, EVE, MINT, ACCOUNT = map(address, ("ada", "eve", "a mint", "ada's account"))
 # The largest signed 64-bit number.
 LAST = 2**63 - 1
+A, B, C, D = (letter * 88 for letter in "ABCD")
 
 
-def sign(letter):
-    return letter * 88
+# ---- signatures and blocks -----------------------------------------------------------------------
+def listed(signature, slot=5, **more):
+    return {"signature": signature, "slot": slot, **more}
 
 
-def list_one(letter, slot=5, **more):
-    return {"signature": sign(letter), "slot": slot, **more}
-
-
-# ---- lists of signatures
 def test_a_page_is_newest_first_without_repeats():
     """Ordered by slot, then index; without an index it is first in its slot."""
     page = [
-        list_one("A", 7, transactionIndex=2),
-        list_one("B", 8),
-        list_one("C", 7, transactionIndex=9, err=None),
-        list_one("D", 7),
-        list_one("B", 8),
+        listed(A, 7, transactionIndex=2),
+        listed(B, LAST),
+        listed(C, 7, transactionIndex=2**31 - 1, err=None),
+        listed(D, 7),
+        listed(B, LAST),
+        listed("E" * 88, 0, transactionIndex=0),
     ]
     assert check_page(page) == [
-        ListedSignature(sign("B"), 8, None),
-        ListedSignature(sign("C"), 7, 9),
-        ListedSignature(sign("A"), 7, 2),
-        ListedSignature(sign("D"), 7, None),
+        ListedSignature(B, LAST, None),
+        ListedSignature(C, 7, 2**31 - 1),
+        ListedSignature(A, 7, 2),
+        ListedSignature(D, 7, None),
+        ListedSignature("E" * 88, 0, 0),
     ]
     assert check_page([]) == []
 
 
-def test_page_numbers_fit_their_columns():
-    for slot, index in ((0, 0), (LAST, 2**31 - 1)):
-        assert check_page([list_one("A", slot, transactionIndex=index)]) == [
-            ListedSignature(sign("A"), slot, index)
-        ]
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        *(sign("A"), None, {"slot": 5}, {"signature": sign("A")}),
-        *({"signature": word, "slot": 5} for word in (5, "A" * 63, "A" * 89, "0" * 88)),
-        *(list_one("A", slot=slot) for slot in (-1, 2**63, "5", True)),
-        *(list_one("A", transactionIndex=index) for index in (-1, 2**31, 1.0)),
-    ],
-)
-def test_one_malformed_entry_invalidates_the_page(entry):
-    with pytest.raises(ValueError, match="^a malformed signature entry$"):
-        check_page([list_one("B"), entry])
-
-
 def test_a_transaction_the_node_lacks_is_not_an_error():
-    assert check_receipt(None, sign("A")) == (None, None)
+    assert check_receipt(None, A) == (None, None)
 
 
-# ---- accounts
-def test_token_accounts_must_be_addresses():
-    rows = [{"pubkey": ADA, "account": {}}, {"pubkey": EVE}]
-    assert check_accounts({"value": rows}) == [ADA, EVE]
-    assert check_accounts({"value": []}) == []
+def test_a_block_gives_transaction_positions():
+    assert check_block({"signatures": [B, A]}) == {B: 0, A: 1}
 
 
-@pytest.mark.parametrize("word", ["ada", "", 5, None, ADA + "1" * 9])
-def test_a_token_account_needs_an_address(word):
-    with pytest.raises(ValueError, match="^a malformed address$"):
-        check_accounts({"value": [{"pubkey": EVE}, {"pubkey": word}]})
+def test_a_time_is_in_seconds_before_the_year_10000():
+    """9999-12-31 23:59:59 UTC is 253,402,300,799."""
+    for seconds in (None, 0, 253_402_300_799):
+        assert check_time(seconds) == seconds
 
 
+# ---- accounts and mints --------------------------------------------------------------------------
 def hold(amount, lamports=2_039_280, owner=ADA, program=TOKEN, cut=72):
-    """A token account: mint, owner and amount in 72 bytes."""
+    """A token account: mint, owner and little-endian amount in 72 bytes."""
     data = b58decode(MINT) + b58decode(owner) + amount.to_bytes(8, "little")
     encoded = base64.b64encode(data[:cut]).decode()
     return {"lamports": lamports, "owner": program, "data": [encoded, "base64"]}
@@ -99,12 +75,14 @@ def read_holdings(*accounts, owned=((ADA, ACCOUNT),), slot=9):
     return check_holdings({"context": {"slot": slot}, "value": list(accounts)}, owned)
 
 
+def test_token_accounts_are_listed():
+    rows = [{"pubkey": ADA, "account": {}}, {"pubkey": EVE}]
+    assert check_accounts({"value": rows}) == [ADA, EVE]
+    assert check_accounts({"value": []}) == []
+
+
 @pytest.mark.parametrize("program", [TOKEN, TOKEN_2022])
 def test_token_account_holdings_are_read(program):
-    """513 is 1 and 2 * 256: the amount is little-endian."""
-    assert hold(513)["data"][0] == base64.b64encode(
-        b58decode(MINT) + b58decode(ADA) + bytes([1, 2, 0, 0, 0, 0, 0, 0])
-    ).decode("ascii")
     assert read_holdings(hold(513, program=program)) == (9, [Holding(9, 513, 2_039_280, MINT)])
     assert read_holdings(hold(0, program=program)) == (9, [Holding(9, 0, 2_039_280, None)])
 
@@ -117,12 +95,8 @@ def test_closed_and_foreign_accounts_are_empty():
 
 def test_a_wallet_has_lamports_and_may_be_a_program():
     wallet = {"lamports": 77, "owner": SYSTEM, "data": ["", "base64"]}
-    accounts = (
-        wallet,
-        {**wallet, "executable": True},
-        {**wallet, "executable": "yes"},
-        {**wallet, "lamports": 2**64 - 1},
-    )
+    changes = ({}, {"executable": True}, {"executable": "yes"}, {"lamports": 2**64 - 1})
+    accounts = [{**wallet, **change} for change in changes]
     assert read_holdings(*accounts, owned=[(ADA, ADA)] * 4)[1] == [
         Holding(9, 0, 77, None, False),
         Holding(9, 0, 77, None, True),
@@ -132,93 +106,65 @@ def test_a_wallet_has_lamports_and_may_be_a_program():
 
 
 def test_holdings_keep_the_requested_order():
-    wallet = {"lamports": 77}
     owned = [(ADA, ADA), (EVE, ACCOUNT)]
-    assert read_holdings(wallet, hold(5, owner=EVE), owned=owned, slot=LAST) == (
-        LAST,
-        [Holding(LAST, 0, 77), Holding(LAST, 5, 2_039_280, MINT)],
-    )
+    slot, found = read_holdings({"lamports": 77}, hold(5, owner=EVE), owned=owned, slot=LAST)
+    assert (slot, found) == (LAST, [Holding(LAST, 0, 77), Holding(LAST, 5, 2_039_280, MINT)])
 
 
-COUNTS = "^the number of results doesn't match the number of accounts$"
-
-
-@pytest.mark.parametrize("slot, accounts", [(-1, 1), (2**63, 1), ("9", 1), (9, 0), (9, 2)])
-def test_each_requested_account_has_one_entry_from_one_slot(slot, accounts):
-    with pytest.raises(ValueError, match=COUNTS):
-        read_holdings(*[hold(1)] * accounts, slot=slot)
-
-
-@pytest.mark.parametrize("lamports", [-1, 2**64, None, "5", True])
-def test_lamports_fit_64_bits(lamports):
-    with pytest.raises(ValueError, match="^no lamports$"):
-        read_holdings(hold(5, lamports=lamports))
-
-
-# ---- mints, blocks and times
 def tell_mint(data, owner=TOKEN):
     return {"owner": owner, "data": [base64.b64encode(data).decode(), "base64"]}
 
 
 def test_decimals_are_one_byte_of_a_mint():
-    accounts = [
-        tell_mint(b"\x06"),
-        tell_mint(b"\x00", TOKEN_2022),
-        None,
-        tell_mint(b"\x06", SYSTEM),
-        tell_mint(b""),
-        tell_mint(b"\x06\x01"),
-        tell_mint(b"\xff"),
-    ]
-    found = check_decimals({"value": accounts}, list("ABCDEFG"))
-    assert found == {"A": 6, "B": 0, "G": 255}
+    other, foreign = tell_mint(b"\x00", TOKEN_2022), tell_mint(b"\x06", SYSTEM)
+    invalid = [None, foreign, tell_mint(b""), tell_mint(b"\x06\x01")]
+    accounts = [tell_mint(b"\x06"), other, *invalid, tell_mint(b"\xff")]
+    assert check_decimals({"value": accounts}, list("ABCDEFG")) == {"A": 6, "B": 0, "G": 255}
 
 
-@pytest.mark.parametrize("count", [0, 2])
-def test_each_requested_mint_has_one_entry(count):
-    with pytest.raises(ValueError, match=COUNTS):
-        check_decimals({"value": [None] * count}, [MINT])
-
-
-def test_a_block_gives_transaction_positions():
-    assert check_block({"signatures": [sign("B"), sign("A")]}) == {sign("B"): 0, sign("A"): 1}
-
-
-def test_a_time_is_in_seconds_before_the_year_10000():
-    """9999-12-31 23:59:59 UTC is 253,402,300,799."""
-    for seconds in (None, 0, 253_402_300_799):
-        assert check_time(seconds) == seconds
-    for word in (-1, 253_402_300_800, 1.5, "1", True, {}):
-        with pytest.raises(ValueError, match="^no block time$"):
-            check_time(word)
-
-
-# ---- what is no list -----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "check, things, results",
-    [
-        (check_page, "signatures", [None, {}, {"value": []}, "page", 7]),
-        (check_accounts, "token accounts", [None, [], {}, {"value": None}, {"value": [{}]}]),
-        (
-            lambda result: check_holdings(result, [(ADA, ADA)]),
-            "accounts",
-            [None, {}, {"context": {}}, {"context": {"slot": 9}}],
-        ),
-        (
-            read_holdings,
-            "accounts",
-            ["word", 7, {"lamports": 1}, {"lamports": 1, "data": [], "owner": TOKEN}],
-        ),
-        (
-            lambda result: check_decimals(result, [MINT]),
-            "accounts",
-            [None, {}, {"value": [{}]}, {"value": ["mint"]}],
-        ),
-        (check_block, "signatures", [None, {}, {"signatures": None}, {"signatures": [[]]}]),
-    ],
-    ids=["page", "token accounts", "holdings", "one holding", "mints", "block"],
+# ---- what is refused -----------------------------------------------------------------------------
+NO_ENTRIES = (
+    *(A, None, {"slot": 5}, {"signature": A}),
+    *(listed(word) for word in (5, "A" * 63, "A" * 89, "0" * 88)),
+    *(listed(A, slot=slot) for slot in (-1, 2**63, "5", True)),
+    *(listed(A, transactionIndex=index) for index in (-1, 2**31, 1.0)),
 )
-def test_a_malformed_list_is_refused(check, things, results):
+NO_LIST = "the response is not a list of"
+COUNTS = "the number of results doesn't match the number of accounts"
+WRONG_BLOCK, NO_ACCOUNT = {"signatures": [[]]}, {"value": [{}]}
+WORDS = ("ada", "", 5, None, ADA + "1" * 9)
+NO_HOLDINGS = (None, {}, {"context": {}}, {"context": {"slot": 9}})
+NO_HOLDING = ("word", 7, {"lamports": 1}, {"lamports": 1, "data": [], "owner": TOKEN})
+NO_MINTS = (None, {}, {"value": [{}]}, {"value": ["mint"]})
+
+
+def check_word(word):
+    return check_accounts({"value": [{"pubkey": EVE}, {"pubkey": word}]})
+
+
+def check_mints(result):
+    return check_decimals(result, [MINT])
+
+
+@pytest.mark.parametrize(
+    "reason, check, results",
+    [
+        ("a malformed signature entry", lambda one: check_page([listed(B), one]), NO_ENTRIES),
+        ("a malformed address", check_word, WORDS),
+        ("no lamports", lambda n: read_holdings(hold(5, n)), (-1, 2**64, None, "5", True)),
+        ("no block time", check_time, (-1, 253_402_300_800, 1.5, "1", True, {})),
+        (COUNTS, lambda slot: read_holdings(hold(1), slot=slot), (-1, 2**63, "9")),
+        (COUNTS, lambda count: read_holdings(*[hold(1)] * count), (0, 2)),
+        (COUNTS, lambda count: check_mints({"value": [None] * count}), (0, 2)),
+        (f"{NO_LIST} signatures", check_page, (None, {}, {"value": []}, "page", 7)),
+        (f"{NO_LIST} signatures", check_block, (None, {}, {"signatures": None}, WRONG_BLOCK)),
+        (f"{NO_LIST} token accounts", check_accounts, (None, [], {}, {"value": None}, NO_ACCOUNT)),
+        (f"{NO_LIST} accounts", lambda one: check_holdings(one, [(ADA, ADA)]), NO_HOLDINGS),
+        (f"{NO_LIST} accounts", read_holdings, NO_HOLDING),
+        (f"{NO_LIST} accounts", check_mints, NO_MINTS),
+    ],
+)
+def test_a_malformed_response_is_refused_with_its_reason(reason, check, results):
     for result in results:
-        with pytest.raises(ValueError, match=f"^the response is not a list of {things}$"):
+        with pytest.raises(ValueError, match=f"^{reason}$"):
             check(result)

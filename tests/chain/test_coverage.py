@@ -5,13 +5,20 @@ import random
 
 import pytest
 from scene import Scene
-from story import RENT, Story, account_of, address
+from story import RENT, account_of, address
+from textledgers import FUNDED, TextLedger
 
-from chain.ledger import coverage
 from chain.ledger.coverage import (
+    ACCOUNTS_CAPPED,
+    CAPPED,
+    FETCHING,
     GIVEN_UP,
+    HAS_GAPS,
     IS_PROGRAM,
+    NOT_POLLED,
     OLDER,
+    STUCK,
+    UNCONFIRMED,
     BalanceChain,
     Gap,
     Progress,
@@ -28,68 +35,51 @@ from chain.reading.flows import Holding
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 
-PROGRAMS = table()
+ADA, PROGRAMS = address("ada"), table()
 
 
-def entries_of(story, person, indexed=True):
-    """The person's entries from a node with or without transactionIndex."""
-    rows = story.chain().touching(address(person))
-    return [
-        read_entry(
-            parse_receipt({**row.receipt, "transactionIndex": row.index if indexed else None}),
-            address(person),
-            PROGRAMS,
-        )
-        for row in rows
-    ]
+def in_one_slot(text, indexed=False):
+    """The entries of a small ledger: the first transfer, and the rest in one slot."""
+    first, *rest = TextLedger(text).teller.entries
+    index = itertools.count() if indexed else itertools.repeat(None)
+    return [first, *(one._replace(slot=200, tx_index=next(index)) for one in rest)]
 
 
-def crowded():
-    """Five of ada's transactions in one slot, among others; only her balances tell their order."""
-    story = Story()
-    story.fund("ada", 10**9)
-    for verb, *how in (
-        ("buy", "CAT", 100, 5_000),
-        ("sell", "CAT", 40, 3_000),
-        ("buy", "CAT", 7, 900),
-        ("give", "CAT", 3),
-        ("fail",),
-    ):
-        getattr(story, verb)("ada", *how)
-        story.same_slot()
-    story.slot += 10
-    story.sell("ada", "CAT", 64, 9_000)
-    return story
+# Only the balances tell the order.
+CROWDED = """
+buy 100 A for 5000
+sell 40 A for 3000
+buy 7 A for 900
+lose 3 A
+failed -5
+"""
+# 10 lamports leave, and 10 return.
+THERE_AND_BACK = """
+native_transfer -10
+native_transfer 10
+"""
+
+
+def held(lamports):
+    return {"ada": Seen(1, None, 0, lamports)}
 
 
 # ---- order ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("indexed", [True, False])
 def test_transaction_index_or_balances_order_a_slot(indexed):
-    entries = entries_of(crowded(), "ada", indexed)
+    entries = in_one_slot(CROWDED, indexed)
+    last = entries[-1]._replace(slot=210)
     for seed in range(20):
-        assert order_entries(random.Random(seed).sample(entries, len(entries))) == entries
-
-
-def there_and_back(earlier=0):
-    """Ada's entries: she gets 50, then 10 leave and the same 10 return in a slot without indices,
-    with fees paid by others. `earlier` transactions change the signatures.
-    """
-    story = Story()
-    for _ in range(earlier):
-        story.mention("eve")
-    story.fund("ada", 50)
-    story.transact("bank", [("lamports", "ada", "eve", 10)])
-    story.same_slot()
-    story.transact("bank", [("lamports", "eve", "ada", 10)])
-    return entries_of(story, "ada", indexed=False)
+        drawn = random.Random(seed).sample([*entries[:-1], last], len(entries))
+        assert order_entries(drawn) == [*entries[:-1], last]
 
 
 def test_earlier_balances_decide_between_two_orders():
     """Both join by themselves; with the earlier balance only one does."""
-    first, *pair = there_and_back()
+    first, *pair = in_one_slot(THERE_AND_BACK)
     for two in itertools.permutations(pair):
         assert order_entries([first, *two]) == [first, *pair]
-        assert order_entries(two, {address("ada"): Seen(1, None, 0, 50)}) == pair
+        assert order_entries(two, held(FUNDED)) == pair
     assert {e.flags for e in order_entries(pair)} == {("order_unresolved",)}
 
 
@@ -97,24 +87,18 @@ def test_equal_receipts_stay_unresolved_and_flagged():
     """Two notes that don't change ada's balances could be in either order: sorted by signature and
     flagged.
     """
-    story = Story()
-    story.fund("ada", 50)
-    story.mention("ada")
-    story.same_slot()
-    story.mention("ada")
-    entries = entries_of(story, "ada", indexed=False)
-    ordered = order_entries(reversed(entries))
-    assert [e.signature for e in ordered[1:]] == sorted(e.signature for e in entries[1:])
-    assert [e.flags for e in ordered] == [(), ("order_unresolved",), ("order_unresolved",)]
+    entries = in_one_slot("other 0\nother 0")
+    first, *notes = order_entries(reversed(entries))
+    assert [e.signature for e in notes] == sorted(e.signature for e in entries[1:])
+    assert (first.flags, {e.flags for e in notes}) == ((), {("order_unresolved",)})
 
 
 def test_after_a_gap_only_the_slot_decides():
     """The earlier balance doesn't join because something is missing, but the slot still has one
     order.
     """
-    entries = entries_of(crowded(), "ada", indexed=False)
-    missing = {address("ada"): Seen(1, None, 0, 77)}
-    assert order_entries(reversed(entries[1:]), missing) == entries[1:]
+    _, *entries = in_one_slot(CROWDED)
+    assert order_entries(reversed(entries), held(77)) == entries
 
 
 def opened_again():
@@ -133,64 +117,49 @@ def opened_again():
     scene.holds("friend", "DOG", 0)
     scene.send("DOG", where, account_of("friend", "DOG"), 3)
     receipts.append(scene.receipt("friend", "ada"))
-    return [read_entry(parse_receipt(one), address("ada"), PROGRAMS) for one in receipts]
+    return [read_entry(parse_receipt(one), ADA, PROGRAMS) for one in receipts]
 
 
 def test_a_reopened_account_joins_by_its_first_balance():
-    entries = opened_again()
-    held = {address(account_of("ada", "CAT")): Seen(1, address("CAT"), 10, RENT)}
-    assert order_entries(reversed(entries), held) == entries
-    assert find_overtaken(entries, held) == set()
+    """7 DOG arrived and 3 left; the 10 CAT from the beginning left."""
+    entries, where = opened_again(), address(account_of("ada", "CAT"))
+    cat = Seen(1, address("CAT"), 10, RENT)
+    assert order_entries(reversed(entries), {where: cat}) == entries
+    assert find_overtaken(entries, {where: cat}) == set()
+    # The same amount of FOX is not CAT.
+    assert find_overtaken(entries, {where: cat._replace(mint=address("FOX"))}) == {where}
     ledger = Ledger()
     for entry in entries:
         ledger.apply(entry)
-    # The same amount of FOX is not CAT.
-    (where,) = held
-    fox = {where: held[where]._replace(mint=address("FOX"))}
-    assert find_overtaken(entries, fox) == {where}
-    # 7 DOG arrived and 3 left; the 10 CAT from the beginning left.
     assert ledger.chain.gaps == [] and ledger.chain.openings == {address("CAT")}
     assert {one.mint: one.amount for one in ledger.list_positions()} == {address("DOG"): 7 - 3}
 
 
 def test_an_oversized_slot_stays_unresolved():
-    story = Story()
-    story.fund("ada", 10**9)
-    for n in range(8):
-        story.transact("ada", [("lamports", "ada", "eve", n + 1)])
-        story.same_slot()
-    entries = entries_of(story, "ada", indexed=False)
-    assert all("order_unresolved" in e.flags for e in order_entries(entries)[1:])
+    """A slot of seven is sorted, one of eight isn't."""
+    for count, flags in ((7, ()), (8, ("order_unresolved",))):
+        entries = in_one_slot("native_transfer -10\n" * count)
+        assert {one.flags for one in order_entries(reversed(entries))[1:]} == {flags}
 
 
 def test_balances_decide_whether_an_account_moved_unseen():
     """Whatever the signature order, nothing is missing."""
-    sorted_alike = set()
-    for earlier in range(6):
-        first, *pair = there_and_back(earlier)
-        seen = {address("ada"): Seen(first.slot, None, 0, 50)}
-        assert find_overtaken(reversed(pair), seen) == set()
-        sorted_alike.add(pair[0].signature < pair[1].signature)
-    assert sorted_alike == {True, False}
+    _, left, returned = in_one_slot(THERE_AND_BACK)
+    for names in itertools.permutations("ab"):
+        pair = [one._replace(signature=n) for one, n in zip((returned, left), names, strict=True)]
+        assert find_overtaken(pair, held(FUNDED)) == set()
 
 
 def test_accounts_that_moved_unseen_are_found():
-    """Ada received a whole SOL: if she has a lamport less, something was missed. Without the
-    purchase, the sale begins with 7 CAT of unknown origin.
+    """If ada has a lamport less than she received, something was missed. Without the purchase, the
+    sale begins with 7 A of unknown origin.
     """
-    story = Story()
-    for verb, *how in (("fund", 10**9), ("buy", "CAT", 7, 10_000), ("sell", "CAT", 7, 9_000)):
-        getattr(story, verb)("ada", *how)
-    sent, *later = entries_of(story, "ada")
-    (cat,) = {b.address for b in later[1].balances} - {address("ada")}
-    for lamports, found in ((10**9, set()), (10**9 - 1, {address("ada")})):
-        seen = {address("ada"): Seen(sent.slot, None, 0, lamports)}
-        # In any order of arrival, and without changing observed entries.
-        assert find_overtaken(reversed(later), seen) == found
-        assert seen == {address("ada"): Seen(sent.slot, None, 0, lamports)}
-    opened = {cat: Seen(sent.slot, None, 0, 0)}
-    assert find_overtaken([sent, later[1]], opened) == {address("ada"), cat}
-    assert find_overtaken([], opened) == set()
+    sent, bought, sold = TextLedger("buy 7 A for 10000\nsell 7 A for 9000").teller.entries
+    # In any order of arrival.
+    assert find_overtaken([sold, bought], held(FUNDED)) == set()
+    assert find_overtaken([sold, bought], held(FUNDED - 1)) == {"ada"}
+    opened = {"ada's A": Seen(sent.slot, None, 0, 0)}
+    assert find_overtaken([sent, sold], opened) == {"ada", "ada's A"}
 
 
 def test_recorded_slots_sort_the_same_by_balances_and_index(history):
@@ -205,11 +174,13 @@ def test_recorded_slots_sort_the_same_by_balances_and_index(history):
         ordered = order_entries(entry for entry in read if entry.balances)
         for _, group in itertools.groupby(ordered, key=lambda entry: entry.slot):
             several = list(group)
+            if len(several) == 1:
+                continue
             places = [index[one.signature] for one in several]
             is_resolved = not any("order_unresolved" in one.flags for one in several)
-            slots += len(several) > 1
-            resolved += len(several) > 1 and is_resolved
             assert places == sorted(places) or not is_resolved
+            slots += 1
+            resolved += is_resolved
     assert slots > 100 and resolved > 0.95 * slots
 
 
@@ -238,65 +209,47 @@ def test_a_balance_is_explained_or_not(seen, held, verdict):
 
 # ---- what is said --------------------------------------------------------------------------------
 DONE = {"polled": True, "listed": True, "confirmed": True, "closed": True}
-GAP = Gap(5, 9, "balance_break")
-UNTOUCHED = {"an account": Opening.untouched("an account", "A", 5, 0)}
-FAILING = "Observing this wallet is failing and will be retried: no node answers."
 WAITING = {**DONE, "pending": 1, "stuck": 1}
+UNEXPLAINED, TROUBLE = (("a", 3, 8), ("b", 3, 8)), {"trouble": "no node answers"}
+GAP, REFUSED = Gap(5, 9, "balance_break"), Gap(7, 7, "receipt_refused: no meta")
+OPEN = Gap(3, 8, "closing_balance")
+WHOLE, BROKEN = {}, {"gaps": [GAP]}
+OLD = {"untouched": {"an account": Opening.untouched("an account", "A", 5, 0)}}
+NEAR = "This wallet has used 80% of this service's limit."
+FAILING = "Observing this wallet is failing and will be retried: no node answers."
 
 
 @pytest.mark.parametrize(
     "chain, progress, state, gaps, note",
     [
-        ({}, {}, "none", [], coverage.NOT_POLLED),
-        ({}, {"polled": True}, "backfilling", [], coverage.FETCHING),
-        ({}, {**DONE, "pending": 1}, "backfilling", [], coverage.FETCHING),
+        (WHOLE, {}, "none", [], NOT_POLLED),
+        (WHOLE, {"polled": True}, "backfilling", [], FETCHING),
+        (WHOLE, {**DONE, "pending": 1}, "backfilling", [], FETCHING),
         # One full scan proves nothing.
-        ({}, {**DONE, "confirmed": False}, "backfilling", [], coverage.UNCONFIRMED),
-        ({}, {**DONE, "closed": False}, "backfilling", [], coverage.UNCONFIRMED),
-        ({}, DONE, "complete", [], None),
-        ({"gaps": [GAP]}, DONE, "partial", [GAP], coverage.HAS_GAPS),
-        ({"gaps": [GAP]}, {**DONE, "confirmed": False}, "partial", [GAP], coverage.HAS_GAPS),
+        (WHOLE, {**DONE, "confirmed": False}, "backfilling", [], UNCONFIRMED),
+        (WHOLE, {**DONE, "closed": False}, "backfilling", [], UNCONFIRMED),
+        (WHOLE, DONE, "complete", [], None),
+        (BROKEN, DONE, "partial", [GAP], HAS_GAPS),
+        (BROKEN, {**DONE, "confirmed": False}, "partial", [GAP], HAS_GAPS),
         # Gaps don't count until everything is fetched.
-        ({"gaps": [GAP]}, {**DONE, "pending": 1}, "backfilling", [], coverage.FETCHING),
-        ({"untouched": UNTOUCHED}, DONE, "partial", [], coverage.OLDER),
-        ({}, {**DONE, "pending": 2, "stuck": 2}, "partial", [], coverage.STUCK),
-        (
-            *({}, {**WAITING, "refused": ((7, "no meta"),)}, "partial"),
-            *([Gap(7, 7, "receipt_refused: no meta")], coverage.HAS_GAPS),
-        ),
-        (
-            *({"gaps": [GAP]}, {**DONE, "unexplained": (("a", 3, 8), ("b", 3, 8))}, "partial"),
-            *([Gap(3, 8, "closing_balance"), GAP], coverage.HAS_GAPS),
-        ),
-        ({}, {**DONE, "capped": True}, "partial", [], coverage.CAPPED),
-        ({}, {**DONE, "accounts_capped": True}, "partial", [], coverage.ACCOUNTS_CAPPED),
-        ({"gaps": [GAP]}, {**DONE, "program": True}, "none", [], coverage.IS_PROGRAM),
+        (BROKEN, {**DONE, "pending": 1}, "backfilling", [], FETCHING),
+        (OLD, DONE, "partial", [], OLDER),
+        (WHOLE, {**DONE, "pending": 2, "stuck": 2}, "partial", [], STUCK),
+        (WHOLE, {**WAITING, "refused": ((7, "no meta"),)}, "partial", [REFUSED], HAS_GAPS),
+        (BROKEN, {**DONE, "unexplained": UNEXPLAINED}, "partial", [OPEN, GAP], HAS_GAPS),
+        (WHOLE, {**DONE, "capped": True}, "partial", [], CAPPED),
+        (WHOLE, {**DONE, "accounts_capped": True}, "partial", [], ACCOUNTS_CAPPED),
+        (BROKEN, {**DONE, "program": True}, "none", [], IS_PROGRAM),
+        # More notes follow.
+        (WHOLE, {**DONE, "filled": 79}, "complete", [], None),
+        (WHOLE, {**DONE, "filled": 80}, "complete", [], NEAR),
+        (WHOLE, {**DONE, "given_up": True}, "complete", [], GIVEN_UP),
+        (OLD, {**DONE, "given_up": True}, "partial", [], f"{OLDER} {GIVEN_UP}"),
+        (WHOLE, {**DONE, **TROUBLE}, "complete", [], FAILING),
+        (WHOLE, {**DONE, **TROUBLE, "program": True}, "none", [], f"{IS_PROGRAM} {FAILING}"),
+        (WHOLE, {**DONE, **TROUBLE, "given_up": True}, "complete", [], f"{GIVEN_UP} {FAILING}"),
     ],
 )
 def test_coverage_state_is_reported(chain, progress, state, gaps, note):
-    assert decide_state(BalanceChain(**chain), Progress(**progress)) == (state, gaps, note)
-
-
-@pytest.mark.parametrize("filled, is_told", [(0, False), (79, False), (80, True), (340, True)])
-def test_a_wallet_near_a_limit_is_reported_from_80_percent(filled, is_told):
-    state, _, note = decide_state(BalanceChain(), Progress(**DONE, filled=filled))
-    assert state == "complete"
-    assert note == (f"This wallet has used {filled}% of this service's limit." if is_told else None)
-
-
-@pytest.mark.parametrize(
-    "chain, more, notes",
-    [
-        ({}, {"given_up": True}, [GIVEN_UP]),
-        ({"untouched": UNTOUCHED}, {"given_up": True}, [OLDER, GIVEN_UP]),
-        ({}, {"trouble": "no node answers"}, [FAILING]),
-        ({}, {"program": True, "trouble": "no node answers"}, [IS_PROGRAM, FAILING]),
-        ({}, {"given_up": True, "trouble": "no node answers"}, [GIVEN_UP, FAILING]),
-    ],
-)
-def test_notes_are_joined_in_their_order(chain, more, notes):
-    chain = BalanceChain(**chain)
-    state, gaps, note = decide_state(chain, Progress(**DONE, **more))
-    assert note == " ".join(notes)
-    if "program" not in more:
-        assert (state, gaps) == decide_state(chain, Progress(**DONE))[:2]
+    told = decide_state(BalanceChain(**chain), Progress(**progress))
+    assert told == (state, gaps, note)

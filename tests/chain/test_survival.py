@@ -31,8 +31,9 @@ from chain.stored.tables import TradeMint
 from models import Receipt, Trade, Wallet, WalletSignature
 from observing.state import SLICE
 
-ADA, EVE = address("ada"), address("eve")
+WALLETS = [address("ada"), address("eve")]
 ROOT = Path(__file__).resolve().parents[2]
+KILLED = -signal.SIGKILL
 
 
 @contextlib.contextmanager
@@ -49,74 +50,78 @@ def quiet(tmp_path_factory):
     settings = ground.settings_of(tmp_path_factory.mktemp("quiet"))
     ground.copy_empty(settings)
     with opened(settings):
-        node = FakeNode(chain)
-        return chain, Lookout.begin(settings, node, wallets=[ADA, EVE]).settle().ledger()
+        return chain, Lookout.begin(settings, FakeNode(chain), wallets=WALLETS).settle().ledger()
 
 
-@pytest.fixture
-def story(settings, quiet):
-    """(settings, chain, the undisturbed result), with an empty, closed database."""
-    ground.copy_empty(settings)
-    with opened(settings):
-        Lookout.begin(settings, wallets=[ADA, EVE])
-        ground.shrink()
-    return settings, *quiet
+class Observation:
+    """An empty, closed database, the chain to observe and the undisturbed result."""
 
+    def __init__(self, settings, chain, truth):
+        self.settings, self.chain, self.truth = settings, chain, truth
 
-def fork(settings, chain, prepare=lambda: None):
-    """Start a process that observes until nothing changes; return its ID. It exits with 0 when done
-    and 3 after a database error.
-    """
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        prepare()
-        with opened(settings):
-            Lookout(settings, FakeNode(chain)).settle()
-        code = 0
-    except OperationalError:
-        code = 3
-    finally:
-        os._exit(code)
+    def open(self):
+        return opened(self.settings)
+
+    def begin(self):
+        with self.open():
+            Lookout.begin(self.settings, wallets=WALLETS)
+            ground.shrink()
+
+    def look(self):
+        return Lookout(self.settings, FakeNode(self.chain))
+
+    def fork(self, prepare=lambda: None):
+        """Start a process that observes until nothing changes; return its ID. It exits with 0 when
+        done and 3 after a database error.
+        """
+        pid = os.fork()
+        if pid:
+            return pid
+        code = 1
+        try:
+            prepare()
+            with self.open():
+                self.look().settle()
+            code = 0
+        except OperationalError:
+            code = 3
+        finally:
+            os._exit(code)
+
+    def run(self, prepare=lambda: None):
+        """The exit code of such a process, negative for a fatal signal."""
+        return wait_for(self.fork(prepare))
+
+    def check(self):
+        with self.open():
+            ground.check()
+            assert ledger_of(WALLETS) == self.truth
 
 
 def wait_for(pid):
-    """A process's exit code, negative for a fatal signal."""
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def undisturbed(settings, chain):
-    """Seconds that an undisturbed process needs; the database is empty again afterwards."""
-    began = time.monotonic()
-    assert wait_for(fork(settings, chain)) == 0
-    span = time.monotonic() - began
-    begin_anew(settings)
-    return span
-
-
-def begin_anew(settings):
-    with opened(settings):
-        Lookout.begin(settings, wallets=[ADA, EVE])
-
-
-def check(settings, truth):
-    with opened(settings):
-        ground.check()
-        assert ledger_of([ADA, EVE]) == truth
+@pytest.fixture
+def observed(settings, quiet):
+    ground.copy_empty(settings)
+    made = Observation(settings, *quiet)
+    made.begin()
+    return made
 
 
 # ---- kill -9 -------------------------------------------------------------------------------------
-def test_kills_at_random_moments_lose_nothing(story, full):
+def test_kills_at_random_moments_lose_nothing(observed, full):
     """SIGKILL after random times, with each new process continuing; some kills only hit the
     startup.
     """
-    settings, chain, truth = story
-    dice, kills, span = random.Random(11), 0, undisturbed(settings, chain)
+    dice, kills, began = random.Random(11), 0, time.monotonic()
+    assert observed.run() == 0
+    # Measured on this machine: a fast one finishes before any fixed time.
+    span = time.monotonic() - began
+    observed.begin()
     while kills < (25 if full else 8):
-        pid = fork(settings, chain)
-        # Measured on this machine: a fast one finishes before any fixed time.
+        pid = observed.fork()
         time.sleep(dice.uniform(0, span / 10))
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -126,44 +131,39 @@ def test_kills_at_random_moments_lose_nothing(story, full):
         if code == 0:
             # The machine was busier during the measurement, so start over with shorter times.
             span /= 2
-            begin_anew(settings)
+            observed.begin()
             continue
         # A process's own error isn't a kill.
-        assert code == -signal.SIGKILL
+        assert code == KILLED
         kills += 1
-        with opened(settings):
+        with observed.open():
             ground.check()
-    assert wait_for(fork(settings, chain)) == 0
-    check(settings, truth)
+    assert observed.run() == 0
+    observed.check()
 
 
-def test_kills_between_any_two_writes_lose_nothing(story):
+def test_kills_between_any_two_writes_lose_nothing(observed):
     """The process ends itself before its nth statement, for increasing n, so that every point
     between two writes is hit once.
     """
-    settings, chain, truth = story
 
-    def ends_at(count):
-        def prepare():
-            kind = type(storage.database.obj)
-            left, real = [count], kind.execute_sql
+    def end_at(count):
+        kind = type(storage.database.obj)
+        left, real = [count], kind.execute_sql
 
-            def execute(self, sql, params=None):
-                if not sql.startswith("SELECT"):
-                    left[0] -= 1
-                    if left[0] == 0:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                return real(self, sql, params)
+        def execute(self, sql, params=None):
+            left[0] -= not sql.startswith("SELECT")
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(self, sql, params)
 
-            kind.execute_sql = execute
-
-        return prepare
+        kind.execute_sql = execute
 
     kills = 0
-    while wait_for(fork(settings, chain, ends_at(4 + 3 * kills))) == -signal.SIGKILL:
+    while observed.run(lambda: end_at(4 + 3 * kills)) == KILLED:
         kills += 1
     assert kills > 8
-    check(settings, truth)
+    observed.check()
 
 
 def test_killing_the_command_loses_nothing(tmp_path, history, expected, full):
@@ -176,7 +176,7 @@ def test_killing_the_command_loses_nothing(tmp_path, history, expected, full):
 
         def command(*argv):
             out = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
-            argv = [sys.executable, "app.py", *argv]
+            argv = [sys.executable, "app.py", "observe", "--once", *argv]
             return subprocess.Popen(argv, cwd=ROOT, env=environ, **out)
 
         wallet = history["wallets"][0]
@@ -184,14 +184,14 @@ def test_killing_the_command_loses_nothing(tmp_path, history, expected, full):
         ground.copy_empty(settings)
         with opened(settings):
             influencers.create_bot(settings, "Ada", NOW, wallet)
-        for _ in range(3 if full else 2):
-            victim = command("observe", "--once")
+        for _ in range(3 if full else 1):
+            victim = command()
             # It works
             victim.stdout.readline()
             time.sleep(0.2)
             victim.kill()
             victim.communicate()
-        told = json.loads(command("observe", "--once", "--json").communicate()[0])[wallet]
+        told = json.loads(command("--json").communicate()[0])[wallet]
         assert (told["state"], told["receipts"]) == ("complete", 240)
         # Each kill loses at most one slice.
         assert node.stats()["calls"]["getTransaction"] <= 240 + 3 * SLICE
@@ -203,11 +203,10 @@ def test_killing_the_command_loses_nothing(tmp_path, history, expected, full):
 
 
 # ---- no lock, no disk ----------------------------------------------------------------------------
-def test_a_locked_database_loses_nothing(story):
+def test_a_locked_database_loses_nothing(observed):
     """Another process has the write lock during the run: passes fail, nothing is lost."""
-    settings, chain, truth = story
-    with opened(settings):
-        seen, other = Lookout(settings, FakeNode(chain)), storage.make_database(settings)
+    with observed.open():
+        seen, other = observed.look(), storage.make_database(observed.settings)
         ground.wait_no_longer(10)
         for _ in range(6):
             seen.look()
@@ -217,58 +216,41 @@ def test_a_locked_database_loses_nothing(story):
                     seen.look()
                 other.rollback()
         other.close_all()
-        assert seen.settle().ledger() == truth
+        assert seen.settle().ledger() == observed.truth
 
 
 @ground.sqlite_only
 @pytest.mark.parametrize("pages", sampling.sample([0, 1, 3, 8], 2))
-def test_a_full_database_recovers_once_there_is_room(story, pages):
+def test_a_full_database_recovers_once_there_is_room(observed, pages):
     """The disk is full after this many pages; once there is room, everything continues."""
-    settings, chain, truth = story
-    with opened(settings):
-        seen = Lookout(settings, FakeNode(chain))
-        most = storage.database.execute_sql("PRAGMA page_count").fetchone()[0] + pages
-        storage.database.execute_sql(f"PRAGMA max_page_count = {most}")
-        with pytest.raises(OperationalError):
-            seen.settle()
-        with pytest.raises(OperationalError):
-            seen.look()
-        storage.database.execute_sql("PRAGMA max_page_count = 1000000")
-        assert seen.settle().ledger() == truth
+    with observed.open():
+        seen, execute = observed.look(), storage.database.execute_sql
+        most = execute("PRAGMA page_count").fetchone()[0] + pages
+        execute(f"PRAGMA max_page_count = {most}")
+        for look in (seen.settle, seen.look):
+            with pytest.raises(OperationalError):
+                look()
+        execute("PRAGMA max_page_count = 1000000")
+        assert seen.settle().ledger() == observed.truth
 
 
 @ground.sqlite_only
-def test_a_full_disk_recovers_once_there_is_room(story, full):
+def test_a_full_disk_recovers_once_there_is_room(observed, full):
     """The same enforced by the operating system, at sizes where the write-ahead log or the file
     reaches the limit: the process fails, but the file stays intact.
     """
-    settings, chain, truth = story
+
+    def limit_files(size):
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
     codes = set()
-    for limit in range(40_000, 1_500_000, 120_000 if full else 360_000):
-
-        def prepare(limit=limit):
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-        codes.add(wait_for(fork(settings, chain, prepare)))
-        with opened(settings):
+    for size in range(40_000, 1_500_000, 120_000 if full else 360_000):
+        codes.add(observed.run(lambda size=size: limit_files(size)))
+        with observed.open():
             ground.check()
-    assert 3 in codes and codes <= {0, 3} and wait_for(fork(settings, chain)) == 0
-    check(settings, truth)
-
-
-def test_a_damaged_receipt_is_fetched_again(story, rebuild):
-    """Its bytes are gone: rebuild reports it, and the next poll fetches it again."""
-    settings, chain, truth = story
-    assert wait_for(fork(settings, chain)) == 0
-    with opened(settings):
-        Receipt.update(body=b"?" + Receipt.select(Receipt.body).limit(1).scalar()[1:]).where(
-            Receipt.id == Receipt.select(fn.MIN(Receipt.id))
-        ).execute()
-    assert rebuild(settings)["changed"] is True
-    with opened(settings):
-        assert WalletSignature.select().where(WalletSignature.state == "pending").count() == 1
-        assert Lookout(settings, FakeNode(chain)).settle().ledger() == truth
+    assert 3 in codes and codes <= {0, 3} and observed.run() == 0
+    observed.check()
 
 
 # ---- two workers ---------------------------------------------------------------------------------
@@ -298,23 +280,17 @@ def test_one_of_two_workers_observes_and_is_replaced(tmp_path):
 
 
 # ---- rebuild -------------------------------------------------------------------------------------
-@pytest.fixture
-def rebuild(monkeypatch, capsys):
-    """rebuild(settings) -> the report of `app.py rebuild --json`"""
+def test_rebuild_changes_nothing_or_restores_edited_rows(observed, monkeypatch, capsys):
+    """A receipt that can't be read is reported, and the next poll fetches it again."""
 
-    def run(settings):
-        ground.enter(monkeypatch, settings.data_dir)
+    def rebuild():
         assert app.main(["rebuild", "--json"]) == 0
         return json.loads(capsys.readouterr().out)
 
-    return run
-
-
-def test_rebuild_changes_nothing_or_restores_edited_rows(story, rebuild):
-    settings, chain, truth = story
-    assert wait_for(fork(settings, chain)) == 0
-    assert rebuild(settings)["changed"] is False
-    with opened(settings):
+    assert observed.run() == 0
+    ground.enter(monkeypatch, observed.settings.data_dir)
+    assert rebuild()["changed"] is False
+    with observed.open():
         some = list(Trade.select().order_by(Trade.id).limit(3))
         some[0].result, some[0].digest = 10**12, "x"
         some[0].save()
@@ -324,13 +300,19 @@ def test_rebuild_changes_nothing_or_restores_edited_rows(story, rebuild):
         ).execute()
         TradeMint.update(side="buy").execute()
         Wallet.update(results="{}", positions="[]", imbalance=5).execute()
-        assert ledger_of([ADA, EVE]) != truth
-    report = rebuild(settings)
+        assert ledger_of(WALLETS) != observed.truth
+    report = rebuild()
     assert report["changed"] and all(one["sumsChanged"] for one in report["wallets"])
     assert sum(one["entriesChanged"] for one in report["wallets"]) == 1
     assert sum(one["tradesChanged"] for one in report["wallets"]) >= 2
-    check(settings, truth)
-    assert rebuild(settings)["changed"] is False
-    with opened(settings):
-        signatures = {row.signature for who in (ADA, EVE) for row in chain.touching(who)}
+    observed.check()
+    assert rebuild()["changed"] is False
+    with observed.open():
+        signatures = {row.signature for who in WALLETS for row in observed.chain.touching(who)}
         assert Receipt.select().count() == len(signatures)
+        first = Receipt.id == Receipt.select(fn.MIN(Receipt.id)).scalar()
+        Receipt.update(body=b"?" + Receipt.get(first).body[1:]).where(first).execute()
+    assert rebuild()["changed"] is True
+    with observed.open():
+        assert WalletSignature.select().where(WalletSignature.state == "pending").count() == 1
+        assert observed.look().settle().ledger() == observed.truth

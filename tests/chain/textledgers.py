@@ -10,21 +10,23 @@ wallet begins with a transfer of a trillion lamports, or with its line `before 5
 Transactions: `buy`, `sell`, `swap 10 A for 5 B [plus 7]` (lamports), `gain 6 A` and `lose 2 A`
 (transfers; losing costs a fee of 5). `slip -3 A 20` (lamports) is a change that no transaction
 shows. Any other kind has the amounts that passed through its venue, as in `lending -300 4 A` (with
-lamports, there is a fee of 5), then `of A` (the traded mint), `beside 9 -1 A` (outside the venue),
-`market -4 A` (what swaps took for a fill), `left B` (a residue), `at ESCROW 4 A` and a [flag].
-`undated`, `dated N` or `seen N` before it change its time: they are 110, 120 and so on. `attach`
-and `detach` have their own lines.
+lamports, there is a fee of 5), then `of A` (the traded mint), `tip 2`, `beside 9 -1 A` (outside the
+venue), `market -4 A` (what swaps took for a fill), `left B` (a residue), `at ESCROW 4 A` and a
+[flag]. `undated`, `dated N` or `seen N` before it change its time: they are 110, 120 and so on.
+`attach` and `detach` have their own lines.
 
 Expected, separated by `|`: `matched N`, `partial N` or `unmatched` with the [flags]; lots `A 6@60
 3@?` or `A -`; `left A 40`: known cost that left, by mint; `pool A 5@20 3@?` and `average 30 in 1`
 (sale) by average cost; `side buy -9 2`: what moved through its venue, and outside; `its carried 1`:
-a field of the result; `escrows e f`: the orders; `books received 9 open_cost 60`: all lines of the
-reconciliation but zeros and the first transfer; `trades 2`: a line or a sum. `Q:` is in a
-stablecoin, `since:` since the last attachment.
+a field of the result; `holdings A 6@60 3@?`: the positions; `escrows e f`: the orders; `books
+received 9 open_cost 60`: all lines of the reconciliation but zeros and the first transfer; `trades
+2`: a line or a sum; `tokens A 30 1/2`: a token's result and won sales. `Q:` is in a stablecoin,
+`since:` since the last attachment.
 """
 
 import re
 from collections import Counter
+from dataclasses import astuple
 
 from teller import FEE, Teller, mint_of, show_lots, show_slices
 
@@ -41,18 +43,12 @@ BOOKS = (
     *("realized", "unmatched_proceeds", "open_cost", "cost_left", "cost_left_receipts"),
     *("received", "sent", "overhead", "failed_cost", "other", "gaps"),
 )
-SUMS = {
-    **{"positions": "positions", "won": "positions_won", "open": "held", "at_risk": "open_cost"},
-    **{
-        "worst": "worst_case",
-        "return": "return_points",
-        "flat_pairs": "flat_pairs",
-        "days": "days",
-    },
-}
+# Those of Sums that have shorter names here.
+SUMS = {"won": "positions_won", "open": "held", "at_risk": "open_cost"}
+SUMS |= {"worst": "worst_case", "return": "return_points"}
 AMOUNT = re.compile(r"([+-]?\d+)(?: ([A-Z]+(?:/2)?))?")
 TRADE = re.compile(r"(buy|sell|swap) (\d+) (\S+) for (-?\d+)(?: ([A-Z]\S*))?(?: plus (-?\d+))?")
-PART = re.compile(r" (?=of |beside |market |left |at |\[)")
+PART = re.compile(r" (?=of |tip |beside |market |left |at |\[)")
 
 
 def list_ledgers(text):
@@ -70,6 +66,14 @@ def read_amounts(text):
     found = [(mint, int(raw)) for raw, mint in AMOUNT.findall(text)]
     lamports = [raw for mint, raw in found if not mint]
     return sum(lamports) if lamports else None, [(mint, raw) for mint, raw in found if mint]
+
+
+def show_units(known, cost, unknown):
+    return " ".join([f"{known}@{cost}"] * bool(known) + [f"{unknown}@?"] * bool(unknown))
+
+
+def show_position(one):
+    return f"{one.mint} {show_units(one.amount - one.unknown, one.cost, one.unknown)}"
 
 
 class TextLedger:
@@ -128,6 +132,8 @@ class TextLedger:
             beside_sol, amounts = read_amounts(rest)
             if word == "of":
                 more["mint"] = rest
+            elif word == "tip":
+                more["tip"] = beside_sol
             elif word == "left":
                 more["residues"] = rest.split()
             elif word == "beside":
@@ -191,10 +197,10 @@ class TextLedger:
         if word.isupper():
             return show_lots(ledger, word, money) or "-", rest
         if word == "pool":
-            mint, *units = rest.split()
-            pool = inventory.average.pools[mint_of(mint)]
-            known = [f"{pool.known}@{pool.cost}"] if pool.known else []
-            return known + ([f"{pool.unknown}@?"] if pool.unknown else []), units
+            mint, _, units = rest.partition(" ")
+            return show_units(*astuple(inventory.average.pools[mint_of(mint)])), units
+        if word == "holdings":
+            return " ".join(map(show_position, ledger.list_positions(money))), rest
         if word == "average":
             told, average = rest.partition(" in "), inventory.average
             return (average.realized, average.matched), (number(told[0]), number(told[2]))
@@ -210,10 +216,12 @@ class TextLedger:
         if word == "books":
             return self._see_books(ledger, money, rest)
         account = ledger.accounts.get((money, view), Account())
-        if word in SUMS:
-            return str(getattr(account.sums, SUMS[word])), str(number(rest))
+        if word == "tokens":
+            told = sorted(account.tokens.items())
+            return " ".join(f"{m} {t.realized} {t.winning}/{t.sales}" for m, t in told), rest
         totals = ledger.reconcile(money) if view == ALL_HISTORY else account.totals
-        return getattr(totals, word), number(rest)
+        source = totals if hasattr(totals, word) else account.sums
+        return getattr(source, SUMS.get(word, word)), number(rest)
 
     def _see_books(self, ledger, money, rest):
         totals = ledger.reconcile(money)

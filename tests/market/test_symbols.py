@@ -7,7 +7,7 @@ import pytest
 from service import NOW, address, signature
 
 from chain.addresses import is_base58
-from chain.reading.currencies import STABLECOINS
+from chain.reading.currencies import find_stablecoin
 from chain.symbols import OWNED, SYMBOLS, find_imitated, show_symbol
 from market.tables import Token
 from models import Wallet
@@ -16,37 +16,14 @@ M, W = address("mint"), address("w")
 SHORT = f"{M[:4]}…{M[-4:]}"
 USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 IMITATIONS = {
-    "USDC": "USDC",
-    "usdc": "USDC",
-    "$USDC": "USDC",
-    "USDC\u200b": "USDC",
-    "U\u2060S\u00adDC": "USDC",
-    "USDС": "USDC",
-    "ＵＳＤＣ": "USDC",
-    "U.S.D.C": "USDC",
-    "U$DC": "USDC",
-    "U5DC": "USDC",
-    "ÜSDĆ": "USDC",
-    "USDC\u202e": "USDC",
-    "USDC 💵": "USDC",
-    "USD Coin": "USDC",
-    "USDT": "USDT",
-    "PΥUSD": "PYUSD",
-    "USD1": "USD1",
-    "USDl": "USD1",
-    "EURC": "EURC",
-    "SOL": "SOL",
-    "S0L": "SOL",
-    "WSOL": "SOL",
-    "Solana": "SOL",
-    "JitoSOL": "JitoSOL",
-    "W1F": "WIF",
-    "BOИK": None,
-    "PINE": None,
-    "USDX": None,
-    "SOLO": None,
-    "Нина": None,
-    "🚀": None,
+    **dict.fromkeys("USDC usdc $USDC USDС ＵＳＤＣ U.S.D.C U$DC U5DC ÜSDĆ".split(), "USDC"),
+    **dict.fromkeys(
+        ("USDC\u200b", "U\u2060S\u00adDC", "USDC\u202e", "USDC 💵", "USD Coin"), "USDC"
+    ),
+    **{"USDT": "USDT", "PΥUSD": "PYUSD", "USD1": "USD1", "USDl": "USD1", "EURC": "EURC"},
+    **dict.fromkeys(("SOL", "S0L", "WSOL", "Solana"), "SOL"),
+    **{"JitoSOL": "JitoSOL", "W1F": "WIF"},
+    **dict.fromkeys(("BOИK", "PINE", "USDX", "SOLO", "Нина", "🚀")),
 }
 
 
@@ -71,9 +48,7 @@ def test_no_two_well_known_tokens_share_a_symbol():
 
 
 def test_pyusd_has_its_issuers_mint():
-    assert {one.symbol: one.mint for one in STABLECOINS}["PYUSD"] == (
-        "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo"
-    )
+    assert find_stablecoin("PYUSD").mint == "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo"
 
 
 def test_invisible_characters_are_removed():
@@ -89,49 +64,36 @@ def observe(service, told):
     Token.create(mint=M, symbol=told, name=told, discovered_at=NOW, tracked_at=NOW, found_by="[]")
     service.observe_trade(W, "buy", 1, mint=M)
     position = {"mint": M, "amountRaw": "5", "costLamports": "4", "unknownBasisRaw": "0"}
-    position["decimals"] = 0
-    Wallet.update(positions=orjson.dumps([position]).decode()).execute()
-    key = bot.publish_key.text
+    shown = orjson.dumps([{**position, "decimals": 0}]).decode()
+    Wallet.update(positions=shown).execute()
     sent = {"eventId": "1", "body": "Words.", "mint": M, "symbol": told}
-    service.post({**sent, "signature": signature("buy")}, key)
-    return bot.bot.uid, key
+    service.post({**sent, "signature": signature("buy")}, bot.publish_key.text)
+    return bot.bot.uid, bot.publish_key.text
 
 
-def list_symbols(shown):
+def list_symbols(shown, mint):
     """Every `symbol` next to this mint in a response."""
     if isinstance(shown, list):
-        return [one for part in shown for one in list_symbols(part)]
+        return [one for part in shown for one in list_symbols(part, mint)]
     if not isinstance(shown, dict):
         return []
-    own = [shown["symbol"]] if shown.get("mint") == M and "symbol" in shown else []
-    return own + [one for part in shown.values() for one in list_symbols(part)]
-
-
-@pytest.mark.parametrize("told", ["USDC\u200b", "USDС", "S0L"])
-def test_the_api_shows_an_imitation_with_its_mint(service, told):
-    uid, key = observe(service, told)
-    plain = told.replace("\u200b", "")
-    for path, count in (
-        ("/api/market", 1),
-        ("/api/v1/market", 1),
-        ("/api/v1/trades", 2),
-        (f"/api/v1/activity?mint={M}", 1),
-        ("/api/v1/feed", 1),
-        (f"/api/v1/bots/{uid}", 4),
-    ):
-        shown = list_symbols(service.get(path, key).json)
-        assert len(shown) >= count and set(shown) == {f"{plain} ({SHORT})"}, path
-    table = service.get(f"/bots/{uid}/trades.csv").text
-    assert f"{plain} ({SHORT})" in table
-    hits = service.get(f"/api/v1/search?q={M}", key).json["data"]
-    (hit,) = [one for one in hits if one["kind"] == "token"]
-    assert hit["title"] == hit["text"] == f"{plain} ({SHORT})"
+    own = [shown["symbol"]] if shown.get("mint") == mint and "symbol" in shown else []
+    return own + [one for part in shown.values() for one in list_symbols(part, mint)]
 
 
 @pytest.mark.parametrize("told", ["USDC\u200b", "USDС"])
-def test_pages_warn_of_an_imitation(service, told):
-    uid, _key = observe(service, told)
+def test_an_imitation_is_shown_with_its_mint_and_a_warning(service, told):
+    uid, key = observe(service, told)
     plain = told.replace("\u200b", "")
+    lists = {"/api/market": 1, "/api/v1/market": 1, "/api/v1/trades": 2, "/api/v1/feed": 1}
+    lists |= {f"/api/v1/activity?mint={M}": 1, f"/api/v1/bots/{uid}": 4}
+    for path, count in lists.items():
+        shown = list_symbols(service.get(path, key).json, M)
+        assert len(shown) >= count and set(shown) == {f"{plain} ({SHORT})"}, path
+    assert f"{plain} ({SHORT})" in service.get(f"/bots/{uid}/trades.csv").text
+    hits = service.get(f"/api/v1/search?q={M}", key).json["data"]
+    (hit,) = [one for one in hits if one["kind"] == "token"]
+    assert hit["title"] == hit["text"] == f"{plain} ({SHORT})"
     for path in (f"/tokens/{M}", "/market", f"/search?q={M}"):
         page = service.get(path).text
         assert f"{plain} ({SHORT})" in page and "the well-known USDC" in page, path
@@ -141,20 +103,15 @@ def test_pages_warn_of_an_imitation(service, told):
 
 
 def test_a_well_known_token_is_shown_by_its_symbol(service):
+    """Also in lists without a market."""
     Token.create(mint=USDC, symbol="FAKE", name="x", discovered_at=NOW, tracked_at=NOW)
     assert service.get("/api/market").json["data"][0]["symbol"] == "USDC"
     page = service.get(f"/tokens/{USDC}").text
     assert "<bdi>USDC</bdi>" in page and "well-known" not in page
-
-
-def test_a_well_known_token_has_its_symbol_in_lists_without_a_market(service):
-    mint = "JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN"
-    bot = service.make_bot("Ada", W)
-    service.observe_trade(W, "buy", 1, mint=mint)
-    key = bot.publish_key.text
+    jup = "JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN"
+    key = service.make_bot("Ada", W).publish_key.text
+    service.observe_trade(W, "buy", 1, mint=jup)
     service.post({"eventId": "1", "body": "Words.", "signature": signature("buy")}, key)
-    (post,) = service.get("/api/v1/feed", key).json["data"]
-    (trade,) = service.get("/api/v1/trades", key).json["data"]
-    assert post["receipt"]["symbol"] == trade["symbol"] == "JUP"
-    assert trade["tokenChanges"][0]["symbol"] == "JUP"
-    assert service.get(f"/api/v1/activity?mint={mint}", key).json["symbol"] == "JUP"
+    for path, count in (("feed", 1), ("trades", 2), (f"activity?mint={jup}", 1)):
+        shown = list_symbols(service.get(f"/api/v1/{path}", key).json, jup)
+        assert len(shown) >= count and set(shown) == {"JUP"}
