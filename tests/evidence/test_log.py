@@ -74,13 +74,6 @@ def test_a_post_leaf_has_its_facts_and_one_salted_text_hash(bot):
     assert log.find_post(uid).place == log.find_log().size - 1
 
 
-def test_a_post_without_a_verification_has_none_in_leaf_and_row(bot):
-    said = {"source": "bot", "channel": "api", "event_id": "e", "body": "word"}
-    with writing():
-        posts.store_post(bot=bot.id, event_at=NOW, created_at=NOW, **said)
-    assert leaves()[-1]["status"] == Post.get().status == "none"
-
-
 def test_refused_and_repeated_posts_have_no_leaf(bot):
     uid, size = publish(bot), log.find_log().size
     assert publish(bot) == uid
