@@ -19,13 +19,11 @@ from service import Service
 from story import ADA, address, market
 
 from accounts import posts, seasons
-from evidence import log
 from evidence import seasons as frozen
 from evidence.document import DigestLog
 from models import Attachment, Bot, Post, Trade, Wallet
 from operate import schema
-from storage import database, writing
-from storage.log import append_leaf
+from storage import database
 
 # Each test starts with a copy of one file.
 pytestmark = ground.sqlite_only
@@ -178,12 +176,6 @@ def test_an_unfinished_history_is_noted(told):
     assert report.notes == [f"{ADA}: its history is 'partial'"]
 
 
-def test_edits_after_a_renewal_are_named(told):
-    log.renew_log("operator", BEGIN)
-    edit("UPDATE post SET body = 'Never sold'")
-    assert f"posts.{Post.get().uid}.logged.words" in list_fields(told)
-
-
 def test_a_completely_deleted_bot_is_named(told):
     """Only the log's leaves are left of eve."""
     eve = Bot.get(Bot.id == 2)
@@ -197,15 +189,6 @@ def test_a_completely_deleted_bot_is_named(told):
     database.execute_sql("PRAGMA foreign_keys = 1")
     (found,) = [one for one in iterate_reports(told) if one.bot == eve.uid]
     assert [one.field for one in found.differences] == ["log.bot"]
-
-
-def test_an_edited_log_hash_is_named(told):
-    """The server signs a root that doesn't follow from its leaves."""
-    with writing():
-        for number in range(300):
-            append_leaf("digest", BEGIN + number)
-    edit("UPDATE log_node SET hash = zeroblob(32) WHERE level = 1")
-    assert "log" in list_fields(told)
 
 
 # ---- every column --------------------------------------------------------------------------------

@@ -192,15 +192,6 @@ def test_a_bot_missing_from_the_list_is_named(told):
 
 
 # ---- edits ---------------------------------------------------------------------------------------
-def edit_leaf(event):
-    number = Post.get(Post.event_id == event).leaf_id
-    edit("UPDATE log_leaf SET data = replace(data, 'BONK', 'x') || ' ' WHERE id = ?", number)
-
-
-def drop_last_leaf():
-    edit("DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)")
-
-
 def renew():
     log.renew_log("operator", NOW)
 
@@ -210,49 +201,60 @@ def start_over():
         open_log(NOW)
 
 
-def retire():
-    influencers.retire_bot(Bot.get(), NOW + 5)
-
-
-E7 = "UPDATE post SET hidden_at = NULL, body = 'new' WHERE event_id = 'e7'"
-E20 = "UPDATE post SET body = 'another' WHERE event_id = 'e20'"
-# What is done, an edit, and the fields that name it. Text stays comparable with a log that no other
-# one names. test_audit_lies.py has more edits.
-EDITS = {
-    "hidden text is shown again": ([], E7, "posts.e7.logged.hiddenAtMs posts.e7.logged.words"),
-    "an earlier log has other words": ([start_over], E20, "posts.e20.logged.words"),
-    "an earlier retirement": ([retire], "UPDATE bot SET retired_at = 5", "bot.logged.retiredAtMs"),
-    "no retirement": ([retire], "UPDATE bot SET retired_at = NULL", "bot.logged.retiredAtMs"),
-    "an edited leaf of a full tile": ([lambda: edit_leaf("e20")], None, "log"),
-    "an edited leaf of an earlier log": ([renew, lambda: edit_leaf("e269")], None, "log"),
+LEAF = """UPDATE log_leaf SET data = replace(data, 'BONK', 'x') || ' ' WHERE id =
+    (SELECT leaf_id FROM post WHERE event_id = '{}')"""
+ACTS = {
+    "renew": renew,
+    "start over": start_over,
+    "retire": lambda: influencers.retire_bot(Bot.get(), NOW + 5),
+    "retire earlier": "UPDATE bot SET retired_at = 5",
+    "revive": "UPDATE bot SET retired_at = NULL",
+    "show e7 again": "UPDATE post SET hidden_at = NULL, body = 'new' WHERE event_id = 'e7'",
+    "reword e20": "UPDATE post SET body = 'another' WHERE event_id = 'e20'",
+    "edit leaf e20": LEAF.format("e20"),
+    "edit leaf e269": LEAF.format("e269"),
+    "drop a leaf": "DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)",
+    "edit a hash": lambda: edit("UPDATE log_node SET hash = ?", bytes(32)),
 }
 
 
-@pytest.mark.parametrize(("acts", "sql", "named"), EDITS.values(), ids=EDITS)
-def test_each_edit_is_named(told, acts, sql, named):
-    uids = {event: find_uid(event) for event in ("e7", "e20")}
-    for act in acts:
-        act()
-    if sql:
-        edit(sql)
-    expected = [".".join(uids.get(part, part) for part in one.split(".")) for one in named.split()]
-    assert fields(audit_log(told)) == set(expected)
+def do(acts):
+    for name in acts.split(", "):
+        act = ACTS[name]
+        act() if callable(act) else edit(act)
 
 
-PASTS = {
-    "an edited leaf": ([lambda: edit_leaf("e269")], "FORK"),
-    "a dropped leaf": ([drop_last_leaf], "ROLLBACK"),
-    "an edit before a renewal": ([lambda: edit_leaf("e269"), renew], "FORK"),
-}
+# And the fields that name it. Leaf e20 is in a full tile. test_audit_lies.py has more edits.
+EDITS = """
+show e7 again           posts.e7.logged.hiddenAtMs posts.e7.logged.words
+renew, reword e20       posts.e20.logged.words
+start over, reword e20  posts.e20.logged.words
+retire, retire earlier  bot.logged.retiredAtMs
+retire, revive          bot.logged.retiredAtMs
+edit leaf e20           log
+renew, edit leaf e269   log
+edit a hash             log
+""".strip().splitlines()
 
 
-@pytest.mark.parametrize(("acts", "word"), PASTS.values(), ids=PASTS)
+@pytest.mark.parametrize("line", EDITS)
+def test_each_edit_is_named(told, line):
+    acts, named = line.split("  ", 1)
+    for event in ("e7", "e20"):
+        named = named.replace(f".{event}.", f".{find_uid(event)}.")
+    do(acts)
+    assert fields(audit_log(told)) == set(named.split())
+
+
+@pytest.mark.parametrize(
+    ("acts", "word"),
+    [("edit leaf e269", "FORK"), ("drop a leaf", "ROLLBACK"), ("edit leaf e269, renew", "FORK")],
+)
 def test_a_past_changed_between_two_audits_is_named(told, acts, word):
     memory = Memory(None)
     assert audit_log(told, memory=memory).verdict == "same"
-    for act in acts:
-        act()
-    ((one),) = audit_log(told, memory=memory).differences
+    do(acts)
+    (one,) = audit_log(told, memory=memory).differences
     assert one.field == "log" and one.theirs.startswith(word)
 
 
