@@ -13,7 +13,7 @@ import sampling
 import story
 from auditing import ask_service, audit, make_auditor
 from damage import at
-from lookout import BEGIN, Lookout, store_post
+from lookout import BEGIN, Lookout
 from node import Chain, FakeNode
 from service import Service, address, signature
 from story import ADA
@@ -29,7 +29,7 @@ from evidence.document import digest_claims
 from evidence.memory import find_path, open_memory
 from evidence.view import NodeTrouble
 from market.failures import FetchError
-from models import Bot, Post, Trade, Wallet, WalletSignature
+from models import Bot, Trade, Wallet, WalletSignature
 from observer import Observer
 from observing import rebuilding
 
@@ -38,16 +38,8 @@ pytestmark = ground.sqlite_only
 
 
 def fill(settings):
-    """An instance that observed ada through an honest node, with three posts."""
-    lookout = Lookout.begin(settings, FakeNode(story.market()), wallets=[ADA]).settle()
-    sale = Trade.get(Trade.kind == "sell", Trade.result.is_null(False))
-    other = Trade.get(Trade.kind == "transfer_in")
-    for number, cited in enumerate((sale.signature, other.signature, None)):
-        store_post(Wallet.get(), cited, number)
-    Post.update(wallet=None, status="none").where(Post.signature.is_null()).execute()
-    Post.update(claim=True).where(Post.signature.is_null(False)).execute()
-    lookout.look(2)
-    assert {post.status for post in Post.select()} == {"verified", "mismatch", "none"}
+    """An instance that observed ada through an honest node."""
+    Lookout.begin(settings, FakeNode(story.market()), wallets=[ADA]).settle()
 
 
 @pytest.fixture
@@ -78,7 +70,7 @@ def named(report):
 def test_an_untouched_instance_is_the_same(audited):
     report = audited()
     assert (report.verdict, report.unknown, report.notes) == ("same", [], [])
-    assert report.receipts == Trade.select().count() > 30 and report.posts == 3
+    assert report.receipts == Trade.select().count() > 30
 
 
 # ---- what the database was edited to -------------------------------------------------------------
@@ -104,7 +96,6 @@ def test_omissions_at_either_end_are_named(audited, place):
     coverage = change_coverage(state="partial")
     quiet = list(Trade.select().order_by(Trade.slot, Trade.place))[place]
     assert quiet.slot == coverage["lastSlot" if place else "firstSlot"]
-    Post.update(trade=None, status="none").execute()
     Trade.delete().where(Trade.id == quiet.id).execute()
     assert (quiet.signature, "receipt") in named(audited())
 
@@ -119,21 +110,6 @@ def test_balances_disprove_an_invented_trade(audited, chain):
     pruned = FakeNode(chain)
     pruned.prune(chain.rows[20].slot)
     assert audited(pruned).verdict == "cannot_tell"
-
-
-# A history with gaps is not complete.
-GAPS = [{"fromSlot": 1, "toSlot": 2, "reason": "x"}]
-
-
-@pytest.mark.parametrize(
-    ("member", "value", "field"), [("receipts", 7, "receipts"), ("gaps", GAPS, "state")]
-)
-def test_an_overstated_coverage_is_named(audited, member, value, field):
-    before = orjson.loads(Wallet.get().coverage)
-    assert (before["state"], before["gaps"]) == ("complete", [])
-    change_coverage(**{member: value})
-    found = {field for _, field in named(audited()) if not field.startswith("standings.")}
-    assert found == {f"coverage.{field}"}
 
 
 @pytest.mark.parametrize("state", ["complete", "partial"])
@@ -151,21 +127,6 @@ def test_a_concealed_gap_is_named(serve, chain, state):
     (told,) = [one for one in audit(service, node).differences if one.field == "coverage.gaps"]
     assert (told.signature, told.theirs) == (None, 0)
     assert told.ours in [f"a gap from slot {first} to {last}" for first, last in gaps]
-
-
-@pytest.mark.parametrize(
-    ("was", "changes"),
-    [
-        ("verified", {"status": "mismatch", "status_reason": "failed"}),
-        ("mismatch", {"status": "verified", "status_reason": None}),
-        ("none", {"status": "verified"}),
-    ],
-)
-def test_an_edited_verification_is_named(audited, was, changes):
-    post = Post.get(Post.status == was)
-    Post.update(**changes).where(Post.id == post.id).execute()
-    fields = [field for _, field in named(audited()) if not field.startswith("pace")]
-    assert fields and all(one.startswith(f"posts.{post.uid}.") for one in fields)
 
 
 @pytest.mark.parametrize(("minutes", "verdict"), [(9, "same"), (11, "cannot_tell")])

@@ -49,15 +49,20 @@ def fill(settings):
     Wallet.update(observed_to=lookout.now // 1000).execute()
     for passed in (0, frozen.SETTLE_MS):
         frozen.run_tick(settings, lookout.now + passed)
-    sales = Trade.select().where(Trade.wallet == lookout.wallets[0], Trade.kind == "sell")
-    for trade in list(sales):
+    mine = Trade.wallet == lookout.wallets[0]
+    for trade in list(Trade.select().where(mine, Trade.kind == "sell")):
         for number in range(2):
-            said = {"eventId": f"{trade.id} {number}", "body": "Sold"}
-            body = posts.PostBody(signature=trade.signature, **said)
-            posts.publish(Bot.get().id, body, lookout.now, "api")
+            publish(lookout.now, f"{trade.id} {number}", trade.signature)
+    publish(lookout.now, "unsigned")
+    publish(lookout.now, "transfer", Trade.get(mine, Trade.kind == "transfer_in").signature)
     lookout.look(2)
     DigestLog().run_tick(lookout.now)
-    assert {post.status for post in Post.select()} == {"verified"}
+    assert {post.status for post in Post.select()} == {"verified", "mismatch", "none"}
+
+
+def publish(now, event, signature=None):
+    body = posts.PostBody(eventId=event, body="Words", signature=signature)
+    posts.publish(Bot.get().id, body, now, "api")
 
 
 @pytest.fixture
@@ -92,7 +97,8 @@ def test_an_untouched_instance_is_the_same(told):
 RECORD = "open_positions = NULL, forward_realized = NULL"
 DERIVED = ("running_total", "risk_total", "token_total")
 SUMMARY = "coverage = NULL, results = NULL, positions = NULL"
-STANDING = "UPDATE standing_total SET"
+STANDING, STATUS = "UPDATE standing_total SET", "UPDATE post SET status ="
+COVERAGE = "UPDATE wallet SET coverage = json_set(coverage,"
 ALL_TIME = "WHERE record = 'all' AND seconds = 0"
 # Edits that are made together, by the field that names each of them.
 LIES = [
@@ -143,6 +149,12 @@ LIES = [
         f"standings.all/{USDC}/0": f"{STANDING} money = '{USDC}' {ALL_TIME}",
         "tradeMint": "UPDATE trade_mint SET place = place + 1",
         "posts.{post}.logged.logIndex": "UPDATE post SET leaf_id = NULL",
+        "posts.{post}.status": f"{STATUS} 'mismatch', status_reason = 'failed' WHERE id = 1",
+        "posts.{unsigned}.status": f"{STATUS} 'verified' WHERE event_id = 'unsigned'",
+        "posts.{transfer}.status": f"{STATUS} 'verified' WHERE event_id = 'transfer'",
+        "coverage.receipts": f"{COVERAGE} '$.receipts', 7)",
+        # A history with gaps is not complete.
+        "coverage.state": f"{COVERAGE} '$.gaps', json('[{{{{\"fromSlot\": 1, \"toSlot\": 2}}}}]'))",
     },
     {"log": "UPDATE log SET uid = 'log_0'"},
 ]
@@ -150,8 +162,9 @@ LIES = [
 
 @pytest.mark.parametrize("lies", LIES)
 def test_each_lie_is_named_by_its_field(told, lies):
-    first, second = Post.select().order_by(Post.id).limit(2)
+    first, second, *_, unsigned, transfer = Post.select().order_by(Post.id)
     names = {"post": first.uid, "second": second.uid, "wallet": ADA}
+    names |= {"unsigned": unsigned.uid, "transfer": transfer.uid}
     database.execute_sql("DELETE FROM arrival")
     for sql in lies.values():
         edit(sql.format(**names))
