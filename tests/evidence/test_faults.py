@@ -7,6 +7,7 @@ together, three seeds, three wallets.
 
 import contextlib
 import itertools
+from dataclasses import replace
 
 import pytest
 from auditing import ask_service, make_auditor
@@ -138,8 +139,8 @@ class Trial:
 
     def audit(self):
         """The reports of an audit, or none if the node stops responding."""
-        clock, auditor = FakeClock(), make_auditor(ask_service(self.service), own=self.own)
-        auditor.node = Node(self.connect(clock), clock.sleep)
+        clock, made = FakeClock(), make_auditor(ask_service(self.service), own=self.own)
+        auditor = replace(made, node=Node(self.connect(clock), clock.sleep))
         with contextlib.suppress(NodeTrouble):
             return [auditor.audit(uid) for uid in list(auditor.instance.list_bots())[:1]]
         return []
