@@ -1,4 +1,4 @@
-"""A wallet with unreadable coverage, as after a disk fault: only that wallet is affected, the
+"""A wallet with an unreadable column, as after a disk fault: only that wallet is affected, the
 doctor reports it, and the next poll or `rebuild` repairs it.
 """
 
@@ -8,27 +8,19 @@ import orjson
 import pytest
 from lookout import Lookout
 from node import FakeNode
-from story import address, market
+from story import ADA, address, market
 
 from chain.stored.derived import NOT_POLLED, UNREADABLE
 from evidence.document import DigestLog
-from models import Bot, Trade, Wallet, WalletSignature
+from models import Bot, Trade, Wallet
 from observing import rebuilding
 from operate import doctor
 
-ADA, EVE = address("ada"), address("eve")
-WRONG = (
-    *({"receipts": None}, {"gaps": [3]}, {"gaps": [{"x": 1}]}, {"observedFrom": 5}),
-    *({"firstSlot": "a"}, {"pending": "x"}, {"openingInventoryUnknown": None}, {"state": 1}),
-)
-DAMAGED = (
-    *('{"state": "comp', "7", "[]", "{}"),
-    *(orjson.dumps({**NOT_POLLED, "state": "complete", **one}).decode() for one in WRONG),
-)
-
-
-# One function reads them all: text that isn't JSON, and members of a wrong type.
-SOME = DAMAGED[:1] + DAMAGED[5:6]
+EVE = address("eve")
+WRONG = [{"receipts": None}, {"gaps": [3]}, {"gaps": [{"x": 1}]}, {"observedFrom": 5}]
+WRONG += [{"firstSlot": "a"}, {"pending": "x"}, {"openingInventoryUnknown": None}, {"state": 1}]
+DAMAGED = ['{"state": "comp', "7", "[]", "{}"]
+DAMAGED += [orjson.dumps({**NOT_POLLED, "state": "complete", **one}).decode() for one in WRONG]
 
 
 @pytest.fixture
@@ -38,27 +30,55 @@ def seen(service):
     return Lookout.begin(service.config, FakeNode(chain), wallets=[ADA, EVE]).settle()
 
 
-def damage(text, wallet=EVE):
-    Wallet.update(coverage=text).where(Wallet.address == wallet).execute()
+@pytest.fixture
+def eve(seen):
+    """Her bot."""
+    return Bot.get_by_id(Wallet.get(Wallet.address == EVE).bot_id)
 
 
-def complain(seen, **more):
-    """The doctor's findings about it."""
-    found = doctor.examine(seen.config, seen.now, **more)
-    return [one for one in found if "coverage" in one.text and EVE in one.text]
+@pytest.fixture
+def key(service, eve):
+    return service.make_read_key(eve.owner)
 
 
-def test_unreadable_coverage_does_not_stop_observing_and_is_rebuilt(seen, caplog):
+def damage(text, wallet=EVE, column="coverage"):
+    Wallet.update({column: text}).where(Wallet.address == wallet).execute()
+
+
+def rebuild(seen):
+    """Like `app.py rebuild`, which then has nothing left to change."""
+    for _ in range(2):
+        found = rebuilding.rebuild(seen.observer.state, list(Wallet), seen.now)
+    assert not any(one.changes for one in found)
+
+
+def find_wrong(seen, **more):
+    """The doctor's findings about eve's wallet."""
+    return [one for one in doctor.examine(seen.config, seen.now, **more) if EVE in one.text]
+
+
+# ---- coverage ------------------------------------------------------------------------------------
+def test_unreadable_coverage_is_named_until_a_poll_rebuilds_it(seen, service, eve, key, caplog):
+    def list_damaged():
+        return service.get("/api/health").json["walletObserver"]["damagedCoverage"]
+
     right = seen.coverage(EVE)
     for text in DAMAGED:
         caplog.clear()
         damage(text)
+        assert list_damaged() == [EVE]
+        told = service.get(f"/api/v1/bots/{eve.uid}", key).json
+        shown, note = told["coverage"], UNREADABLE["note"]
+        assert (shown["state"], shown["note"]) == ("none", note)
+        assert told["wallets"][0]["coverage"] == shown
+        assert note.split(";")[0] in html.unescape(service.get(f"/bots/{eve.uid}").text)
+        DigestLog().run_tick(seen.now)
         seen.look(2)
-        assert seen.observer.problem is None and seen.state(ADA) == "complete"
-        assert seen.state(EVE) == right["state"] == "complete"
-        assert seen.coverage(EVE)["receipts"] == right["receipts"]
-        told = [record.getMessage() for record in caplog.records]
-        assert [one for one in told if EVE in one and "coverage" in one], told
+        assert list_damaged() == [] and seen.observer.problem is None
+        assert seen.state(ADA) == seen.state(EVE) == right["state"] == "complete"
+        assert seen.coverage(EVE)["receipts"] == right["receipts"] > 20
+        lines = [record.getMessage() for record in caplog.records]
+        assert [one for one in lines if EVE in one and "coverage" in one], lines
 
 
 def test_an_error_next_to_damaged_coverage_affects_only_its_wallet(seen, monkeypatch):
@@ -75,126 +95,66 @@ def test_an_error_next_to_damaged_coverage_affects_only_its_wallet(seen, monkeyp
     assert seen.state(ADA) == "complete" and "is failing" in seen.coverage(EVE)["note"]
 
 
-def test_pages_and_api_report_unreadable_coverage(seen, service):
-    for text in SOME:
-        damage(text)
-        wallet = Wallet.get(Wallet.address == EVE)
-        bot = Bot.get_by_id(wallet.bot_id)
-        uid, key = bot.uid, service.make_read_key(bot.owner)
-        told = service.get(f"/api/v1/bots/{uid}", key).json
-        assert (
-            told["coverage"]["state"] == "none" and told["coverage"]["note"] == UNREADABLE["note"]
-        )
-        assert told["wallets"][0]["coverage"] == told["coverage"]
-        for path in (
-            *(f"/bots/{uid}", f"/bots/{uid}?tab=trades", f"/api/v1/trades?wallet={EVE}", "/"),
-            *("/api/v1/bots", "/api/v1/leaderboard", "/leaderboard", "/api/health"),
-            *(f"/bots/{uid}/evidence.json", f"/bots/{uid}.png"),
-        ):
-            assert service.get(path, key).status_code == 200, path
-        assert UNREADABLE["note"].split(";")[0] in html.unescape(service.get(f"/bots/{uid}").text)
-        DigestLog().run_tick(seen.now)
-
-
-def test_doctor_names_it_and_rebuild_repairs_it(seen):
-    for text in SOME:
-        damage(text)
-        (told,) = complain(seen)
-        assert told.level == "wrong" and "app.py rebuild" in told.advice
-        wallet = Wallet.get(Wallet.address == EVE)
-        (mended,) = rebuilding.rebuild(seen.observer.state, [wallet], seen.now)
-        assert mended.sums_changed
-        assert complain(seen) == [] and complain(seen, deep=True) == []
-        stored = WalletSignature.select().where(WalletSignature.wallet == wallet.id).count()
-        assert seen.coverage(EVE)["receipts"] == stored > 20
-        assert not rebuilding.rebuild(seen.observer.state, [wallet], seen.now)[0].changes
-        seen.settle()
-        assert seen.state(EVE) == "complete"
-
-
-def test_doctor_names_an_edited_reason_of_a_gap(settings, db, chain):
+def test_doctor_names_an_edited_reason_of_a_gap(look, chain):
     """Its slots are as a rebuild finds them."""
     lost = next(row for row in chain.moving(ADA)[5:] if ADA in row.keys)
     node = FakeNode(chain)
     node.withhold(lost.signature)
-    seen = Lookout.begin(settings, node, wallets=[ADA]).settle()
+    seen = look(node).settle()
     assert [one.level for one in doctor.check_deep(seen.config, seen.now)] == ["fine"]
     coverage = seen.coverage()
-    named = [gap for gap in coverage["gaps"] if gap["reason"] == "balance_break"]
-    named[0]["reason"] = "node_was_down"
+    broken = next(gap for gap in coverage["gaps"] if gap["reason"] == "balance_break")
+    broken["reason"] = "node_was_down"
     damage(orjson.dumps(coverage).decode(), ADA)
     told = [one.text for one in doctor.check_deep(seen.config, seen.now) if one.level == "wrong"]
-    assert told == [
-        f"wallet: wallet {ADA}, field coverage.gaps: is 'node_was_down'; a fresh rebuild says"
-        " 'balance_break'"
-    ]
+    where, says = f"wallet: wallet {ADA}, field coverage.gaps", "a fresh rebuild says"
+    assert told == [f"{where}: is 'node_was_down'; {says} 'balance_break'"]
 
 
-# All except the first one, which pages show.
-TABS = {"positions": "holdings", "reconciliation": "record"}
-SHOWN = (
-    "results",
-    "positions",
-    "reconciliation",
-    "average_cost",
-    "by_stablecoin",
-    "stablecoin_imbalance",
-)
+# ---- any column ----------------------------------------------------------------------------------
+# Column, the API's member that is then null, and the tab that says it is unreadable (if one does).
+COLUMNS = [
+    ("results", "results", ""),
+    ("positions", "openPositions", "holdings"),
+    ("reconciliation", "reconciliation", "record"),
+    ("average_cost", "averageCost", None),
+    ("by_stablecoin", None, None),
+    ("stablecoin_imbalance", None, None),
+    ("coverage", None, None),
+]
 
 
-@pytest.mark.parametrize("column", SHOWN)
-def test_other_unreadable_wallet_text_is_named_and_repaired(seen, column):
-    def list_wrong():
-        return [one.text for one in doctor.examine(seen.config, seen.now) if EVE in one.text]
-
-    for mend in ("rebuild", "poll"):
-        Wallet.update({column: '{"x'}).where(Wallet.address == EVE).execute()
-        (told,) = list_wrong()
-        assert told.startswith(f"{column} of wallet {EVE} can't be read")
-        if mend == "rebuild":
-            eve = Wallet.get(Wallet.address == EVE)
-            rebuilding.rebuild(seen.observer.state, [eve], seen.now)
-        else:
-            seen.look(2)
-        assert list_wrong() == [] and seen.observer.problem is None
-
-
-@pytest.mark.parametrize(
-    ("column", "shown", "reason"),
-    [
-        ("results", "results", "resultsReason"),
-        ("positions", "openPositions", "openPositionsReason"),
-        ("reconciliation", "reconciliation", "reconciliationReason"),
-        ("average_cost", "averageCost", None),
-    ],
-)
-def test_damaged_data_is_null_with_a_reason_until_the_next_poll(
-    seen, service, column, shown, reason
+@pytest.mark.parametrize(("column", "member", "tab"), COLUMNS)
+def test_a_damaged_column_is_null_with_a_reason_until_it_is_repaired(
+    seen, service, eve, key, column, member, tab
 ):
-    bot = Bot.get_by_id(Wallet.get(Wallet.address == EVE).bot_id)
-    key = service.make_read_key(bot.owner)
-
     def read():
-        return service.get(f"/api/v1/bots/{bot.uid}", key).json
+        return service.get(f"/api/v1/bots/{eve.uid}", key).json
 
-    for text in ('{"x', "null", "7", '{"realizedLamports": null}'):
-        right = read()
-        assert right[shown] is not None and (reason is None or right[reason] is None)
-        Wallet.update({column: text}).where(Wallet.address == EVE).execute()
-        told = read()
-        assert told[shown] is None and (reason is None or told[reason] == "damaged"), text
-        assert told["coverage"] == right["coverage"]
-        assert told["latestTrades"] == right["latestTrades"]
-        if reason:
-            page = service.get(f"/bots/{bot.uid}?tab={TABS.get(column, '')}")
-            assert "stored data is unreadable" in page.text
-        seen.look(2)
-        assert read()[shown] == right[shown]
+    right = read()
+    missing = {} if member is None else {member: None}
+    assert all(right[name] is not None for name in missing)
+    if tab is not None:
+        missing[f"{member}Reason"] = "damaged"
+    for text, repair in (('{"x', rebuild), ('{"realizedLamports": null}', Lookout.look)):
+        damage(text, column=column)
+        (told,) = find_wrong(seen)
+        assert told.level == "wrong" and "app.py rebuild" in told.advice
+        assert told.text.startswith(f"{column} of wallet {EVE} can't be read")
+        shown = read()
+        assert {name: shown[name] for name in missing} == missing
+        others = [] if column == "coverage" else ["coverage", "latestTrades"]
+        assert all(shown[name] == right[name] for name in others)
+        if tab is not None:
+            page = service.get(f"/bots/{eve.uid}?tab={tab}").text
+            assert "stored data is unreadable" in page
+        repair(seen)
+        assert find_wrong(seen, deep=column == "coverage") == [] and seen.observer.problem is None
+        assert all(read()[name] == right[name] for name in missing)
 
 
-def test_a_damaged_trade_is_left_out_and_the_others_remain(seen, service, caplog):
-    bot = Bot.get_by_id(Wallet.get(Wallet.address == EVE).bot_id)
-    key, path = service.make_read_key(bot.owner), f"/api/v1/trades?wallet={EVE}&limit=2"
+def test_a_damaged_trade_is_left_out_and_the_others_remain(seen, service, key, caplog):
+    path = f"/api/v1/trades?wallet={EVE}&limit=2"
     first, second = service.get(path, key).json["data"]
     Trade.update(lots="{").where(Trade.uid == first["id"]).execute()
     page = service.get(path, key).json
@@ -205,17 +165,5 @@ def test_a_damaged_trade_is_left_out_and_the_others_remain(seen, service, caplog
     named = [one for one in doctor.examine(seen.config, seen.now, deep=True) if "lots" in one.text]
     assert named and {one.level for one in named} == {"wrong"}
     assert any(first["signature"] in one.text for one in named)
-    rebuilding.rebuild(seen.observer.state, list(Wallet), seen.now)
+    rebuild(seen)
     assert service.get(path, key).json["data"] == [first, second]
-
-
-def test_health_names_a_damaged_coverage_until_a_poll_mends_it(seen, service):
-    def named():
-        return service.get("/api/health").json["walletObserver"]["damagedCoverage"]
-
-    for text in SOME:
-        assert named() == []
-        damage(text)
-        assert named() == [EVE]
-        seen.look(2)
-        assert named() == []

@@ -3,7 +3,7 @@
 import ground
 import pytest
 from auditing import edit
-from service import hide_post
+from service import hide_post, inspect
 
 from accounts import influencers, posts, wallets
 from evidence import log
@@ -32,27 +32,24 @@ def grow(settings):
     influencers.retire_bot(other, NOW + 1)
     influencers.create_bot(settings, "Stranger", NOW)
     for n in range(260):
-        body = posts.PostBody(eventId=f"e{n}", body=f"word {n}", symbol="BONK", reason="thin")
-        posts.publish(made.bot.id, body, NOW, "api")
+        publish(made.bot.id, f"e{n}")
     hide_post(Post.get(Post.event_id == "e7").uid, NOW + 2)
+
+
+def publish(bot, event):
+    body = posts.PostBody(eventId=event, body=f"word {event}", symbol="BONK", reason="thin")
+    posts.publish(bot, body, NOW, "api")
 
 
 def find(settings):
     """(table, field or text) of every difference, in order."""
-    reader = inspection.Reader(settings)
-    try:
-        with reader.snapshot():
-            return [(one.table, one.field or one.what) for one in inspection.check_log(reader)]
-    finally:
-        reader.close()
+    found = inspect(settings, inspection.check_log)
+    return [(one.table, one.field or one.what) for one in found]
 
 
-def test_an_untouched_instance_has_no_differences(grown):
-    assert find(grown) == []
-
-
+# ---- edits ---------------------------------------------------------------------------------------
 E9, BO = "UPDATE post SET {} WHERE event_id = 'e9'", "UPDATE bot SET {} WHERE name = 'Bo'"
-LEAF = """UPDATE log_leaf SET data = replace(data, '"{}":"', '"{}":"x') WHERE id = {}"""
+LEAF = """UPDATE log_leaf SET data = replace(data, '"{0}":"', '"{0}":"x') WHERE id = {1}"""
 DELETED = ("post", "{e9} is in the log but not in the database")
 HELD = ("attachment", "the period in which {ada} had it, or its proof, doesn't match the log")
 HASH = "level 1, place 0: the hash doesn't match the leaves below it; one of them was changed"
@@ -60,6 +57,7 @@ WORDS, HASHED = ("post", "words"), ("log_node", HASH)
 # Edits, and all differences found. A hash covers the first 256 leaves. The last leaf, 266, hid a
 # post.
 EDITS = [
+    ([], []),
     ([E9.format("body = 'another word'")], [WORDS]),
     ([E9.format("salt = NULL")], [WORDS]),
     ([E9.format("status = 'verified'")], [("post", "status")]),
@@ -78,15 +76,12 @@ EDITS = [
     ([BO.format("name = 'Eve'")], [("bot", "words")]),
     ([BO.format("created_at = 1")], [("bot", "createdAtMs")]),
     ([BO.format("owner_id = (SELECT MAX(id) FROM owner)")], [("bot", "owner")]),
-    ([LEAF.format("words", "words", 100)], [HASHED, WORDS]),
+    ([LEAF.format("words", 100)], [HASHED, WORDS]),
     (
-        [
-            LEAF.format("status", "status", 100),
-            "UPDATE post SET status = 'xnone' WHERE leaf_id = 100",
-        ],
+        [LEAF.format("status", 100), "UPDATE post SET status = 'xnone' WHERE leaf_id = 100"],
         [HASHED],
     ),
-    ([LEAF.format("words", "words", 260)], [WORDS]),
+    ([LEAF.format("words", 260)], [WORDS]),
     (["DELETE FROM log_node"], [HASHED]),
     (
         ["UPDATE log_leaf SET data = '{' WHERE id = 260"],
@@ -110,64 +105,10 @@ def test_a_missing_leaf_is_named(grown):
 
 
 def test_an_unlogged_post_is_named(grown):
-    with writing():
-        one = Post.get(Post.event_id == "e9")
-        unlogged = {"id": None, "uid": "post_x", "event_id": "x", "leaf_id": None}
-        Post.create(**{**one.__data__, **unlogged})
+    one = Post.get(Post.event_id == "e9")
+    unlogged = {"id": None, "uid": "post_x", "event_id": "x", "leaf_id": None}
+    Post.create(**{**one.__data__, **unlogged})
     assert find(grown) == [("post", "logIndex")]
-
-
-def test_a_logged_verification_is_not_a_difference(grown):
-    post = Post.get(Post.event_id == "e9")
-    with writing():
-        Post.update(status="not_found").where(Post.id == post.id).execute()
-        said = {"status": "not_found", "statusReason": None, "eventAt": post.event_at}
-        append_leaf("verification", NOW, post=post.uid, **said)
-    assert find(grown) == []
-
-
-def test_attaching_detaching_and_reattaching_match_the_log(grown):
-    bot = Post.get().bot
-    wallets.detach_wallet(bot, NOW + 5)
-    wallets.attach_wallet(grown, bot, WALLET, NOW + 5, "claimed")
-    wallets.attach_wallet(grown, bot, WALLET, NOW + 6, "proven")
-    assert find(grown) == []
-
-
-# ---- several logs --------------------------------------------------------------------------------
-def test_two_logs_are_each_compared_with_their_own_tree(grown):
-    with writing():
-        open_log(NOW)
-    body = posts.PostBody(eventId="new", body="word")
-    posts.publish(Post.get().bot_id, body, NOW, "api")
-    assert find(grown) == []
-
-
-def test_a_log_with_a_deleted_row_is_named(settings, db):
-    """Even with few leaves and no full tile."""
-    influencers.create_bot(settings, "Ada", NOW)
-    uid = log.find_log().uid
-    edit("DELETE FROM log")
-    assert ("log", f"leaf 0 opens {uid}, which is missing") in find(settings)
-
-
-@pytest.mark.parametrize("which", [0, 1])
-def test_a_deleted_row_of_one_of_two_logs_is_named(grown, which):
-    with writing():
-        open_log(NOW)
-    one = log.list_logs()[which]
-    edit("DELETE FROM log WHERE uid = ?", one.uid)
-    assert ("log", f"leaf {one.first_leaf} opens {one.uid}, which is missing") in find(grown)
-
-
-def test_a_log_without_leaves_is_named(grown):
-    with writing():
-        uid = open_log(NOW)
-        database.execute_sql("DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)")
-    assert ("log", f"{uid}: its first leaf is missing") in find(grown)
-    with writing():
-        database.execute_sql("DELETE FROM log_leaf")
-    assert ("log", f"{uid}: its first leaf is missing") in find(grown)
 
 
 def test_a_wallets_last_noted_leaf_is_compared_with_the_log(grown):
@@ -175,8 +116,52 @@ def test_a_wallets_last_noted_leaf_is_compared_with_the_log(grown):
         for number in range(2):
             append_digest(Wallet.get().id, WALLET, f"{number}" * 64, NOW + number)
     assert find(grown) == []
-    last = database.execute_sql("SELECT leaf_id FROM logged_wallet").fetchone()[0]
+    last = log.find_log().size - 1
     edit("UPDATE logged_wallet SET leaf_id = leaf_id - 1")
-    assert find(grown) == [
-        ("logged_wallet", (f"is leaf {last - 1}, but the last leaf of the log is {last}"))
-    ]
+    told = f"is leaf {last - 1}, but the last leaf of the log is {last}"
+    assert find(grown) == [("logged_wallet", told)]
+
+
+def test_what_the_product_logs_is_not_a_difference(grown):
+    """A verification, a wallet that is detached and attached again, and a second log."""
+    post = Post.get(Post.event_id == "e9")
+    with writing():
+        Post.update(status="not_found").where(Post.id == post.id).execute()
+        said = {"status": "not_found", "statusReason": None, "eventAt": post.event_at}
+        append_leaf("verification", NOW, post=post.uid, **said)
+    wallets.detach_wallet(post.bot, NOW + 5)
+    wallets.attach_wallet(grown, post.bot, WALLET, NOW + 5, "claimed")
+    wallets.attach_wallet(grown, post.bot, WALLET, NOW + 6, "proven")
+    open_another()
+    publish(post.bot_id, "new")
+    assert find(grown) == []
+
+
+# ---- several logs --------------------------------------------------------------------------------
+def open_another():
+    with writing():
+        return open_log(NOW)
+
+
+def check_deleted(settings, one):
+    edit("DELETE FROM log WHERE uid = ?", one.uid)
+    assert ("log", f"leaf {one.first_leaf} opens {one.uid}, which is missing") in find(settings)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_deleted_row_of_one_of_two_logs_is_named(grown, which):
+    open_another()
+    check_deleted(grown, log.list_logs()[which])
+
+
+def test_a_log_with_a_deleted_row_is_named(settings, db):
+    """Even with few leaves and no full tile."""
+    influencers.create_bot(settings, "Ada", NOW)
+    check_deleted(settings, log.find_log())
+
+
+def test_a_log_without_leaves_is_named(grown):
+    missing = ("log", f"{open_another()}: its first leaf is missing")
+    for which in ("WHERE id = (SELECT MAX(id) FROM log_leaf)", ""):
+        database.execute_sql(f"DELETE FROM log_leaf {which}")
+        assert missing in find(grown)

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import ground
+from service import inspect
 
 import storage
 from accounts import influencers
@@ -47,21 +48,14 @@ def start(settings, bot, out):
     return subprocess.Popen([sys.executable, "-c", POSTING, str(bot)], env=environ, stdout=out)
 
 
-def wait_for(path, bytes_more, process):
-    """Wait until the process has printed this much more."""
-    before, end = path.stat().st_size, time.monotonic() + 60
-    while path.stat().st_size < before + bytes_more and time.monotonic() < end:
-        assert process.poll() is None
-        time.sleep(0.005)
-
-
 def test_log_and_tables_agree_after_every_kill(settings, db, tmp_path, full):
     bot, dice, out = influencers.create_bot(settings, "Ada", NOW).bot.id, random.Random(7), []
     for turn in range(4 if full else 2):
         paths = [tmp_path / f"{turn}-{n}" for n in range(2)]
         files = [path.open("w") for path in paths]
         both = [start(settings, bot, file) for file in files]
-        wait_for(paths[0], 40 * 20, both[0])
+        # Some 30 posts.
+        ground.until(lambda: both[0].poll() is None and paths[0].stat().st_size > 800)
         time.sleep(dice.uniform(0, 0.1))
         for process, file in zip(both, files, strict=True):
             process.kill()
@@ -69,10 +63,7 @@ def test_log_and_tables_agree_after_every_kill(settings, db, tmp_path, full):
             file.close()
         # The last line may be incomplete.
         out += [line for path in paths for line in path.read_text().split("\n")[:-1]]
-        reader = inspection.Reader(settings)
-        with reader.snapshot():
-            assert list(inspection.check_log(reader)) == []
-        reader.close()
+        assert inspect(settings, inspection.check_log) == []
     with storage.database.connection_context():
         kept = {uid for (uid,) in Post.select(Post.uid).tuples()}
         one = log.find_log()

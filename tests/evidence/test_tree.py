@@ -2,6 +2,8 @@
 against the independent pymerkle.
 """
 
+import re
+
 import pymerkle
 import pytest
 from hypothesis import given
@@ -26,32 +28,17 @@ ddb89be403809e325750d3d263cd78929c2942b7942a34b77e122c9594a74c8c
 5dc9da79a70659a9ad559cb701ded9a2ab9d823aad2f4960cfe370eff4604328
 """.split()
 # old size, size, path
-CONSISTENCY = [
-    (1, 1, []),
-    (
-        *(1, 8),
-        [
-            "96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7",
-            "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
-            "6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4",
-        ],
-    ),
-    (
-        *(6, 8),
-        [
-            "0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a",
-            "ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0",
-            "d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7",
-        ],
-    ),
-    (
-        *(2, 5),
-        [
-            "5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e",
-            "bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b",
-        ],
-    ),
-]
+CONSISTENCY = """
+1 1
+1 8 96a296d224f285c67bee93c30f8a309157f0daa35dc5b87e410b78630a09cfc7
+    5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e
+    6b47aaf29ee3c2af9af889bc1fb9254dabd31177f16232dd6aab035ca39bf6e4
+6 8 0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a
+    ca854ea128ed050b41b35ffc1b87b8eb2bde461e9e3b5596ece6b9d5975a0ae0
+    d37ee418976dd95753c1c73862b9398fa2a2cf9b4ff0fdfe8b30cd95209614b7
+2 5 5f083f0a1a33ca076a95279832580db3e0ef4584bdff1f54c8a360f50de3031e
+    bc1a0643b12e4d2d7c77918f44e0f4f79a838b6cf9ec5b5c283e1f4d88599e6b
+"""
 
 
 def reader(leaves):
@@ -69,32 +56,37 @@ def of(hexed):
 
 
 # ---- published vectors ---------------------------------------------------------------------------
-@pytest.mark.parametrize("size", range(9))
-def test_roots_match_the_reference(size):
-    assert tree.find_root(reader(LEAVES), size).hex() == ROOTS[size]
+def test_roots_match_the_reference():
+    assert [tree.find_root(reader(LEAVES), size).hex() for size in range(9)] == ROOTS
 
 
-@pytest.mark.parametrize(("old", "size", "path"), CONSISTENCY)
-def test_consistency_proofs_match_the_reference(old, size, path):
-    assert tree.prove_consistency(reader(LEAVES), old, size) == of(path)
-    roots = of(ROOTS)
-    tree.check_consistency(old, roots[old], size, roots[size], of(path))
+@pytest.mark.parametrize("proof", re.split(r"\n(?=\d \d)", CONSISTENCY.strip()))
+def test_consistency_proofs_match_the_reference(proof):
+    old, size, *path = proof.split()
+    old, size, path, roots = int(old), int(size), of(path), of(ROOTS)
+    assert tree.prove_consistency(reader(LEAVES), old, size) == path
+    tree.check_consistency(old, roots[old], size, roots[size], path)
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "000"), (67, "067"), (1234067, "x001/x234/067"), (1000, "x001/000")],
+ADDRESSES = {0: "000", 67: "067", 1234067: "x001/x234/067", 1000: "x001/000"}
+NO_ADDRESSES = (
+    "",
+    "0",
+    "0000",
+    "x000/001",
+    "001/002",
+    "x001/x002",
+    "x001/x002/",
+    "٠٠٠",
+    "000\n",
+    "-01",
 )
-def test_addresses_match_tlog_tiles(number, text):
-    assert tree.write_index(number) == text and tree.read_index(text) == number
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "0", "0000", "x000/001", "001/002", "x001/x002", "x001/x002/", "٠٠٠", "000\n", "-01"],
-)
-def test_other_spellings_are_not_addresses(text):
-    assert tree.read_index(text) is None
+def test_addresses_match_tlog_tiles():
+    for number, text in ADDRESSES.items():
+        assert tree.write_index(number) == text and tree.read_index(text) == number
+    assert not any(tree.read_index(text) is not None for text in NO_ADDRESSES)
 
 
 def test_tiles_of_70_000_leaves_match_the_specification():
@@ -166,15 +158,12 @@ def test_a_fork_is_refused(size, data):
             tree.check_consistency(old, was, size, now, tree.prove_consistency(read, old, size))
 
 
-@pytest.mark.parametrize(
-    ("old", "size", "path"), [(9, 8, 0), (0, 8, 1), (8, 8, 1), (3, 8, 0), (3, 8, 1), (3, 8, 9)]
-)
-def test_an_invalid_consistency_proof_is_refused(old, size, path):
-    with pytest.raises(tree.BadProof):
-        tree.check_consistency(old, tree.EMPTY_ROOT, size, bytes(32), [bytes(32)] * path)
-
-
-def test_a_leaf_outside_the_tree_is_in_no_root():
+def test_an_invalid_proof_is_refused():
+    for old, size, length in ((9, 8, 0), (0, 8, 1), (8, 8, 1), (3, 8, 0), (3, 8, 1), (3, 8, 9)):
+        path = [bytes(32)] * length
+        with pytest.raises(tree.BadProof):
+            tree.check_consistency(old, tree.EMPTY_ROOT, size, bytes(32), path)
+    # A leaf outside the tree.
     for index in (-1, 8):
         with pytest.raises(tree.BadProof):
             tree.follow_inclusion(bytes(32), index, 8, [bytes(32)] * 3)

@@ -13,8 +13,8 @@ from storage import database, tree, writing
 from storage.log import append_leaf, open_log
 
 NOW = 1_800_000_000_000
-URL = "https://candor.example"
-SIGNER = Signer(b"w" * 32)
+URL, OTHER_URL = "https://candor.example", "https://other.example"
+SIGNER, OWN_SIGNER = Signer(b"w" * 32), Signer(b"l" * 32)
 
 
 @pytest.fixture
@@ -22,6 +22,13 @@ def grown(service):
     """A service whose log has 300 leaves."""
     grow(300)
     return service
+
+
+@pytest.fixture
+def seen(grown):
+    """The same, after the witness saw it."""
+    assert look(grown).verdict == "consistent"
+    return grown
 
 
 def grow(size):
@@ -48,86 +55,70 @@ def fetching(service, **replaced):
     return get
 
 
+def list_pairs(table):
+    return [(name, value) for name, values in table.items() for value in values]
+
+
 def look(service, **replaced):
     return witness.observe_log(URL, SIGNER, NOW, fetching(service, **replaced))
 
 
-def edit(sql, *values):
-    """Edit the log's tables directly, and drop the hashes above."""
-    with writing():
-        database.execute_sql(sql, values)
-        for (place,) in database.execute_sql("SELECT place FROM log_node").fetchall():
-            one = log.find_log()
-            leaves = log.read_leaves(one, place * 256, place * 256 + 256)
-            root = tree.hash_tile([tree.hash_leaf(leaf) for leaf in leaves])
-            database.execute_sql("UPDATE log_node SET hash = ? WHERE place = ?", (root, place))
-
-
-def edit_old(leaf):
-    """Edit a leaf of the first log, and the hash above it."""
-    with writing():
-        database.execute_sql("UPDATE log_leaf SET data = '{}' WHERE id = ?", (leaf,))
-        leaves = log.read_leaves(log.list_logs()[0], 0, 256)
-        root = tree.hash_tile([tree.hash_leaf(one) for one in leaves])
-        database.execute_sql("UPDATE log_node SET hash = ? WHERE log_id = 1", (root,))
-
-
 # ---- what is consistent --------------------------------------------------------------------------
-def test_a_growing_log_is_cosigned_each_time(grown):
-    assert look(grown).verdict == "consistent"
-    for size in (301, 511, 512, 700):
+def test_a_growing_log_is_cosigned_each_time(seen):
+    for size in (301, 511, 512, 700, 700):
         grow(size)
-        told = look(grown)
+        told = look(seen)
         assert told.verdict == "consistent" and told.text.startswith(f"{size} leaves")
-    assert look(grown).verdict == "consistent"
     key, text, lines = log.write_witnessed(SIGNER).split("\n\n")
     assert text.split("\n")[1] == "700"
-    note = notes.parse_note(f"{text}\n\n{lines}".encode())
-    witness_key = Verifier.parse(key)
+    note, witness_key = notes.parse_note(f"{text}\n\n{lines}".encode()), Verifier.parse(key)
     assert witness_key.kind == COSIGNATURE
     assert check_cosignature(note, witness_key) == NOW // 1000
     notes.check_note(note, Verifier.parse(Witnessed.get().key))
+    assert Witnessed.get().note in seen.get("/log/witness").text
 
 
-def test_cosigned_checkpoints_are_served(grown):
-    look(grown)
-    answer = grown.get("/log/witness")
-    assert answer.status_code == 200 and Witnessed.get().note in answer.text
-
-
-def test_a_new_log_naming_everything_seen_is_followed(grown):
-    look(grown)
-    log.renew_log("restore", NOW)
-    told = look(grown)
+@pytest.mark.parametrize("reasons", [["restore"], ["key", "operator"]], ids=str)
+def test_new_logs_that_name_everything_seen_are_followed(seen, reasons):
+    for why in reasons:
+        log.renew_log(why, NOW)
+    told, named = look(seen), ", ".join(reasons)
     assert (told.verdict, told.text) == (
         "consistent",
-        "a NEW LOG (restore) of 1 leaves, consistent with the 300 seen before: it references the"
+        f"a NEW LOG ({named}) of 1 leaves, consistent with the 300 seen before: it references the"
         " old log, which still begins with them",
     )
 
 
-def test_a_log_renewed_twice_between_two_checks_is_followed(grown):
-    look(grown)
-    log.renew_log("operator", NOW)
-    log.renew_log("key", NOW)
-    told = look(grown)
-    assert told.verdict == "consistent" and told.text.startswith("a NEW LOG (operator, key)")
-
-
 # ---- alarms --------------------------------------------------------------------------------------
+def edit(sql):
+    """Edit or delete leaves directly, and correct the hashes above."""
+    with writing():
+        database.execute_sql(sql)
+        logs = {one.id: one for one in log.list_logs()}
+        for number, place in database.execute_sql("SELECT log_id, place FROM log_node").fetchall():
+            leaves = log.read_leaves(logs[number], place * 256, place * 256 + 256)
+            root = tree.hash_tile([tree.hash_leaf(leaf) for leaf in leaves])
+            where = "WHERE log_id = ? AND place = ?"
+            database.execute_sql(f"UPDATE log_node SET hash = ? {where}", (root, number, place))
+
+
+def edit_leaf(number):
+    edit(f"UPDATE log_leaf SET data = '{{}}' WHERE id = {number}")
+
+
+def drop_leaves():
+    edit("DELETE FROM log_leaf WHERE id > 290")
+
+
 def renew(why="operator", last=None):
     log.renew_log(why, NOW, last)
-
-
-def edit_new(leaf):
-    with writing():
-        database.execute_sql("UPDATE log_leaf SET data = '{}' WHERE id = ?", (leaf,))
 
 
 def lose_leaves():
     """As a restore of an older backup does."""
     last = log.describe_last()
-    edit("DELETE FROM log_leaf WHERE id > 290")
+    drop_leaves()
     renew("restore", last)
 
 
@@ -136,66 +127,59 @@ def open_unlinked():
         open_log(NOW)
 
 
-EDITED = "UPDATE log_leaf SET data = '{}' WHERE id = 17"
-# Changes of a log of 300 leaves, and parts of the alarm.
+def edit_intermediate():
+    """The second of three logs."""
+    renew()
+    grow(5)
+    renew()
+    edit_leaf(302)
+
+
+# Changes of a log of 300 leaves, parts of the alarm, and the next verdict: a new log that says what
+# it lost is watched from then on.
 CHANGES = {
-    "an edited leaf": ([lambda: edit(EDITED)], ["FORK"]),
-    "a shorter log": (
-        [lambda: edit("DELETE FROM log_leaf WHERE id > 290")],
-        ["ROLLBACK: it had 300 leaves and now has 291"],
-    ),
-    "an edit before a renewal": ([renew, lambda: edit_old(17)], ["FORK"]),
-    "an edit of an intermediate log": (
-        [renew, lambda: grow(5), renew, lambda: edit_new(302)],
-        ["FORK"],
-    ),
-    "a new log over a forged past": ([lambda: edit(EDITED), renew], ["FORK"]),
+    "an edited leaf": ([lambda: edit_leaf(17)], ["FORK"], "alarm"),
+    "a shorter log": ([drop_leaves], ["ROLLBACK: it had 300 leaves and now has 291"], "alarm"),
+    "an edit after a renewal": ([renew, lambda: edit_leaf(17)], ["FORK"], "alarm"),
+    "an edit of an intermediate log": ([edit_intermediate], ["FORK"], "alarm"),
+    "a new log over a forged past": ([lambda: edit_leaf(17), renew], ["FORK"], "consistent"),
     "a restore that lost leaves": (
         [lose_leaves],
         ["of the 300 old leaves seen so far", "it kept 291"],
+        "consistent",
     ),
-    "a new log that names nothing": ([open_unlinked], ["NEW LOG"]),
+    "a new log that names nothing": ([open_unlinked], ["NEW LOG"], "alarm"),
 }
 
 
-@pytest.mark.parametrize(("steps", "words"), CHANGES.values(), ids=CHANGES)
-def test_a_changed_past_is_an_alarm(grown, steps, words):
-    look(grown)
+@pytest.mark.parametrize(("steps", "words", "next_verdict"), CHANGES.values(), ids=CHANGES)
+def test_a_changed_past_is_an_alarm(seen, steps, words, next_verdict):
     for step in steps:
         step()
-    told = look(grown)
+    told = look(seen)
     assert told.verdict == "alarm" and all(one in told.text for one in words)
     assert Witnessed.get().trouble == told.text
+    assert look(seen).verdict == next_verdict
 
 
-def test_the_last_consistent_checkpoint_stays_after_a_fork(grown):
-    look(grown)
-    edit(EDITED)
+def test_the_last_consistent_checkpoint_stays_after_a_fork(seen):
+    edit_leaf(17)
     for _ in range(2):
-        assert look(grown).verdict == "alarm"
+        assert look(seen).verdict == "alarm"
         assert Witnessed.get().note.split("\n")[1] == "300"
         grow(400)
 
 
-def test_a_restore_that_says_what_it_lost_is_followed(grown):
-    look(grown)
-    lose_leaves()
-    assert [look(grown).verdict for _ in range(2)] == ["alarm", "consistent"]
-
-
-def test_an_unlinked_new_log_stays_an_alarm(grown):
-    look(grown)
-    open_unlinked()
-    assert [look(grown).verdict for _ in range(2)] == ["alarm", "alarm"]
-
-
-def test_a_truncated_tile_is_reported(grown):
-    look(grown)
+def test_truncated_tiles_are_reported(seen):
     grow(310)
     for cut in (b"", bytes(31), bytes(32 * 53), bytes(32 * 54)):
-        told = look(grown, tile__0__001=cut)
+        told = look(seen, tile__0__001=cut)
         assert told.verdict == "alarm" and "FORK" in told.text
-    assert look(grown).verdict == "consistent"
+    assert look(seen).verdict == "consistent"
+    old = log.find_log().uid
+    renew()
+    told = look(seen, **{f"{old}/tile": b"short"})
+    assert told.verdict == "alarm" and "don't match" in told.text
 
 
 def test_tiles_that_miss_the_root_are_reported_on_first_contact(grown):
@@ -203,78 +187,50 @@ def test_tiles_that_miss_the_root_are_reported_on_first_contact(grown):
     assert Witnessed.select().count() == 0
 
 
-def test_another_key_is_reported(grown):
-    look(grown)
-    one = log.find_log()
-    other = Signer(b"o" * 32)
+def test_another_key_is_reported(seen):
+    one, other = log.find_log(), Signer(b"o" * 32)
     note = other.sign_note(one.origin, log.make_checkpoint(one).write()).encode()
-    key = f"{other.verifier(one.origin)}\n".encode()
-    told = look(grown, checkpoint=note, key=key)
+    told = look(seen, checkpoint=note, key=str(other.verifier(one.origin)).encode())
     assert told.verdict == "alarm" and "not signed with the log's key" in told.text
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        {"root": "no base64"},
-        {"root": "\u0663" * 44},
-        {"root": None},
-        {"size": "3\x00"},
-        {"size": 1e308},
-        {"size": -1},
-        {"kept": "9" * 5_000},
-        {"kept": True},
-        {"kept": 2**60},
-        {"why": "restore\n\x1b[2J ERROR all logs are forged"},
-        {"why": "x" * 10_000},
-        {"log": ["log"]},
-    ],
-)
-def test_hostile_data_about_the_earlier_log_stops_no_other_check(
-    grown, monkeypatch, caplog, hostile
-):
+HOSTILE = {
+    "log": [["log"]],
+    "size": ["3\x00", 1e308, -1],
+    "root": ["no base64", "\u0663" * 44, None],
+    "kept": ["9" * 5_000, True, 2**60],
+    "why": ["restore\n\x1b[2J ERROR all logs are forged", "x" * 10_000],
+}
+
+
+def test_hostile_data_about_the_earlier_log_stops_no_other_check(seen, monkeypatch, caplog):
     """It is reported as an alarm in our words, and the next instance is checked too."""
-    look(grown)
-    other = "https://other.example"
-    with writing():
-        previous = {**log.describe_last(), "kept": 300, "why": "restore", **hostile}
-        open_log(NOW, previous)
-    monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
-    told = witness.run_tick([URL, other], SIGNER, NOW)
-    assert told.startswith(f"{URL}: NEW LOG: its first leaf can't be read")
-    assert Witnessed.get(Witnessed.url == other).trouble is None
-    assert "ERROR all logs" not in caplog.text + told
-
-
-def test_truncated_tiles_of_the_earlier_log_are_reported(grown):
-    look(grown)
-    prefix = log.find_log().uid
-    log.renew_log("restore", NOW)
-    told = look(grown, **{f"{prefix}/tile": b"short"})
-    assert told.verdict == "alarm" and "don't match" in told.text
+    monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(seen))
+    for name, value in list_pairs(HOSTILE):
+        with writing():
+            previous = {**log.describe_last(), "kept": 300, "why": "restore", name: value}
+            open_log(NOW, previous)
+        witness.forget(OTHER_URL)
+        told = witness.run_tick([URL, OTHER_URL], SIGNER, NOW)
+        assert told.startswith(f"{URL}: NEW LOG: its first leaf can't be read"), value
+        assert Witnessed.get(Witnessed.url == OTHER_URL).trouble is None
+        assert "ERROR all logs" not in caplog.text + told
 
 
 # ---- no accusation -------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "replaced",
-    [
-        {"checkpoint": None},
-        {"key": None},
-        {"key": b"\xff\xfe"},
-        {"checkpoint": b""},
-        {"checkpoint": b"<html>502</html>"},
-        {"checkpoint": b"x" * 100_000},
-        {"checkpoint": b"\xff" * 100},
-        {"tile__": None},
-    ],
-)
-def test_silence_and_invalid_responses_are_not_blamed(grown, replaced):
-    look(grown)
+SILENCE = {
+    "checkpoint": [None, b"", b"<html>502</html>", b"x" * 100_000, b"\xff" * 100],
+    "key": [None, b"\xff\xfe"],
+    "tile__": [None],
+}
+
+
+def test_silence_and_invalid_responses_are_not_blamed(seen):
     grow(310)
     before = Witnessed.get().note
-    assert look(grown, **replaced).verdict == "cannot_tell"
-    row = Witnessed.get()
-    assert row.note == before and row.trouble is None
+    for path, answer in list_pairs(SILENCE):
+        assert look(seen, **{path: answer}).verdict == "cannot_tell", (path, answer)
+        assert (Witnessed.get().note, Witnessed.get().trouble) == (before, None)
 
 
 def test_requests_are_limited(monkeypatch):
@@ -286,63 +242,45 @@ def test_requests_are_limited(monkeypatch):
         get("checkpoint")
 
 
-def test_concurrent_checks_do_not_overwrite_each_other(grown):
-    look(grown)
-    seen = witness.Seen(Witnessed.get().key, "other note")
+def test_concurrent_checks_do_not_overwrite_each_other(seen):
+    before = witness.Seen(Witnessed.get().key, "other note")
     grow(310)
-    found = witness.read_log(fetching(grown), None)
-    witness._keep(URL, seen, found.seen, SIGNER, NOW)
+    found = witness.read_log(fetching(seen), None)
+    witness._keep(URL, before, found.seen, SIGNER, NOW)
     assert Witnessed.get().note.split("\n")[1] == "300"
 
 
 # ---- WITNESSES -----------------------------------------------------------------------------------
-def cosigned(size_of):
-    """The cosigned checkpoint that another instance would show of the current log, or as `size_of`
-    makes it.
-    """
-    one = log.find_log()
-    size, root = size_of(one)
-    note = own_signer().sign_note(one.origin, notes.Checkpoint(one.origin, size, root).write())
-    return f"key\n\n{note}".encode()
+def ask(answer):
+    """The Outcome of an instance's view of our log."""
+    return witness.ask_about_us(URL, OWN_SIGNER, lambda path: {"witness": answer}[path])
 
 
-def own_signer():
-    return Signer(b"l" * 32)
-
-
-def ask(**replaced):
-    return witness.ask_about_us(URL, own_signer(), lambda path: replaced[path])
+def ask_about(size, root=bytes(32), signer=OWN_SIGNER):
+    """The same for a cosigned checkpoint."""
+    origin = log.find_log().origin
+    text = notes.Checkpoint(origin, size, root).write()
+    return ask(f"key\n\n{signer.sign_note(origin, text)}".encode())
 
 
 def test_a_witnesss_view_of_this_log_is_compared(grown):
-    one = log.find_log()
-    read = log.make_reader(one, one.size)
+    read = log.make_reader(log.find_log(), 300)
     for size in (1, 256, 300):
-        shown = cosigned(lambda _, size=size: (size, tree.find_root(read, size)))
-        assert ask(witness=shown).verdict == "consistent"
-    told = ask(witness=cosigned(lambda one: (one.size + 1, bytes(32))))
-    assert told.verdict == "alarm" and "ROLLBACK here" in told.text
-    told = ask(witness=cosigned(lambda one: (one.size - 1, bytes(32))))
-    assert told.verdict == "alarm" and "FORK here" in told.text
+        assert ask_about(size, tree.find_root(read, size)).verdict == "consistent"
+    for size, word in ((301, "ROLLBACK here"), (299, "FORK here")):
+        told = ask_about(size)
+        assert told.verdict == "alarm" and word in told.text
 
 
-@pytest.mark.parametrize(
-    "shown", [b"", b"\xff", b"key\n", b"key\n\nx\n1\n\n", b"a\n\nb\n\nc\n\nd\n\n"]
-)
-def test_a_witness_without_our_log_is_not_blamed(grown, shown):
-    assert ask(witness=shown).verdict == "cannot_tell"
-
-
-def test_a_forged_checkpoint_of_ours_is_not_blamed(grown):
-    one = log.find_log()
-    forged = notes.Checkpoint(one.origin, one.size + 9, bytes(32)).write()
-    shown = f"key\n\n{Signer(b'f' * 32).sign_note(one.origin, forged)}".encode()
-    assert ask(witness=shown).verdict == "cannot_tell"
+def test_a_witness_without_our_checkpoint_is_not_blamed(grown):
+    for shown in (b"", b"\xff", b"key\n", b"key\n\nx\n1\n\n", b"a\n\nb\n\nc\n\nd\n\n"):
+        assert ask(shown).verdict == "cannot_tell"
+    assert ask_about(309, signer=Signer(b"f" * 32)).verdict == "cannot_tell"
 
 
 def test_the_job_reports_what_is_wrong(grown, monkeypatch, caplog):
     monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(grown))
     assert witness.run_tick([URL], SIGNER, NOW) is None
-    edit("DELETE FROM log_leaf WHERE id > 290")
+    drop_leaves()
     assert "ROLLBACK" in witness.run_tick([URL], SIGNER, NOW)
     assert "ROLLBACK" in caplog.text

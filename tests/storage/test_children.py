@@ -1,6 +1,5 @@
 """Python processes that this one starts: their limits, what they inherit, and their end."""
 
-import contextlib
 import json
 import os
 import select
@@ -16,8 +15,10 @@ from storage.children import Limits, start_python
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMITS = Limits(memory_bytes=2**29, cpu_seconds=7, niceness=3)
-# Answers each line with facts about itself.
-TELLING = """
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the system ends it on Linux alone")
+MODULES = {
+    # Answers each line with facts about itself.
+    "telling": """
 import json, os, resource, sys
 
 def main(arguments):
@@ -30,8 +31,25 @@ def main(arguments):
             "session": os.getsid(0) == os.getpid(), "folder": os.getcwd(),
             "beyond": [one for one in open_ones if one > 2 and os.path.exists(f"/dev/fd/{one}")],
         }), flush=True)
-"""
-# Starts a child that waits for nothing, and prints its PID.
+""",
+    # Reads nothing.
+    "waiting": """
+import os, time
+
+def main(arguments):
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+""",
+    # Starts a process that holds the same pipes.
+    "family": """
+import subprocess, time
+
+def main(arguments):
+    print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
+    time.sleep(600)
+""",
+}
+# Starts a child and prints its PID.
 PARENT = """
 import sys, time
 from storage.children import Limits, start_python
@@ -39,26 +57,13 @@ child = start_python("waiting", [], {}, Limits(2**29))
 print(child.stdout.readline().decode(), end="", flush=True)
 time.sleep(600)
 """
-WAITING = """
-import os, time
-
-def main(arguments):
-    print(os.getpid(), flush=True)
-    time.sleep(600)
-"""
-# Starts a process that holds the same pipes.
-FAMILY = """
-import subprocess, time
-
-def main(arguments):
-    print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
-    time.sleep(600)
-"""
 
 
-@pytest.fixture
-def telling(tmp_path, monkeypatch):
-    (tmp_path / "telling.py").write_text(TELLING)
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The folder of these modules, which can be imported."""
+    for name, text in MODULES.items():
+        (tmp_path / f"{name}.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
 
@@ -69,25 +74,30 @@ def ask(child):
     return json.loads(child.stdout.readline())
 
 
-def test_a_child_process_has_limits_and_gets_its_input(telling, monkeypatch):
+def test_a_child_process_has_limits_and_gets_its_input(folder, monkeypatch):
     monkeypatch.setenv("SECRET_KEY", "very secret")
-    kept = os.open(telling / "telling.py", os.O_RDONLY)
+    kept = os.open(folder / "telling.py", os.O_RDONLY)
     os.set_inheritable(kept, True)
-    with start_python("telling", ["one"], {"A": "b"}, LIMITS, folder=telling) as child:
+    with start_python("telling", ["one"], {"A": "b"}, LIMITS, folder=folder) as child:
         told = ask(child)
         child.stdin.close()
     os.close(kept)
-    assert child.returncode == 0 and told["arguments"] == ["one"]
     # Python itself sets the character set if none is given.
-    assert {**told["environment"], "LC_CTYPE": ""} == {"A": "b", "LC_CTYPE": ""}
-    assert told["folder"] == str(telling)
-    assert (told["memory"], told["cpu"]) == ([2**29] * 2, [7] * 2)
-    # The maximum niceness is 19.
-    assert told["nice"] == min(19, os.nice(0) + 3)
-    assert told["session"] is True and told["beyond"] == []
+    told["environment"].pop("LC_CTYPE", None)
+    assert child.returncode == 0 and told == {
+        "arguments": ["one"],
+        "environment": {"A": "b"},
+        "folder": str(folder),
+        "memory": [2**29] * 2,
+        "cpu": [7] * 2,
+        # The maximum niceness is 19.
+        "nice": min(19, os.nice(0) + 3),
+        "session": True,
+        "beyond": [],
+    }
 
 
-def test_a_child_outlives_the_thread_that_started_it(telling):
+def test_a_child_outlives_the_thread_that_started_it():
     """The system ends a child with the thread that started it, so no requesting thread may be that
     one.
     """
@@ -110,49 +120,44 @@ def test_a_child_outlives_the_thread_that_started_it(telling):
     assert child.returncode == 0
 
 
-def test_an_import_error_ends_the_child_at_once(telling):
+def test_an_import_error_ends_the_child_at_once():
     with start_python("nothing_of_the_kind", [], {}, LIMITS) as child:
         assert child.stdout.read() == b""
     assert child.returncode == 1
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the system ends it on Linux alone")
-def test_a_child_ends_with_its_parent_in_every_case(tmp_path):
-    (tmp_path / "waiting.py").write_text(WAITING)
-    path = os.pathsep.join((str(ROOT), str(tmp_path)))
-    with subprocess.Popen(
-        [sys.executable, "-c", PARENT], env={"PYTHONPATH": path}, stdout=subprocess.PIPE
-    ) as parent:
+def has_ended(descriptor, seconds):
+    """Whether a process ends by then: its descriptor is readable once it is gone."""
+    return select.select([descriptor], [], [], seconds)[0] == [descriptor]
+
+
+@linux_only
+def test_a_child_ends_with_its_parent_in_every_case(folder):
+    given = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(folder)))}
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(command, env=given, stdout=subprocess.PIPE) as parent:
         ended = os.pidfd_open(int(parent.stdout.readline()))
-        assert select.select([ended], [], [], 0)[0] == []
+        assert not has_ended(ended, 0)
         parent.send_signal(signal.SIGKILL)
-        # Readable once the process is gone.
-        assert select.select([ended], [], [], 30)[0] == [ended]
+        assert has_ended(ended, 30)
     os.close(ended)
 
 
 @pytest.mark.parametrize("verb", ["kill", "end"])
-@pytest.mark.skipif(sys.platform != "linux", reason="pidfd_open is Linux's")
-def test_a_child_is_killed_with_its_session(tmp_path, monkeypatch, verb):
-    (tmp_path / "family.py").write_text(FAMILY)
-    monkeypatch.syspath_prepend(tmp_path)
+@linux_only
+def test_a_child_is_killed_with_its_session(verb):
     with start_python("family", [], {"PATH": os.defpath}, LIMITS) as child:
-        pid = int(child.stdout.readline())
-        ended = os.pidfd_open(pid)
-        try:
-            getattr(child, verb)()
-            assert select.select([ended], [], [], 10)[0] == [ended]
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(ended, signal.SIGKILL)
-            os.close(ended)
+        ended = os.pidfd_open(int(child.stdout.readline()))
+        getattr(child, verb)()
+        if not has_ended(ended, 10):
+            signal.pidfd_send_signal(ended, signal.SIGKILL)
+            pytest.fail("its own child goes on")
+    os.close(ended)
     assert child.returncode == -signal.SIGKILL
 
 
-def test_a_child_that_reads_nothing_can_be_stopped(tmp_path, monkeypatch):
+def test_a_child_that_reads_nothing_can_be_stopped():
     """Closing its pipe fails, because half a megabyte is still unwritten."""
-    (tmp_path / "waiting.py").write_text(WAITING)
-    monkeypatch.syspath_prepend(tmp_path)
     child = start_python("waiting", [], {}, LIMITS)
     child.stdout.readline()
     threading.Timer(0.1, child.kill).start()

@@ -28,24 +28,18 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def start(path):
-    """start() -> another process that waits for the lock, reports when it has it, and keeps it."""
-    started = []
-
-    def begin():
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        command = [sys.executable, "-c", HOLDER, str(path)]
-        started.append(subprocess.Popen(command, cwd=ROOT, text=True, **pipes))
-        return started[-1]
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.communicate(timeout=60)
+def holder(path):
+    """Another process that waits for the lock, says when it has it, and keeps it."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    made = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
+    yield made
+    made.kill()
+    made.communicate(timeout=60)
 
 
-def test_killing_the_holder_frees_the_lock(path, start):
-    holder, lock = start(), FileLock(path)
+def test_killing_the_holder_frees_the_lock(path, holder):
+    lock = FileLock(path)
     assert holder.stdout.readline() == "True\n"
     assert not lock.take()
     holder.send_signal(signal.SIGKILL)
@@ -54,10 +48,10 @@ def test_killing_the_holder_frees_the_lock(path, start):
     lock.release()
 
 
-def test_a_second_process_waits_for_the_first(path, start):
+def test_a_second_process_waits_for_the_first(path, request):
     lock = FileLock(path)
     assert lock.take() and lock.take()
-    waiting = start()
+    waiting = request.getfixturevalue("holder")
     # One release ends it, however often and in whichever threads it was acquired.
     thread = threading.Thread(target=lock.release)
     thread.start()

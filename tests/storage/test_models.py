@@ -12,28 +12,20 @@ import storage
 from operate import schema
 
 
-def columns(db):
-    return {
-        table: {c.name for c in db.get_columns(table)}
-        for table in db.get_tables()
-        if table != "schema_migration" and not table.startswith("post_words")
-    }
-
-
 def test_migrations_create_the_models_schema(db):
     declared = {
         model._meta.table_name: {field.column_name for field in model._meta.sorted_fields}
         for model in schema.TABLES
     }
-    assert columns(db) == declared
+    tables = [one for one in db.get_tables() if not one.startswith(("post_words", "schema_"))]
+    assert {table: {one.name for one in db.get_columns(table)} for table in tables} == declared
 
 
 def test_migrations_create_every_index_of_the_models(db):
     declared = 0
     for model in schema.TABLES:
-        made = {
-            (tuple(index.columns), index.unique) for index in db.get_indexes(model._meta.table_name)
-        }
+        made = db.get_indexes(model._meta.table_name)
+        made = {(tuple(index.columns), index.unique) for index in made}
         for index in model._meta.fields_to_index():
             # A descending column has extra text around it.
             parts = [getattr(one, "node", one) for one in index._expressions]
@@ -59,20 +51,17 @@ def test_no_index_is_a_prefix_of_another(db):
 
 @ground.sqlite_only
 def test_tables_are_strict(db):
-    for name, sql in db.execute_sql(
-        "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name <> 'schema_migration'"
-        # FTS5 creates its own tables.
-        " AND name NOT LIKE 'post_words%'"
-    ):
-        assert sql.endswith("STRICT"), name
+    # FTS5 creates its own tables.
+    sql = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'post_words%'"
+    for name, made in db.execute_sql(sql):
+        assert made.endswith("STRICT") or name == "schema_migration", name
 
 
 @ground.sqlite_only
 def test_every_commit_reaches_the_disk(durable, db):
-    assert db.execute_sql("PRAGMA journal_mode").fetchone() == ("wal",)
-    # FULL
-    assert db.execute_sql("PRAGMA synchronous").fetchone() == (2,)
-    assert db.execute_sql("PRAGMA foreign_keys").fetchone() == (1,)
+    # 2 is FULL.
+    for name, value in (("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)):
+        assert db.execute_sql(f"PRAGMA {name}").fetchone() == (value,)
 
 
 def test_sqlite_is_free_of_the_wal_reset_bug():
@@ -81,12 +70,8 @@ def test_sqlite_is_free_of_the_wal_reset_bug():
 
 def test_a_wallet_has_at_most_one_open_attachment(db):
     owner = models.Owner.create(uid="owner_1", created_at=1)
-    bots = [
-        models.Bot.create(
-            uid=f"bot_{n}", owner=owner, handle=f"h{n}", name="n", voice="{}", created_at=1
-        )
-        for n in range(2)
-    ]
+    row = {"owner": owner, "name": "n", "voice": "{}", "created_at": 1}
+    bots = [models.Bot.create(uid=f"bot_{n}", handle=f"h{n}", **row) for n in range(2)]
     wallet = models.Wallet.create(address="w", bot=bots[0], created_at=1)
     models.Attachment.create(bot=bots[0], wallet=wallet, attached_at=1, detached_at=2)
     models.Attachment.create(bot=bots[0], wallet=wallet, attached_at=3)
@@ -97,8 +82,8 @@ def test_a_wallet_has_at_most_one_open_attachment(db):
 # ---- the debug mode ------------------------------------------------------------------------------
 @ground.sqlite_only
 def test_writes_and_requests_during_an_open_query_are_refused(db):
-    for _ in range(3):
-        models.Owner.create(uid=storage.new_uid("owner"), created_at=0)
+    for n in range(3):
+        models.Owner.create(uid=f"owner_{n}", created_at=0)
     rows = iter(models.Owner.select())
     first = next(rows)
     for write in (

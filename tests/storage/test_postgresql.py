@@ -18,28 +18,23 @@ import peewee
 import pytest
 import requests
 from events import Connection
-from lookout import Lookout, ledger_of
-from node import FakeNode
 from peewee import OperationalError
-from service import NOW, Service
-from story import address, market
+from service import NOW
 from test_worker import Server
 
 import config
 import jobs
-import models
 import storage
 from accounts import influencers
 from market.tables import Token
-from models import Arrival, Job, Receipt, WalletSignature
+from models import Arrival, Job
 from operate import backups, doctor, instance
 from storage import database, store_arrival, trouble
 
 pytestmark = ground.postgresql_only
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = "postgresql://candor:canary@127.0.0.1:1/nothing"
-PEOPLE = ("ada", "eve", "ida", "una")
-ADDRESSES = [address(person) for person in PEOPLE]
+ARRIVAL = "INSERT INTO arrival (kind) VALUES ('restore')"
 
 
 @pytest.fixture
@@ -103,9 +98,8 @@ def test_values_and_letters_are_distinguished(db):
 
 def test_one_writer_at_a_time_and_ids_become_visible_in_order(db, other):
     """A process takes an ID without committing: all other writers wait, and readers don't."""
-    other.connect()
-    with other.atomic():
-        taken = other.execute_sql("INSERT INTO arrival (kind) VALUES ('restore') RETURNING id")
+    with other.connection_context(), other.atomic():
+        taken = other.execute_sql(f"{ARRIVAL} RETURNING id")
         ground.wait_no_longer(50)
         for write in (
             lambda: store_arrival("restore"),
@@ -119,7 +113,6 @@ def test_one_writer_at_a_time_and_ids_become_visible_in_order(db, other):
     store_arrival("restore")
     first, second = Arrival.select(Arrival.id).order_by(Arrival.id).scalars()
     assert taken.fetchone() == (first,) and first < second
-    other.close()
 
 
 def test_a_lock_only_affects_those_waiting_for_it(db, other):
@@ -137,44 +130,31 @@ def test_a_lock_only_affects_those_waiting_for_it(db, other):
     assert database.find_trouble() is None
 
 
-def test_a_silent_writer_does_not_block_others_forever(db, settings, monkeypatch):
+def test_a_silent_writer_does_not_block_others_forever(other, monkeypatch):
     """It hangs or its machine vanished: the server ends its transaction, and the others
     continue.
     """
     monkeypatch.setattr("storage.postgresql.HUNG_MS", 300)
-    hung = storage.make_database(settings)
-    hung.connect()
-    hung.begin()
+    other.connect()
+    other.begin()
     began = time.monotonic()
     store_arrival("restore")
     assert time.monotonic() - began > 0.2
     with pytest.raises(peewee.PeeweeException) as refused:
-        hung.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
-    assert storage.is_busy(refused.value)
-    hung.close_all()
-    assert Arrival.select().count() == 1
+        other.execute_sql(ARRIVAL)
+    assert storage.is_busy(refused.value) and Arrival.select().count() == 1
 
 
-def test_the_data_version_changes_with_every_commit(db, other):
+def test_the_data_version_changes_with_every_commit(db):
+    """Also when other transactions begin or end meanwhile, and although savepoints have their own
+    transaction IDs.
+    """
     # It counts commits of the whole server, where other tests may be running.
     assert any(db.data_version() == db.data_version() for _ in range(100))
-    before = db.data_version()
-    with other.connection_context(), other.atomic():
-        other.execute_sql("INSERT INTO arrival (kind) VALUES ('restore')")
-        Arrival.select().count()
-    assert db.data_version() != before
-
-
-def test_the_version_changes_when_an_already_open_writer_commits(db):
-    """Whatever other transactions begin or end meanwhile, and although savepoints have their own
-    transaction IDs. (These connections aren't the only writers.)
-    """
     writers, seen = [db.open() for _ in range(3)], []
     for writer in writers:
-        writer.execute("BEGIN")
-        writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
-        writer.execute("SAVEPOINT s")
-        writer.execute("INSERT INTO arrival (kind) VALUES ('restore')")
+        for sql in ("BEGIN", ARRIVAL, "SAVEPOINT s", ARRIVAL):
+            writer.execute(sql)
         seen.append(db.data_version())
     for writer in (writers[1], writers[2], writers[0]):
         writer.execute("COMMIT")
@@ -185,70 +165,53 @@ def test_the_version_changes_when_an_already_open_writer_commits(db):
 
 
 # ---- away, and back again ------------------------------------------------------------------------
-def test_sessions_ended_by_the_server_are_replaced(service):
+def test_sessions_ended_by_the_server_are_replaced(service, key):
     """As after a restart: closed idle connections are detected before use; one in use leads to
     `busy`.
     """
-    key = service.make_bot().publish_key.text
     assert service.post({"eventId": "a", "body": "b"}, key).status_code == 201
     database.close()
-    good = database.obj
-    storage.database.initialize(other := storage.make_database(service.config))
-    assert end_sessions()
-    other.close_all()
-    storage.database.initialize(good)
+    with ground.speaking_to(service.config):
+        assert end_sessions()
     answers = [service.post({"eventId": f"e{n}", "body": "b"}, key) for n in range(3)]
     assert [answer.status_code for answer in answers] == [201] * 3
 
 
-def test_a_database_that_is_down_is_busy(tmp_path):
-    settings = ground.change(ground.settings_of(tmp_path / "data"), database_url=NOWHERE)
-    service = Service(tmp_path / "data")
-    try:
-        key = service.make_bot().publish_key.text
-        database.close_all()
-        good = database.obj
-        storage.connect(settings)
-        post = {"eventId": "e", "body": "b"}
+def test_a_database_that_is_down_is_busy(service, key):
+    post = {"eventId": "e", "body": "b"}
+    with ground.speaking_to(ground.change(service.config, database_url=NOWHERE)):
         answers = [service.get("/api/v1/feed", key), service.post(post, key), service.get("/")]
-        assert [answer.status_code for answer in answers] == [503] * 3
-        assert answers[0].json["code"] == "busy" and answers[0].headers["Retry-After"]
         health = service.get("/api/health")
-        assert (health.status_code, health.json["status"]) == (503, "down")
-        assert not any("canary" in answer.text for answer in (*answers, health))
-        database.initialize(good)
-        assert service.post({"eventId": "e", "body": "b"}, key).status_code == 201
-    finally:
-        service.close()
+    assert [answer.status_code for answer in answers] == [503] * 3
+    assert answers[0].json["code"] == "busy" and answers[0].headers["Retry-After"]
+    assert (health.status_code, health.json["status"]) == (503, "down")
+    assert not any("canary" in answer.text for answer in (*answers, health))
+    assert service.post(post, key).status_code == 201
 
 
 def test_commands_report_in_one_sentence_that_it_is_down(tmp_path):
-    for command in ("migrate", "run", "doctor"):
-        started = start(command, DATA_DIR=str(tmp_path), DATABASE_URL=NOWHERE)
+    given = {"DATA_DIR": str(tmp_path), "DATABASE_URL": NOWHERE}
+    for started in [start(command, **given) for command in ("migrate", "run", "doctor")]:
         said, _ = started.communicate(timeout=60)
         assert started.returncode == 1 and "DATABASE_URL" in said, said
         assert "Traceback" not in said and "canary" not in said, said
 
 
-def test_health_metrics_and_doctor_name_the_engine(tmp_path):
-    service = Service(tmp_path / "data", metrics="on")
-    try:
-        told = service.get("/api/health").json["database"]
-        fine = {"ok": True, "writable": True, "problem": None, "journal": "wal"}
-        assert told == {**fine, "postgresql": database.version()}
-        assert told["postgresql"].startswith("15.")
-        shown = service.get("/metrics").text
-        version = f'postgresql="{database.version()}",version="{config.VERSION}"'
-        assert f"candor_info{{{version}}} 1.0" in shown
-        assert 'candor_database_bytes{file="postgresql"}' in shown
-        assert "PostgreSQL 15." in service.get("/status").text
-        found = doctor.examine(service.config, int(time.time() * 1000))
-        assert any(one.text.startswith("PostgreSQL 15.") for one in found)
-        assert not any(one.level == "wrong" for one in found)
-    finally:
-        service.close()
+def test_health_metrics_and_doctor_name_the_engine(serve):
+    service = serve(metrics="on")
+    told, version = service.get("/api/health").json["database"], database.version()
+    fine = {"ok": True, "writable": True, "problem": None, "journal": "wal"}
+    assert told == {**fine, "postgresql": version} and version.startswith("15.")
+    shown = service.get("/metrics").text
+    assert f'candor_info{{postgresql="{version}",version="{config.VERSION}"}} 1.0' in shown
+    assert 'candor_database_bytes{file="postgresql"}' in shown
+    assert "PostgreSQL 15." in service.get("/status").text
+    found = doctor.examine(service.config, int(time.time() * 1000))
+    assert any(one.text.startswith("PostgreSQL 15.") for one in found)
+    assert not any(one.level == "wrong" for one in found)
 
 
+# ---- migrating -----------------------------------------------------------------------------------
 def test_a_newer_schema_is_refused(settings, db):
     db.execute_sql("INSERT INTO schema_migration (name, applied) VALUES ('9999_later', now())")
     with pytest.raises(instance.Refused, match="9999_later"):
@@ -261,18 +224,17 @@ def test_a_user_who_may_not_create_tables_is_told_so(tmp_path):
     """
     given = config.load(ground.environ(tmp_path / "data", migrated=False), dotenv=None)
     name = f"plain_{os.getpid()}"
+    url = given.database_url.replace(given.database_url.split("//")[1].split("@")[0], name)
     made = storage.make_database(given)
     with made.connection_context():
         made.execute_sql(f"CREATE ROLE {name} LOGIN")
-    url = given.database_url.replace(given.database_url.split("//")[1].split("@")[0], name)
-    try:
-        with pytest.raises(instance.Refused, match="permission denied for schema public"):
-            backups.migrate(ground.change(given, database_url=url))
-    finally:
-        database.close_all()
-        with made.connection_context():
+        try:
+            with pytest.raises(instance.Refused, match="permission denied for schema public"):
+                backups.migrate(ground.change(given, database_url=url))
+        finally:
+            database.close_all()
             made.execute_sql(f"DROP ROLE {name}")
-        made.close_all()
+    made.close_all()
 
 
 def test_a_session_shared_by_several_connections_is_refused(settings, db, monkeypatch):
@@ -286,8 +248,8 @@ def test_a_session_shared_by_several_connections_is_refused(settings, db, monkey
 
 def test_two_starts_migrate_once(tmp_path):
     url = ground.url_of(tmp_path / "new", migrated=False)
-    environ = {"DATA_DIR": str(tmp_path), "DATABASE_URL": url}
-    starts = [start("migrate", "--json", **environ) for _ in range(3)]
+    given = {"DATA_DIR": str(tmp_path), "DATABASE_URL": url}
+    starts = [start("migrate", "--json", **given) for _ in range(3)]
     said = [one.communicate(timeout=60)[0] for one in starts]
     assert [one.returncode for one in starts] == [0] * 3
     assert sum('"applied": []' in one for one in said) == 2
@@ -301,26 +263,29 @@ def test_without_the_driver_the_setting_is_named(monkeypatch):
 
 
 # ---- several machines ----------------------------------------------------------------------------
-@pytest.fixture
-def machines(tmp_path):
-    """Two Servers that share only the database, SECRET_KEY and LOG_KEY; `bots` are a bot of each
-    machine, with one owner.
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory):
+    """Two Servers that share only the database, SECRET_KEY and LOG_KEY. Each has a `bot`, and both
+    bots have one owner.
     """
-    keys = {"SECRET_KEY": "of both", "LOG_KEY": "0b" * 32}
-    shared, made = {**ground.environ(tmp_path / "data"), **keys}, []
+    folder, made = tmp_path_factory.mktemp("machines"), []
+    shared = {**ground.environ(folder / "data"), "SECRET_KEY": "of both", "LOG_KEY": "0b" * 32}
     for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        own = {"DATA_DIR": str(tmp_path / name / "data")}
-        made.append(Server(tmp_path / name, **{**shared, **own}))
-    settings = ground.settings_of(tmp_path / "data")
-    with storage.connect(settings).connection_context():
-        one, two = made
+        (folder / name).mkdir()
+        own = {"DATA_DIR": str(folder / name / "data")}
+        made.append(Server(folder / name, **{**shared, **own}))
+    one, two = made
+    settings = ground.settings_of(folder / "data")
+    with ground.opened(settings):
         one.bot = influencers.create_bot(settings, "One", NOW)
         two.bot = influencers.create_bot(settings, "Two", NOW, owner=one.bot.owner)
-        yield made
+    yield made
     for machine in made:
         machine.stop()
-    database.close_all()
+
+
+def authorize(machine):
+    return {"Authorization": f"Bearer {machine.bot.publish_key.text}"}
 
 
 def publish(machine, number):
@@ -328,7 +293,7 @@ def publish(machine, number):
     answer = requests.post(
         f"http://127.0.0.1:{machine.port}/api/v1/posts",
         json={"eventId": f"e{number}", "body": f"word{number}"},
-        headers={"Authorization": f"Bearer {machine.bot.publish_key.text}"},
+        headers=authorize(machine),
         timeout=60,
     )
     assert answer.status_code == 201, answer.text
@@ -336,7 +301,7 @@ def publish(machine, number):
 
 
 def read(machine, path):
-    status, body = machine.get(path, Authorization=f"Bearer {machine.bot.publish_key.text}")
+    status, body = machine.get(f"/api/v1/{path}", **authorize(machine))
     assert status == 200
     return orjson.loads(body)
 
@@ -345,24 +310,23 @@ def test_writes_on_one_machine_are_visible_on_the_other_at_once(machines):
     """Whatever either has cached."""
     for number in range(30):
         writer, reader = machines[number % 2], machines[1 - number % 2]
-        read(reader, "/api/v1/feed?limit=1")
+        read(reader, "feed?limit=1")
         uid = publish(writer, number)
-        assert read(reader, "/api/v1/feed?limit=1")["data"][0]["id"] == uid
+        assert read(reader, "feed?limit=1")["data"][0]["id"] == uid
         bot = writer.bot.bot.uid
         for path in ("/", f"/bots/{bot}"):
             assert f"word{number}<" in reader.get(path)[1].decode()
-        assert read(reader, f"/api/v1/bots/{bot}")["feed"][0]["id"] == uid
+        assert read(reader, f"bots/{bot}")["feed"][0]["id"] == uid
 
 
 def test_followers_of_two_writing_machines_miss_nothing(machines):
     """One follows each machine's stream, one switches machines at every disconnect, one polls both
     in turn.
     """
-    since, got = read(machines[0], "/api/v1/feed?limit=1")["newestCursor"], [[] for _ in range(4)]
+    since, got = read(machines[0], "feed?limit=1")["newestCursor"], [[] for _ in range(4)]
 
     def write(machine):
-        for number in range(100):
-            publish(machine, number)
+        machine.published = [publish(machine, 100 + number) for number in range(100)]
 
     def follow(mine, ports, length):
         last_id = since
@@ -378,7 +342,7 @@ def test_followers_of_two_writing_machines_miss_nothing(machines):
     def poll(mine):
         place = since
         for machine in itertools.cycle(machines):
-            page = read(machine, f"/api/v1/feed?since={place}&limit=7")
+            page = read(machine, f"feed?since={place}&limit=7")
             mine += [row["id"] for row in page["data"]]
             place = page["newestCursor"]
             if len(mine) == 200:
@@ -389,9 +353,13 @@ def test_followers_of_two_writing_machines_miss_nothing(machines):
     work += [(follow, (got[0], [one], 200)), (follow, (got[1], [two], 200))]
     work += [(follow, (got[2], [one, two], 9)), (poll, (got[3],))]
     crew = [threading.Thread(target=act, args=given) for act, given in work]
-    [thread.start() for thread in crew], [thread.join(60) for thread in crew]
-    order = [*models.Post.select(models.Post.uid).order_by(models.Post.id).scalars()]
-    assert len(order) == 200 and got == [order] * 4
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join(60)
+    assert got == [got[0]] * 4
+    for machine in machines:
+        assert [uid for uid in got[0] if uid in machine.published] == machine.published
 
 
 # ---- locks ---------------------------------------------------------------------------------------
@@ -436,114 +404,77 @@ def test_a_lock_is_taken_only_after_its_last_holder_stopped_writing(db, other):
 
 # ---- the jobs are in one place -------------------------------------------------------------------
 class Crew:
-    """Processes that run the jobs for a chain, on one database. Each logs the beginning and end of
-    its passes in `diary`.
+    """Processes that run the jobs on one database. The job writes a row, and then its process and
+    the time into the diary.
     """
 
-    def __init__(self, settings, chain, folder):
-        self.settings, self.chain, self.diary, self.pids = settings, chain, folder / "diary", []
+    def __init__(self, settings, folder):
+        self.settings, self.diary, self.pids = settings, folder / "diary", []
         self.diary.touch()
 
     def start(self):
         pid = os.fork()
-        if pid == 0:
-            try:
-                self._run()
-            finally:
-                os._exit(1)
-        self.pids.append(pid)
-        return pid
+        if pid:
+            self.pids.append(pid)
+            return
+        try:
+            storage.connect(self.settings)
+            made = jobs.Jobs(self.settings)
+            made._list_jobs = lambda: [jobs.Work("job", 0.05, self._run_tick)]
+            made.start()
+            time.sleep(600)
+        finally:
+            os._exit(1)
 
-    def _run(self):
-        storage.connect(self.settings)
-        made = jobs.Jobs(self.settings)
-        with database.connection_context():
-            seen = Lookout(self.settings, FakeNode(self.chain))
-        real = seen.observer.run_tick
-
-        def tick(now):
-            self._note("begin")
-            seen.clock.sleep(self.settings.observer_interval_seconds)
-            more = real(seen.now)
-            self._note("end")
-            return more
-
-        seen.observer.run_tick = tick
-        work = [made._observe(seen.observer)]
-        made._list_jobs = lambda: work
-        made.start()
-        time.sleep(600)
-
-    def _note(self, what):
+    def _run_tick(self, now):
+        store_arrival("restore")
         with open(self.diary, "a") as file:
-            file.write(f"{os.getpid()} {what} {time.monotonic()}\n")
+            file.write(f"{os.getpid()} {time.monotonic()}\n")
+        return None, "{}"
 
-    def lines(self):
-        """[(PID, begin or end, time), ...] of the complete lines."""
-        rows = [line.split() for line in self.diary.read_text().splitlines()]
-        return [(int(row[0]), row[1], float(row[2])) for row in rows if len(row) == 3]
+    def read(self):
+        """[(PID, time), ...] of the complete lines."""
+        rows = [line.split() for line in self.diary.read_text().splitlines(keepends=True)]
+        return [(int(row[0]), float(row[1])) for row in rows if len(row) == 2]
 
     def kill(self, pid):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         self.pids.remove(pid)
 
-    def stop(self):
-        for pid in list(self.pids):
-            self.kill(pid)
-
 
 @pytest.fixture
 def crew(settings, tmp_path):
-    """(a Crew, the undisturbed result for its chain), with an empty, closed database."""
-    chain = market(5, PEOPLE, 120)
-    quick = ground.change(settings, observer_interval_seconds=0.05)
-    with storage.connect(quick).connection_context():
-        truth = Lookout.begin(quick, FakeNode(chain), wallets=ADDRESSES).settle().ledger()
-        Lookout.begin(quick, wallets=ADDRESSES)
-    database.close_all()
-    made = Crew(quick, chain, tmp_path)
-    yield made, truth
-    made.stop()
+    made = Crew(settings, tmp_path)
+    yield made
+    for pid in list(made.pids):
+        made.kill(pid)
 
 
-def check(crew, truth):
-    """Check that the next process finds nothing lost and nothing twice."""
-    with storage.connect(crew.settings).connection_context():
-        assert WalletSignature.select().where(WalletSignature.state == "stored").count() > 0
-        assert Receipt.select().count() <= len(crew.chain.rows)
-        seen = Lookout(crew.settings, FakeNode(crew.chain)).settle()
-        assert seen.ledger() == ledger_of(ADDRESSES) == truth
-    database.close_all()
-
-
-def test_killing_the_leader_twenty_times_loses_nothing(crew):
-    """Another one continues within five seconds, never two at a time, and the final ledger is the
-    same.
-    """
-    crew, truth = crew
+def test_after_each_of_twenty_kills_of_the_leader_another_continues(crew):
+    """Within five seconds, and never two at a time. (test_survival.py kills the observer.)"""
     dice, waits = random.Random(20), []
     for _ in range(3):
         crew.start()
     for _ in range(20):
-        ground.until(lambda: crew.lines() and crew.lines()[-1][0] in crew.pids)
-        leader = crew.lines()[-1][0]
+        ground.until(lambda: crew.read() and crew.read()[-1][0] in crew.pids)
+        leader = crew.read()[-1][0]
         time.sleep(dice.uniform(0, 0.3))
         crew.kill(leader)
         killed = time.monotonic()
-        ground.until(lambda: crew.lines()[-1][2] > killed)
-        waits.append(crew.lines()[-1][2] - killed)
+        ground.until(lambda: crew.read()[-1][1] > killed)
+        waits.append(crew.read()[-1][1] - killed)
         crew.start()
-    # on a slow machine none of the twenty got that far
-    with storage.connect(crew.settings).connection_context():
-        ground.until(WalletSignature.select().where(WalletSignature.state == "stored").exists, 60)
-    database.close_all()
-    crew.stop()
-    leaders = [pid for pid, _ in itertools.groupby(pid for pid, _, _ in crew.lines())]
+    for pid in list(crew.pids):
+        crew.kill(pid)
+    told = crew.read()
+    leaders = [pid for pid, _ in itertools.groupby(pid for pid, _ in told)]
     # Once another one leads, the old one doesn't return.
     assert len(leaders) == len(set(leaders)) >= 21
     assert max(waits) < 5, waits
-    check(crew, truth)
+    # A process may be killed between its row and its line.
+    with ground.opened(crew.settings):
+        assert len(told) <= Arrival.select().count() <= len(told) + len(leaders)
 
 
 def test_a_leader_that_loses_its_session_stops_writing(settings, db, monkeypatch, caplog):

@@ -4,14 +4,12 @@ recovery, and no trace of its password.
 
 import json
 import sys
-import threading
 import time
 
 import ground
 import pytest
 from redisserver import PASSWORD
-from service import NOW, Service
-from test_studio import Browser
+from service import NOW, race
 from test_worker import Server
 
 import app
@@ -22,8 +20,9 @@ from operate import doctor
 from storage import counters
 from web.server.logs import JsonLines
 
-# S, instead of two.
+# Seconds, instead of two.
 REST = 0.2
+PAGES = ("/", "/market", "/status", "/api/traders", "/feed.json")
 
 
 @pytest.fixture
@@ -38,21 +37,13 @@ def shared_redis(redis_server, monkeypatch):
 
 
 @pytest.fixture
-def service(tmp_path, shared_redis):
-    limits = {"ratelimit_storage_url": shared_redis.url, "allowance": (("day", 100),)}
-    made = Service(tmp_path / "data", **limits)
-    yield made
-    made.close()
+def service(serve, shared_redis):
+    return serve(ratelimit_storage_url=shared_redis.url, allowance=(("day", 100),))
 
 
-@pytest.fixture
-def key(service):
-    return service.make_bot().publish_key.text
-
-
-def remaining(service, key):
+def remaining(get):
     """The remainder of the day's 100 after a read."""
-    answer = service.get("/api/v1/feed", key)
+    answer = get("feed")
     assert answer.status_code == 200, answer.text
     return int(answer.headers["RateLimit-Remaining"])
 
@@ -61,45 +52,40 @@ def test_machines_share_one_allowance_exactly(tmp_path, redis_server):
     """Two servers, 25 threads, five keys of one owner; then one server is restarted."""
     redis_server.client.flushdb()
     environ = {"ALLOWANCE": "120/day", "RATELIMIT_STORAGE_URL": redis_server.url}
-    servers = [Server(tmp_path, **environ), Server(tmp_path, **environ)]
+    servers = [Server(tmp_path, **environ) for _ in range(2)]
     try:
         with storage.connect(ground.settings_of(tmp_path / "data")).connection_context():
             made = influencers.create_bot(config.Config(), "Ada", NOW)
             keys = [api_keys.create_key(made.owner, "read", NOW).text for _ in range(5)]
-        storage.database.close_all()
-        codes, gate = [], threading.Barrier(25)
 
         def read(server, key):
             return server.get("/api/v1/feed", Authorization=f"Bearer {key}")[0]
 
         def ask(n):
-            gate.wait()
-            codes.extend(read(servers[n % 2], keys[n % 5]) for _ in range(8))
+            return [read(servers[n % 2], keys[n % 5]) for _ in range(8)]
 
-        crew = [threading.Thread(target=ask, args=(n,)) for n in range(25)]
-        [thread.start() for thread in crew], [thread.join() for thread in crew]
+        codes = [code for some in race(25, ask) for code in some]
+        storage.database.close_all()
         assert (codes.count(200), codes.count(429)) == (120, 80)
         servers[0].stop()
         servers[0] = Server(tmp_path, **environ)
         assert [read(server, keys[0]) for server in servers] == [429, 429]
         assert PASSWORD not in servers[0].words() + servers[1].words()
     finally:
-        [server.stop() for server in servers]
+        for server in servers:
+            server.stop()
 
 
-def test_without_redis_the_keyed_api_is_busy_and_pages_are_served(service, key, shared_redis):
-    assert remaining(service, key) == 99
+# ---- Redis is down, silent or full ---------------------------------------------------------------
+def test_without_redis_the_keyed_api_is_busy_and_pages_are_served(service, key, get, shared_redis):
+    assert remaining(get) == 99
     shared_redis.stop()
     for _ in range(3):
-        answers = [
-            service.get("/api/v1/feed", key),
-            service.post({"eventId": "e", "body": "b"}, key),
-            service.get("/api/v1/me", key),
-        ]
-        told = [(one.status_code, one.json["code"], one.headers["Retry-After"]) for one in answers]
-        assert told == [(503, "busy", "2")] * 3
-        pages = ("/", "/market", "/status", "/api/traders", "/feed.json")
-        assert [service.get(path).status_code for path in pages] == [200] * 5
+        posting = service.post({"eventId": "e", "body": "b"}, key)
+        for answer in (get("feed"), get("me"), posting):
+            told = (answer.status_code, answer.json["code"], answer.headers["Retry-After"])
+            assert told == (503, "busy", "2")
+        assert [service.get(path).status_code for path in PAGES] == [200] * 5
         time.sleep(REST)
     health = service.get("/api/health")
     assert (health.status_code, health.json["status"]) == (200, "degraded")
@@ -107,12 +93,11 @@ def test_without_redis_the_keyed_api_is_busy_and_pages_are_served(service, key, 
     shared_redis.start()
     time.sleep(REST)
     # The counts were lost with the server.
-    assert remaining(service, key) == 99
+    assert remaining(get) == 99
     assert service.get("/api/health").json["status"] == "ok"
 
 
-def test_without_redis_no_bots_are_created(service, shared_redis):
-    browser = Browser(service)
+def test_without_redis_no_bots_are_created(browser, shared_redis):
     shared_redis.stop()
     answer = browser.send("/connect", name="Nell")
     assert answer.status_code == 503 and "Nothing was stored" in answer.text
@@ -121,51 +106,50 @@ def test_without_redis_no_bots_are_created(service, shared_redis):
     assert browser.send("/connect", name="Nell").status_code == 200
 
 
-def test_a_silent_redis_is_waited_for_once(service, key, shared_redis, monkeypatch):
+def test_a_silent_redis_is_waited_for_once(service, get, shared_redis, monkeypatch):
     monkeypatch.setattr(counters, "REST_SECONDS", 600)
-    assert remaining(service, key) == 99
+    assert remaining(get) == 99
     shared_redis.pause()
     store, asked = service.app.allowance.store, []
     script = store._script
     monkeypatch.setattr(store, "_script", lambda *given: asked.append(1) or script(*given))
-    assert service.get("/api/v1/feed", key).status_code == 503 and len(asked) == 1
+    assert get("feed").status_code == 503 and len(asked) == 1
     assert [service.get("/market").status_code for _ in range(20)] == [200] * 20
-    assert service.get("/api/v1/feed", key).status_code == 503
-    assert len(asked) == 1
+    assert get("feed").status_code == 503 and len(asked) == 1
     shared_redis.go_on()
     store.rest.until = time.monotonic()
     # After waking up it also counted the pending request, which can't be undone.
-    assert remaining(service, key) == 97
+    assert remaining(get) == 97
 
 
-def test_redis_may_restart_and_lose_its_script_or_data(service, key, shared_redis):
-    assert remaining(service, key) == 99
+def test_redis_may_restart_or_lose_its_script_or_data(get, shared_redis):
+    assert remaining(get) == 99
     shared_redis.client.script_flush()
-    assert remaining(service, key) == 98
+    assert remaining(get) == 98
     shared_redis.client.flushall()
-    assert remaining(service, key) == 99
+    assert remaining(get) == 99
     shared_redis.stop()
     # The old connections are dead.
     shared_redis.start()
-    assert remaining(service, key) == 99
+    assert remaining(get) == 99
 
 
-def test_a_full_redis_is_busy(service, key, shared_redis):
+def test_a_full_redis_is_busy(service, get, shared_redis):
     shared_redis.client.config_set("maxmemory", 1)
-    codes = [service.get("/api/v1/feed", key).status_code, service.get("/market").status_code]
+    codes = [get("feed").status_code, service.get("/market").status_code]
     shared_redis.client.config_set("maxmemory", 0)
     time.sleep(REST)
-    assert codes == [503, 200] and remaining(service, key) == 99
+    assert codes == [503, 200] and remaining(get) == 99
 
 
-def test_the_password_appears_nowhere(service, key, shared_redis, caplog, tmp_path):
+# ---- what is said --------------------------------------------------------------------------------
+def test_the_password_appears_nowhere(service, key, shared_redis, serve, caplog):
     """Refused by Redis, disconnected, working: no response, log line or doctor finding contains the
     password or the URL.
     """
     # One instance after another.
     storage.database.close_all()
-    url = shared_redis.url.replace(PASSWORD, f"{PASSWORD}-wrong")
-    wrong = Service(tmp_path / "other", ratelimit_storage_url=url)
+    wrong = serve(ratelimit_storage_url=shared_redis.url.replace(PASSWORD, f"{PASSWORD}-wrong"))
     told = [one.text + one.advice for one in doctor.check_redis(wrong.config, NOW)]
     assert len(told) == 1 and "AuthenticationError" in told[0]
     other = wrong.make_bot().publish_key.text
@@ -175,7 +159,7 @@ def test_the_password_appears_nowhere(service, key, shared_redis, caplog, tmp_pa
     wrong.close()
     storage.connect(service.config)
     shared_redis.stop()
-    answers += [service.get(path, key) for path in ("/api/v1/feed", "/api/health", "/market")]
+    answers += [service.get(path, key) for path in paths[:3]]
     told += [one.text + one.advice for one in doctor.check_redis(service.config, NOW)]
     lines = [JsonLines().format(record) for record in caplog.records]
     assert any(json.loads(line)["message"] == "busy" for line in lines)
@@ -189,11 +173,17 @@ def test_doctor_checks_redis_when_asked(shared_redis, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "check_providers", lambda *_: [])
     named = {"DATA_DIR": str(tmp_path / "none"), "RATELIMIT_STORAGE_URL": shared_redis.url}
     given = config.load(named, dotenv=None)
-    assert "Redis responds" in [one.text for one in doctor.examine(given, NOW, online=True)]
-    assert not [one for one in doctor.examine(given, NOW) if "Redis" in one.text]
+
+    def examine(online):
+        found = doctor.examine(given, NOW, online=online)
+        return [(one.level, one.text) for one in found if "Redis" in one.text]
+
+    assert examine(online=False) == []
+    ((_, text),) = examine(online=True)
+    assert text == "Redis responds"
     shared_redis.stop()
-    found = [one for one in doctor.examine(given, NOW, online=True) if "Redis can't" in one.text]
-    assert [one.level for one in found] == ["wrong"] and "(ConnectionError)" in found[0].text
+    ((level, text),) = examine(online=True)
+    assert level == "wrong" and "Redis can't" in text and "(ConnectionError)" in text
 
 
 def test_without_the_package_startup_says_what_to_install(tmp_path, monkeypatch, capsys):
