@@ -7,7 +7,7 @@ import random
 
 import pytest
 import sampling
-from test_papertrade import Stage, adds_up
+from stage import Stage, adds_up
 
 import papertrade
 from market.tables import Snapshot, Token

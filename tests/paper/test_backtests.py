@@ -7,9 +7,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import pytest
+from stage import RISE, Stage
 from tape import DAY, MINUTE, START, Told, quote, token
 from test_cli import cli  # noqa: F401  (a fixture)
-from test_papertrade import RISE, Stage
 
 from accounts import backtests as asked
 from accounts.backtests import write_table

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import ground
 import pytest
-from tape import MINUTE, quote, token
+from stage import Stage, facts
+from tape import MINUTE, START, quote, token
 from test_cli import cli, shown  # noqa: F401  (a fixture)
 from test_legacy import closed, make_trader, said
-from test_papertrade import START, Stage, facts
 
 from accounts import traders
 from accounts.problem import Problem
