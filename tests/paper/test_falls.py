@@ -8,8 +8,7 @@ import orjson
 import pytest
 from fakemarket import SECOND, address
 from stage import RISE, Stage
-from tape import MINUTE, START, Tape, adds_up, fills
-from test_engine import told, why_excluded
+from tape import MINUTE, START, Tape, adds_up, fills, told, why_excluded
 from test_scout import ONE, TWO, discover, market, world  # noqa: F401  fixtures
 
 import papertrade
