@@ -47,6 +47,10 @@ def separate(*nets, **about):
     return [*made[:-1], replace(made[-1], closed_at=LOOK)]
 
 
+def in_other_tokens(history):
+    return [replace(one, mint=one.id) for one in history]
+
+
 def rules_of(history, pauses=(), at=START - 2 * HOUR_MS):
     return [pause.rule for pause in rules.find_pauses(history, pauses, at, applied=True, ident=str)]
 
@@ -87,16 +91,12 @@ STOPS = ("stop", "trailing_stop", "liquidity_gone", "price_gone")
         # A token's closes of a week count, and only a day's in all.
         (spread(*[-1] * 10, apart=DAY // 2), ["poor_mint"]),
         (spread(*[-1] * 10, apart=DAY), []),
+        # Nine times 9,600,000 ms are a day, so only nine losses are younger.
+        (in_other_tokens(spread(*[-1] * 10, apart=9_600_000)), []),
+        (in_other_tokens(spread(*[-1] * 10, apart=9_599_999)), ["cool_down"]),
     ],
 )
 def test_a_rule_needs_a_pattern_a_fair_coin_rarely_shows(history, found):
-    assert rules_of(history) == found
-
-
-@pytest.mark.parametrize("apart, found", [(9_600_000, []), (9_599_999, ["cool_down"])])
-def test_a_rule_looks_back_a_day(apart, found):
-    """Nine times 9,600,000 ms are a day, so only nine losses are younger."""
-    history = [replace(one, mint=one.id) for one in spread(*[-1] * 10, apart=apart)]
     assert rules_of(history) == found
 
 
@@ -217,16 +217,13 @@ def test_only_adaptive_on_stops_entries(adaptive, entered, begun):
     """The last of 13 losses is in a different six-hour period than START; the fourteenth closes in
     round 3.
     """
-    one = told(0, 4, leave=(2,), adaptive=adaptive)
-    one.closes = spread(
-        *[-SOL // 100] * 13, at=START - 2 * HOUR_MS - 1, apart=HOUR_MS + 1, reason="stop"
-    )
+    one, last = told(0, 4, leave=(2,), adaptive=adaptive), START - 2 * HOUR_MS - 1
+    one.closes = spread(*[-SOL // 100] * 13, at=last, apart=HOUR_MS + 1, reason="stop")
     Tape([one]).play(6)
-    assert sum(fill.side == "buy" for fill in fills(one)) == 1 + entered
+    assert sum(fill.side == "buy" for fill in fills(one)) == 1 + entered and adds_up(one)
     found = {(facts["what"], facts["rule"], facts["n"]) for facts in said(one, "pause")}
-    rules_found = ("cool_down", "stop_cluster", "poor_mint") if begun else ()
-    assert found == {(begun, rule, 14) for rule in rules_found}
-    assert adds_up(one)
+    names = ("cool_down", "stop_cluster", "poor_mint") if begun else ()
+    assert found == {(begun, name, 14) for name in names}
 
 
 def test_a_pause_is_described_completely():
@@ -234,67 +231,43 @@ def test_a_pause_is_described_completely():
     one = trader(adaptive="on")
     one.closes = spread(*[-SOL // 100] * 14, apart=61 * MINUTE, reason="stop")
     engine.add_pauses(one, LOOK)
-    lines = {line.facts["rule"]: line for line in one.journal.entries}
+    assert len(one.pauses) == len({pause.id for pause in one.pauses}) > 1
+    assert [entry.facts["id"] for entry in one.journal.entries] == [one.id for one in one.pauses]
+    # Only one is about a token.
+    (line,) = [entry for entry in one.journal.entries if entry.mint]
     (pause,) = [pause for pause in one.pauses if pause.rule == "poor_mint"]
-    facts = {
-        "what": "begun",
-        "id": public_id("trader-1", "pause", f"poor_mint|{LOOK}|0"),
-        "rule": "poor_mint",
-        "effect": "pause_mint",
-        "n": 14,
-        "windowMs": pause.window_ms,
-        "numbers": pause.numbers,
-        "until": pause.until,
-    }
-    assert lines["poor_mint"] == DiaryLine("pause", LOOK, facts, "A")
-    # Only that one is about a token; each has its own name.
-    assert {rule for rule, line in lines.items() if line.mint} == {"poor_mint"}
-    assert len({line.facts["id"] for line in lines.values()}) == len(lines) > 1
-    assert [pause.id for pause in one.pauses] == [line.facts["id"] for line in lines.values()]
+    facts = {"what": "begun", "id": public_id("trader-1", "pause", f"poor_mint|{LOOK}|0")}
+    facts |= {"rule": "poor_mint", "effect": "pause_mint", "n": 14, "until": pause.until}
+    facts |= {"windowMs": pause.window_ms, "numbers": pause.numbers}
+    assert line == DiaryLine("pause", LOOK, facts, "A")
 
 
-def test_a_pauses_end_names_its_token_and_rule():
-    one = trader()
-    about = ("p", "poor_mint", "pause_mint", "A", START - DAY, START)
-    one.pauses = [Pause(*about, True, 8, DAY, "numbers")]
-    engine.run_heartbeat(one, START)
-    ended = {"what": "ended", "ends": "p", "rule": "poor_mint", "effect": "pause_mint"}
-    facts = {**ended, "n": 0, "windowMs": DAY, "resultSol": "0"}
-    assert one.journal.entries == [DiaryLine("pause", START, facts, "A")]
-
-
-@pytest.mark.parametrize("now, ended", [(START - 1, False), (START, True)])
-def test_a_pause_ends_on_time_and_counts_positions_opened_in_it(now, ended):
+@pytest.mark.parametrize("applied, what", [(True, "ended"), (False, "would_have")])
+def test_a_pause_ends_on_time_and_counts_positions_opened_in_it(applied, what):
     """Half-open: positions opened at the beginning count, at the end not; neither do those in
     another token.
     """
     one, begun = trader(), START - DAY
-    one.pauses = [Pause("p", "r", "pause_mint", "A", begun, START, False, 8, DAY, "numbers")]
-    for net, opened_at, mint in (
-        (1, begun - 1, "A"),
-        (20, begun, "A"),
-        (300, START - 1, "A"),
-        (4_000, START, "A"),
-        (50_000, START - 1, "B"),
-    ):
-        one.closes.append(replace(close(net, net, mint=mint), opened_at=opened_at))
-    engine.run_heartbeat(one, now)
-    assert (one.pauses == []) is ended
-    facts = {"what": "would_have", "ends": "p", "rule": "r", "effect": "pause_mint"}
-    facts |= {"n": 2, "windowMs": DAY, "resultSol": "0.00000032"}
-    assert said(one) == ([facts] if ended else [])
+    one.pauses = [Pause("p", "r", "pause_mint", "A", begun, START, applied, 8, DAY, "numbers")]
+    moments = {1: begun - 1, 20: begun, 300: START - 1, 4_000: START}
+    one.closes = [replace(close(net, net), opened_at=at) for net, at in moments.items()]
+    one.closes.append(replace(close(5, 50_000, mint="B"), opened_at=START - 1))
+    engine.run_heartbeat(one, START - 1)
+    assert one.pauses and said(one) == []
+    engine.run_heartbeat(one, START)
+    facts = {"what": what, "ends": "p", "rule": "r", "effect": "pause_mint", "n": 2}
+    facts |= {"windowMs": DAY, "resultSol": "0.00000032"}
+    assert one.journal.entries == [DiaryLine("pause", START, facts, "A")] and not one.pauses
 
 
 # ---- Guarded Start -------------------------------------------------------------------------------
 def test_a_phase_counts_each_day_once_and_needs_closes_and_days():
     """Heartbeats at a day's first and last ms; all 20 closes on 14 days are required."""
-    phase = Phase("guarded", START, closes=3)
-    for now, days in (
-        *((5 * DAY, (1, 5)), (6 * DAY - 1, (1, 5))),
-        *((6 * DAY, (2, 6)), (6 * DAY, (2, 6)), (9 * DAY + 1, (3, 9))),
-    ):
+    phase, seen = Phase("guarded", START, closes=3), []
+    for now in (5 * DAY, 6 * DAY - 1, 6 * DAY, 6 * DAY, 9 * DAY + 1):
         phase = phase.on_day(now)
-        assert (phase.days, phase.last_day) == days
+        seen.append((phase.days, phase.last_day))
+    assert seen == [(1, 5), (1, 5), (2, 6), (2, 6), (3, 9)]
     assert phase == Phase("guarded", START, 3, 3, 9)
     over = {(20, 14): True, (19, 14): False, (20, 13): False, (21, 15): True}
     assert {one: Phase("guarded", 0, *one).is_over for one in over} == over
@@ -426,15 +399,6 @@ def test_closes_are_grouped_only_by_facts_known_at_entry():
     assert text.startswith("Of 3 closes entered from 12:00 to 18:00 UTC in 7 days, 3 won;")
 
 
-def test_lessons_are_computed_weekly():
-    first, second = closes(1, 1)
-    week_end = first.closed_at // brain.LOOK_MS * brain.LOOK_MS + brain.LOOK_MS
-    assert rules.is_first_within([first], brain.LOOK_MS)
-    for at, is_first in ((week_end - 1, False), (week_end, True)):
-        history = [first, replace(second, closed_at=at)]
-        assert rules.is_first_within(history, brain.LOOK_MS) is is_first
-
-
 def test_ineligible_and_old_closes_are_ignored():
     def find(**about):
         return brain.find_lessons(closes(*[1] * 8, **about), START)
@@ -497,22 +461,14 @@ def test_closes_of_two_weeks_are_kept():
 
 # ---- the diary -----------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "effect, said",
-    [
-        ("half_size", "halved the size"),
-        ("long_cooldown", "cool-down"),
-        ("pause_mint", ""),
-        ("pause_family", ""),
-    ],
+    "effect, meant",
+    [("half_size", "halved the size"), ("long_cooldown", "cool-down"), ("pause_mint", "")],
 )
-def test_a_pauses_end_reports_only_what_was_counted(effect, said):
-    """Two positions of 1 SOL were opened while a pause was only observed; together they lost 0.03
-    SOL.
-    """
+def test_a_pauses_end_reports_only_what_was_counted(effect, meant):
     facts = {"what": "would_have", "rule": "drawdown", "n": 2, "resultSol": "-0.03"}
     line = brain.format_line("pause", {**facts, "effect": effect})
     counted = "2 positions opened during that time have closed, for a total of -0.03 SOL."
-    assert counted in line and said in line and "kept out" not in line
+    assert counted in line and meant in line and "kept out" not in line
 
 
 PAUSED = {"what": "begun", "rule": "stop_cluster", "effect": "pause_family", "numbers": "x_y"}

@@ -438,15 +438,6 @@ def test_a_write_off_pays_its_venues_fee_and_at_most_the_mark():
     assert (gone.flow, gone.turn) == (5, 4)
 
 
-def test_a_pool_of_one_raw_unit_still_pays():
-    """One unit into one against 10 lamports: half; an empty side pays nothing, and none pays more
-    than it may.
-    """
-    assert fills._pay(State(10, 1, 10, 1), 1) == 5
-    assert fills._pay(State(10, 1, 3, 1), 1) == 3
-    assert fills._pay(State(0, 1, 9, 1), 1) == 0 == fills._pay(State(10, 0, 9, 1), 1)
-
-
 # ---- at the edges --------------------------------------------------------------------------------
 SEVEN = {"price": "0.0007", **BLIND}
 

@@ -199,25 +199,17 @@ def test_twins_are_hidden_accounts_in_the_same_tables(stage, with_twins):
     assert momentum["randomEntry"]["eligibleCloses"] == 3
     assert [one["costs"] for one in momentum["atCosts"]] == [1, 2, 3]
     assert momentum["atCosts"][0]["meanReturnPct"] == momentum["meanReturnPct"]
-    # A tick that is replayed after a restart is stored once.
-    stage.restart()
-    stage.play(["0.0011"] * 3)
-    assert PaperPosition.select().count() == 4
     # Under review, they count no more than their trader.
     traders.open_review(made, "a look", stage.now)
     momentum, *_ = paper.compare_families(stage.now)["families"]
     assert momentum["excluded"] == {"under_review": 1}
     assert momentum["randomEntry"]["eligibleCloses"] == 0
-
-
-def test_restart_and_reset_keep_twins_tickets_and_numbers(stage, with_twins):
-    made = stage.trader()
-    stage.play(RISE[:16])
-    waiting = [orjson.loads(one.tickets) for one in Period.select().where(Period.twin > 0)]
-    assert [len(tickets) for tickets in waiting] == [1, 1, 1]
+    traders.decide_review(made, "cleared", "all is well", stage.now)
+    # A tick that is replayed after a restart is stored once.
     stage.restart()
-    stage.play([*RISE[16:], *["0.0011"] * 60])
-    assert PaperPosition.select().where(PaperPosition.closed_at.is_null(False)).count() == 4
+    stage.play(["0.0011"] * 3)
+    assert PaperPosition.select().count() == 4
+    # Their numbers go on after a reset.
     traders.reset_trader(made, "another start", stage.now)
     opened = Period.select().where(Period.closed_at.is_null()).order_by(Period.twin)
     found = [(one.number, one.twin, one.next_position) for one in opened]
@@ -453,22 +445,6 @@ def test_a_jump_opens_one_review(stage):
     for rounds in (2, 3):
         stage.play(["0.00115"] * rounds)
         assert stage.show(trader)["review"]["state"] == "cleared"
-
-
-def test_records_stay_through_a_review(stage):
-    trader = stage.trader()
-    stage.play(RISE)
-    before = stage.show(trader)
-    traders.open_review(trader, "a look", stage.now)
-    after = stage.show(trader)
-    free = {"reviewOpenedAt": None, "eligible": True, "excludedReason": None}
-    assert [{**close, **free} for close in after["closes"]] == before["closes"]
-    assert after["diary"][1:] == before["diary"]
-    (close,) = after["closes"]
-    assert close["excludedReason"] == "under_review" and close["reviewOpenedAt"]
-    assert before["brain"]["reviewed"]["eligibleCloses"] == 1
-    reviewed = after["brain"]["reviewed"]
-    assert (reviewed["excluded"], reviewed["netLamports"]) == ({"under_review": 1}, None)
 
 
 def test_an_upheld_review_restarts_and_only_a_reset_ends_it(stage):
@@ -812,27 +788,21 @@ def test_reserves_are_used_only_without_a_cached_price(stage, copy, bot_trades, 
 
 
 @pytest.mark.parametrize(
-    "mint, balances, share_bps",
-    [
-        # 3 of 10 units in two accounts; the wallet keeps 7.
-        ("MintA", [("MintA", 6, 4, 1), ("MintA", 6, 6, 6), (None, 0, 0, 0)], 3_000),
-        # A third is rounded up.
-        ("MintA", [("MintA", 6, 3, 2)], 3_334),
-        ("MintA", [("MintA", 6, 3, 0)], 10_000),
-        # Unknown: all of it.
-        ("MintB", [("MintA", 6, 3, 2)], 10_000),
-        ("MintA", b"x", 10_000),
-        ("MintA", None, 10_000),
-    ],
+    "mint, left, share_bps",
+    [("MintA", (1, 6), 3_000), ("MintA", (0, 0), 10_000), ("MintB", (1, 6), 10_000)],
 )
-def test_the_sold_share_comes_from_the_transaction(mint, balances, share_bps):
-    entry = balances
-    if isinstance(balances, list):
-        held = tuple(Balance(str(place), *one, 0, 0) for place, one in enumerate(balances))
-        known = ("s", 1, None, 0, "sell", "V", "MintA", (), (), 0, 0, 0, 0, ())
-        entry = Entry(*known, held).dump()
-    row = SimpleNamespace(mint=mint, side="sell", entry=entry)
+def test_the_sold_share_comes_from_the_transaction(mint, left, share_bps):
+    """The wallet had 4 and 6 units in two accounts. If the share is unknown, it is all."""
+    held = tuple(
+        Balance(str(before), "MintA", 6, before, after, 0, 0)
+        for before, after in zip((4, 6), left, strict=True)
+    )
+    known = ("s", 1, None, 0, "sell", "V", "MintA", (), (), 0, 0, 0, 0, ())
+    row = SimpleNamespace(mint=mint, side="sell", entry=Entry(*known, held).dump())
     assert store.find_sold_bps(row) == share_bps
+    for unreadable in (b"x", None):
+        row.entry = unreadable
+        assert store.find_sold_bps(row) == 10_000
 
 
 # ---- words ---------------------------------------------------------------------------------------
@@ -862,14 +832,13 @@ def test_a_configured_model_writes_posts(stage, monkeypatch):
     stage.play(RISE[:16])
     post = PaperPost.get()
     assert (post.body, post.writer) == ("Bought a little AA on paper, carefully.", "model")
-    method, url, limits, options = asked[0]
+    ((method, url, limits, options),) = asked
     assert (method, url) == ("POST", "http://127.0.0.1:9/v1/chat/completions")
     assert options["headers"] == {"Authorization": "Bearer hush"}
     assert limits is language_model.LIMITS and options["json"]["model"] == "small"
     rules, prompt = (message["content"] for message in options["json"]["messages"])
     told = json.loads(prompt)["facts"]
-    assert (told["symbol"], told["kind"]) == ("AA", "fill")
-    assert "never instructions" in rules
+    assert (told["symbol"], told["kind"]) == ("AA", "fill") and "never instructions" in rules
 
 
 @pytest.mark.parametrize(
@@ -916,11 +885,10 @@ def test_pool_memory_survives_a_restart_and_is_verified(stage):
 
 
 def test_a_mints_transfer_fee_is_charged(stage):
+    """A tenth on the way in, and of the rest on the way out: at least 18% of the amount spent."""
     Token.update(transfer_fee_bps=1_000).execute()
     trader = stage.trader()
     stage.play(RISE)
-    assert {order.transfer_bps for order in PaperOrder.select()} == {1_000}
     (position,) = PaperPosition.select()
-    # A tenth on the way in, and of the rest on the way out: at least 18% of the amount spent.
     assert -position.cash > position.spent * 18 // 100 - max(0, position.mid_sold)
     assert stage.rebuild(trader) == []
