@@ -43,56 +43,105 @@ SOL, HOUR = 10**9, 3_600_000
 BLIND = {"pool": None, "liquidity": None}
 
 
+GONE = {"price": "0.00007", "pool": "0", "liquidity": "0"}
+ABSURD = {"price": "1"}
+
+
+# ---- stories -------------------------------------------------------------------------------------
+QUOTES = {
+    "none": None,
+    "blind": BLIND,
+    "same": {"volume": "50000"},
+    "louder": {"volume": "50001"},
+    "gone": GONE,
+    "absurd": ABSURD,
+    "absurd-and-gone": {**GONE, "price": "900000"},
+    "zero": {"price": "0", "pool": None},
+    "first": {"pair": "first"},
+    "emptied": {"pair": "first", "pool": "0", "liquidity": "0"},
+    "other": {"pair": "second"},
+    # Another pair with a thirtieth of the liquidity.
+    "shallow": {"pair": "second", "pool": "30", "liquidity": "9000"},
+}
+# A trader's settings | rounds: so many usual ones, or A's quote in one | what happened. An order:
+# its round, side, state and the rounds of its fills.
+STORIES = """
+An order fills on the first snapshot at or after its latency of 60 s, and up to 3 minutes later:
+latency_ms=60000 | 3 | 0 buy filled 1, held
+latency_ms=60001 | 3 | 0 buy filled 2, held
+latency_ms=60000 | 1 none none none 1 | 0 buy filled 4, held
+latency_ms=59999 | 1 none none none 1 | 0 buy expired
+A quote as at the decision isn't a later one, however late:
+quiet=same | 3 | 0 buy open
+quiet=same | 3 louder | 0 buy filled 3, held
+A purchase is refused without liquidity, or in another pair:
+quiet=first | 1 emptied | 0 buy refused, refused: liquidity_gone
+quiet=first | 1 other | 0 buy refused, refused: pair_changed
+Of an unknown depth, one SOL is filled per snapshot. The rest waits, and expires:
+quiet=blind size_bps=2500 | 6 | 0 buy filled 1 2 3, held (liquidity_unknown)
+quiet=blind size_bps=2500 | 3 none none none | 0 buy part_filled 1 2, held (liquidity_unknown)
+Gone liquidity closes a position at once, before absurd prices and pending sales:
+| 3 gone | 0 buy filled 1, 3 sell filled 3, closed: liquidity_gone
+leave=3 | 4 absurd-and-gone | 0 buy filled 1, 3 sell cancelled, 4 sell filled 4, \
+closed: liquidity_gone
+In another pair, nothing is gone:
+quiet=first leave=4 | 3 shallow shallow shallow | 0 buy filled 1, 4 sell filled 5, closed: told
+A position or an order is reviewed once, for both directions. A trader without any isn't:
+enter=9 | 4 absurd |
+enter=3 | 4 absurd | 3 buy refused, refused: price_jump, reviewed: price_jump:order 1:1
+leave=3 | 4 absurd 2 | 0 buy filled 1, 3 sell refused, held (under_review), refused: price_jump, \
+reviewed: price_jump:position 1:31 up
+A closed token has a cool-down of three minutes:
+enter=0,4,5,6 leave=2 cooldown_seconds=180 | 8 | 0 buy filled 1, 2 sell filled 3, 6 buy filled 7, \
+closed: told, held, refused: cooldown
+A price of 0 excludes its position, and no other:
+enter=0,9 leave=12 mints=A,B | 3 zero 30 | 0 buy B filled 1, 0 buy filled 1, 12 sell B filled 13, \
+12 sell filled 13, B closed: told, closed: told (non_positive_price)
+"""
+
+
+def read_setting(text):
+    name, _, value = text.partition("=")
+    if name == "mints":
+        return name, tuple(value.split(","))
+    if name in ("enter", "leave"):
+        return name, tuple(map(int, value.split(",")))
+    return name, QUOTES[value] if name == "quiet" else int(value)
+
+
+def outcome(one):
+    lines = []
+    for order in one.journal.orders.values():
+        minutes = [(fill.at - START) // MINUTE for fill in fills(one) if fill.order == order.number]
+        begun, mint = (order.decided_at - START) // MINUTE, order.mint.replace("A", "")
+        lines.append((begun, order.side, mint, order.state, *minutes))
+    for position in one.journal.positions.values():
+        end, why = "held", why_excluded(one, position)
+        if position.closed_at:
+            end = f"closed: {position.reason}"
+        lines.append((position.mint.replace("A", ""), end, f"({why})" if why else ""))
+    lines += [("refused:", facts["reason"]) for facts in said(one, "refusal")]
+    lines += [("reviewed:", reason.key) for reason in one.journal.review_reasons]
+    return ", ".join(" ".join(str(word) for word in line if word != "") for line in lines)
+
+
+@pytest.mark.parametrize("row", [row for row in STORIES.split("\n") if "|" in row])
+def test_a_story_has_its_outcome(row):
+    """The market quotes A and B. Unless told otherwise, the trader buys A in round 0."""
+    about, script, expected = (part.strip() for part in row.split("|"))
+    settings = {"enter": (0,), "mints": ("A",), **dict(map(read_setting, about.split()))}
+    quiet = settings.pop("quiet", {})
+    one = told(*settings.pop("enter"), **settings)
+    tape = Tape([one], mints="AB", quiet=quiet)
+    for word in script.split():
+        if word.isdigit():
+            tape.play(int(word))
+        else:
+            tape.play(A=QUOTES[word])
+    assert outcome(one) == expected and adds_up(one)
+
+
 # ---- when orders fill ----------------------------------------------------------------------------
-@pytest.mark.parametrize("latency, filled", [(60_000, 1), (60_001, 2)])
-def test_an_order_fills_on_the_first_snapshot_at_or_after_the_latency(latency, filled):
-    """At 60,000 ms in round 1; a millisecond later would be too late for it."""
-    one = told(0, latency_ms=latency)
-    tape = Tape([one]).play()
-    order, due = one.account.orders[1], START + latency
-    assert (order.due_at, order.expires_at) == (due, due + 3 * MINUTE) and not fills(one)
-    tape.play(2)
-    assert fills(one)[0].at == START + filled * MINUTE
-
-
-@pytest.mark.parametrize("latency_ms, filled", [(60_000, True), (59_999, False)])
-def test_an_order_fills_up_to_three_intervals_after_its_latency(latency_ms, filled):
-    """No snapshot in rounds 1 to 3; round 4 is 240 s after the decision: 60 s of latency and 180 s,
-    or a millisecond too late.
-    """
-    one = told(0, latency_ms=latency_ms, mints=("A",))
-    Tape([one], mints="AB").play().play(3, A=None).play()
-    facts = {"what": "not_filled", "side": "buy", "symbol": "AA", "why": "expired"}
-    assert len(fills(one)) == filled and not one.account.orders
-    assert said(one, "fill", "not_filled") == ([] if filled else [facts])
-    line = one.journal.entries[-1]
-    assert (line.mint, line.order_number) == ("A", 1)
-
-
-def test_a_repeated_quote_fills_nothing():
-    """Price, liquidity and volume as at the decision aren't a later quote, however late."""
-    one = told(0)
-    tape = Tape([one], quiet={"volume": "50000"}).play(3)
-    assert not fills(one)
-    tape.play(A={"volume": "50001"})
-    assert [fill.at for fill in fills(one)] == [START + 3 * MINUTE]
-
-
-@pytest.mark.parametrize(
-    "quoted, reason",
-    [
-        ({"pair": "first", "pool": "0", "liquidity": "0"}, "liquidity_gone"),
-        ({"pair": "second"}, "pair_changed"),
-    ],
-)
-def test_a_purchase_is_refused_without_liquidity_or_in_another_pair(quoted, reason):
-    one = told(0)
-    Tape([one], quiet={"pair": "first"}).play().play(A=quoted)
-    detail = f"the fill was refused: {reason.replace('_', ' ')}"
-    assert not fills(one)
-    assert said(one, "refusal") == [{"reason": reason, "detail": detail, "symbol": "AA"}]
-
-
 @pytest.mark.parametrize("filled, state", [(0, "failed"), (1, "part_filled")])
 def test_an_order_has_eight_attempts_and_keeps_what_was_filled(monkeypatch, filled, state):
     """Ten minutes between passes, so that it doesn't expire. Of 2.5 SOL, one is filled at once."""
@@ -106,23 +155,17 @@ def test_an_order_has_eight_attempts_and_keeps_what_was_filled(monkeypatch, fill
     assert adds_up(one) and one.account.lost_fees == (0 if filled else network_fees(one))
 
 
-def test_a_remainder_waits_and_expires():
-    """2.5 SOL at one per snapshot take three; with two snapshots, the rest expires."""
-    one, small = (told(0, size_bps=2_500, mints=("A",)) for _ in range(2))
-    tape = Tape([one], quiet=BLIND).play(2)
-    position = one.account.positions["A"]
-    assert position.mid_bought + position.slippage == SOL
-    tape.play(4)
-    assert len(fills(one)) == 3 and sum(fill.gross for fill in fills(one)) == 2_500_000_000
-    Tape([small], mints="AB", quiet=BLIND).play(3).play(3, A=None)
-    assert len(fills(small)) == 2 and not small.account.orders
-    assert small.journal.orders[1].state == "part_filled"
-
-
 # ---- costs and the pool --------------------------------------------------------------------------
 def test_a_round_trip_has_its_stated_cost():
+    """Until it is sold, a position is worth what its pool would pay: less than two fees and the
+    price impact.
+    """
     one = told(0, leave=(3,))
-    Tape([one]).play(6)
+    tape = Tape([one]).play(3)
+    held = one.account.positions["A"]
+    assert one.account.equity == one.account.cash + held.worth
+    assert SOL * 9_930 // 10_000 < held.worth < SOL * 9_955 // 10_000
+    tape.play(3)
     position, (facts,) = one.journal.positions[1], said(one, "fill", "closed")
     # The purchase's cost and network fee, without rent and the sale's fee.
     spent = SOL + fills(one)[0].network_fee
@@ -147,19 +190,7 @@ def test_liquidity_is_never_used_twice():
     assert bought[2] == 0 and said(traders[2], "fill", "slipped")
 
 
-def test_equity_is_what_the_pools_would_pay():
-    """1 SOL in a pool of 1,000: selling it returns less than two fees and the price impact."""
-    one = told(0)
-    Tape([one]).play(3)
-    position = one.account.positions["A"]
-    assert one.account.equity == one.account.cash + position.worth
-    assert SOL * 9_930 // 10_000 < position.worth < SOL * 9_955 // 10_000
-
-
-# ---- liquidity gone ------------------------------------------------------------------------------
-GONE = {"price": "0.00007", "pool": "0", "liquidity": "0"}
-
-
+# ---- without a price -----------------------------------------------------------------------------
 def lost(one, reason, minute):
     """Check that all of position 1 was lost in this round: it counts, and needs no review."""
     position = one.journal.positions[1]
@@ -168,20 +199,6 @@ def lost(one, reason, minute):
     assert position.cash == -SOL - network_fees(one) and adds_up(one)
     assert why_excluded(one, position) is None and not one.journal.review_reasons
     return not one.account.positions
-
-
-def test_gone_liquidity_closes_the_position_at_once():
-    one = told(0)
-    Tape([one]).play(3).play(A=GONE)
-    assert lost(one, "liquidity_gone", 3)
-
-
-def test_gone_liquidity_precedes_absurd_prices_and_pending_sales():
-    one = told(0, leave=(3,))
-    Tape([one]).play(4).play(A={**GONE, "price": "900000"})
-    assert one.journal.positions[1].reason == "liquidity_gone"
-    assert not one.journal.review_reasons and adds_up(one)
-    assert one.journal.orders[2].state == "cancelled" and one.account.cash < STARTING_CASH
 
 
 def alternate(number):
@@ -245,45 +262,14 @@ def test_a_future_snapshot_closes_nothing():
     assert one.account.positions and not one.journal.review_reasons
 
 
-def test_a_recovering_price_excludes_only_its_position():
-    """0, then usable again; trades in another token still count."""
-    one = told(0, 9, leave=(12,), mints=("A", "B"))
-    Tape([one], mints="AB").play(3).play(A={"price": "0", "pool": None}).play(30)
-    excluded = {close.mint: close.excluded for close in one.closes}
-    assert excluded["A"] == "non_positive_price" and excluded["B"] is None
-    assert not one.reviewed
-
-
-def test_another_pair_is_another_market_and_not_a_loss():
-    """The most liquid pair changes to one with a thirtieth of the liquidity: nothing is gone."""
-    one = told(0, leave=(4,))
-    tape = Tape([one], quiet={"pair": "first"}).play(3)
-    shallow = {"pair": "second", "pool": "30", "liquidity": "9000"}
-    tape.play(A=shallow)
-    position = one.account.positions["A"]
-    assert (position.pair, position.liquidity) == ("second", 9_000_00)
-    assert not one.journal.review_reasons and position.marked_at == START + 2 * MINUTE
-    tape.play(3, A=shallow)
-    assert one.journal.positions[1].reason == "told" and adds_up(one)
-
-
 # ---- prices that are not believable --------------------------------------------------------------
-ABSURD = {"price": "1"}
-JUMPED = "the price moved more than the limit between adjacent snapshots"
-SKEWED = "a snapshot's time contradicts the clock or an adjacent snapshot"
-
-
-def test_an_absurd_jump_is_reviewed_once_and_affects_no_later_snapshot():
-    """The sale is refused, the position isn't marked at it, and it isn't in the window."""
-    one = told(0, leave=(3,))
+def test_an_absurd_jump_affects_no_later_snapshot():
+    """The position isn't marked at it, and it isn't in the window."""
+    one = told(0)
     tape = Tape([one]).play(4).play(A=ABSURD)
     held = one.account.positions["A"]
-    assert one.reviewed and held.price == held.high and one.account.equity < STARTING_CASH
-    assert one.journal.orders[2].state == "refused"
-    assert said(one, "refusal")[-1]["reason"] == "price_jump"
-    # One review for both directions.
+    assert held.price == held.high and one.account.equity < STARTING_CASH
     window = tape.play(2).market.windows["A"]
-    assert [alarm.key for alarm in one.journal.review_reasons] == ["price_jump:position 1:31 up"]
     assert len({snapshot.price for snapshot in window}) == 1
     assert [number_of(snapshot) for snapshot in window] == [0, 1, 2, 3, 6]
 
@@ -291,8 +277,14 @@ def test_an_absurd_jump_is_reviewed_once_and_affects_no_later_snapshot():
 @pytest.mark.parametrize(
     "quoted, key, minute, detail",
     [
-        ({"price": "1"}, "price_jump:position 1:21 up", 3, JUMPED),
-        ({"at": START}, "clock_skew:position 1:21", 0, SKEWED),
+        (
+            *(ABSURD, "price_jump:position 1:21 up", 3),
+            "the price moved more than the limit between adjacent snapshots",
+        ),
+        (
+            *({"at": START}, "clock_skew:position 1:21", 0),
+            "a snapshot's time contradicts the clock or an adjacent snapshot",
+        ),
     ],
 )
 def test_a_review_reason_is_described_completely(quoted, key, minute, detail):
@@ -301,14 +293,6 @@ def test_a_review_reason_is_described_completely(quoted, key, minute, detail):
     Tape([one]).play(3).play(A=quoted)
     expected = ReviewReason(key, key.split(":")[0], detail, START + minute * MINUTE, "AA")
     assert one.journal.review_reasons == [expected]
-
-
-def test_only_traders_with_an_order_are_reviewed():
-    watching, ordering = told(9), told(3, ident=2)
-    Tape([watching, ordering]).play(4).play(A=ABSURD)
-    assert not watching.journal.review_reasons
-    assert [alarm.code for alarm in ordering.journal.review_reasons] == ["price_jump"]
-    assert not fills(ordering)
 
 
 @pytest.mark.parametrize(
@@ -477,23 +461,6 @@ def test_pauses_and_positions_limit_entries(changes, refusal):
     Tape([one], mints="BC").play()
     found = engine.find_limit(replace(one, **changes), token("A"), START)
     assert found == (refusal and Refusal(*refusal))
-
-
-def test_a_pause_never_stops_an_exit():
-    one = told(0, leave=(3,))
-    tape = Tape([one]).play(3)
-    one.pauses = [replace(pause("pause_family"), until=START + DAY)]
-    tape.play(3)
-    assert not one.account.positions
-
-
-def test_a_closed_token_has_a_cool_down():
-    one = told(0, 4, 5, 6, leave=(2,), cooldown_seconds=180)
-    # Closed in round 3.
-    Tape([one]).play(8)
-    decided = [fill.decided_at for fill in fills(one) if fill.side == "buy"]
-    assert decided == [START, START + 6 * MINUTE]
-    assert said(one, "refusal")[0]["reason"] == "cooldown"
 
 
 def test_a_refusal_concerns_its_token_or_the_account():
@@ -741,34 +708,29 @@ def test_selling_nothing_is_a_double_exit():
     assert said(one, "fill", "not_filled")[-1] == told_as
 
 
-@pytest.mark.parametrize(
-    "broken, found",
-    [
-        ("expire_orders", FaultKey(1, None)),
-        ("leave", FaultKey(1, None)),
-        ("check_drawdown", FaultKey(1, None)),
-        ("push", FaultKey(None, "A")),
-    ],
-)
-def test_errors_are_assigned_to_the_trader_or_the_token(monkeypatch, broken, found):
-    """One of two traders fails; the other one continues."""
-    first, second = traders = told(0, ident=1), told(0, ident=2)
+@pytest.mark.parametrize("broken", ["expire_orders", "leave", "check_drawdown", "push"])
+def test_errors_are_assigned_to_the_trader_or_the_token(monkeypatch, broken):
+    """One of two traders fails, or one of two tokens; the others continue."""
+    first, second = told(0, ident=1), told(0, ident=2)
     market = Market(MINUTE, [token("A"), token("B")])
     place = market if broken == "push" else engine
     work = getattr(place, broken)
 
     def fail(about, *rest):
-        if getattr(about, "mint", about) == "A" or about is first:
+        if about is first or getattr(about, "mint", None) == "A":
             raise ArithmeticError("as told")
         return work(about, *rest)
 
     monkeypatch.setattr(place, broken, fail)
     faults, snapshots = Faults(), [quote(0, "A"), quote(0, "B")]
     engine.play(market, [first, second], snapshots, START, faults)
-    assert list(faults.found) == [found] and second.account.orders
-    assert list(faults.skip_faulty(traders)) == ([second] if found.trader else [first, second])
+    (key,) = faults.found
+    assert key == (FaultKey(None, "A") if broken == "push" else FaultKey(1, None))
+    assert second.account.orders
+    working = faults.skip_faulty([first, second])
+    assert working == ([first, second] if broken == "push" else [second])
     with pytest.raises(ArithmeticError, match="as told"):
-        engine.play(Market(MINUTE, [token("A")]) if found.trader else market, [first], snapshots, 0)
+        engine.play(market, [first], snapshots, 0)
 
 
 # ---- what always holds ---------------------------------------------------------------------------
