@@ -7,10 +7,9 @@ import random
 
 import pytest
 import sampling
-from test_papertrade import Stage, adds_up
+from stage import Stage, adds_up
 
-import papertrade
-from market.tables import Snapshot, Token
+from market.tables import Token
 from paper import strategies
 from paper.strategies import FAMILIES, Enter, Exit
 from paper.tables import PaperFill, Period
@@ -51,19 +50,13 @@ class AnyMarket:
         if self.seldom(0.03):
             shown = self.chance.choice((None, "0", "NaN"))
         if not self.seldom(0.1):
-            Snapshot.create(
-                token=stage.tokens[self.mint],
-                taken_at=stage.now,
-                expires_at=stage.now + 10**7,
-                source="dexscreener",
-                price_sol=shown,
+            stage.snapshot(
+                *(self.mint, shown),
                 price_usd=f"{self.price * 150:.15f}",
                 pool_sol=f"{self.pool:.9f}" if known else None,
                 liquidity_usd=f"{self.pool * 300:.2f}" if known else None,
-                volume24h_usd=volume,
-                volume5m_usd=volume,
-                venue=self.venue,
-                pair=self.pair,
+                **{"volume24h_usd": volume, "volume5m_usd": volume},
+                **{"venue": self.venue, "pair": self.pair},
                 market_cap_usd=None if self.seldom(0.1) else str(int(self.price * 150e9)),
             )
 
@@ -105,12 +98,11 @@ def test_any_market_adds_up_and_replays_identically(db, settings, monkeypatch, s
             problem, _ = stage.tick()
             assert problem is None
         if chance.random() < 0.04:
-            stage.job = papertrade.PaperJob(settings)
+            stage.restart()
         if chance.random() < 0.03:
             fee = chance.choice((0, 500, 9_999))
             Token.update(transfer_fee_bps=fee).where(Token.mint == chance.choice(MINTS)).execute()
         stage.round += chance.choice((5, 40, 1_500)) if chance.random() < 0.02 else 1
     assert PaperFill.select().count() > 50
-    for trader in made:
-        assert adds_up(Period.get(Period.trader == trader))
-        assert papertrade.rebuild_trader(trader, stage.now) == []
+    assert all(adds_up(Period.get(Period.trader == trader)) for trader in made)
+    assert stage.rebuild(*made) == []

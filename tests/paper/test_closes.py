@@ -30,53 +30,27 @@ def order_of(position, number, side, decided, filled, at, **fill):
     """An order of a position with its fill, decided 6 s earlier, and the diary line of its
     decision.
     """
+    period, decided_at = position.period, at - 6_000
     order = PaperOrder.create(
-        period=position.period,
-        number=number,
-        mint=MINT,
-        symbol="AA",
-        decimals=6,
-        side=side,
-        amount="1",
-        reason="momentum" if side == "buy" else "stop",
-        decided_on=decided.id,
-        decided_at=at - 6_000,
-        due_at=at,
-        expires_at=at + 90_000,
-        state="filled",
+        **{"period": period, "number": number, "mint": MINT, "symbol": "AA", "decimals": 6},
+        **{"side": side, "amount": "1", "reason": "momentum" if side == "buy" else "stop"},
+        **{"decided_on": decided.id, "decided_at": decided_at, "due_at": at},
+        **{"expires_at": at + 90_000, "state": "filled"},
     )
     detail = "the price rose 12% in 6 snapshots" if side == "buy" else "fell to its stop"
     facts = {"what": side, "symbol": "AA", "sol": "1", "amount": "100", "detail": detail}
-    DiaryEntry.create(
-        period=position.period,
-        at=at - 6_000,
-        kind="decision",
-        mint=MINT,
-        order_number=number,
-        facts=orjson.dumps(facts).decode(),
-    )
-    PaperFill.create(
-        order=order,
-        position=position.number,
-        snapshot=filled.id,
-        at=at,
-        raw=str(100 * 10**6),
-        failed=False,
-        marks="[]",
-        model="amm-cp/3",
-        **fill,
-    )
+    line = {"period": period, "at": decided_at, "kind": "decision", "mint": MINT}
+    DiaryEntry.create(**line, order_number=number, facts=orjson.dumps(facts).decode())
+    costs = {"pool_fee": 2_500_000, "network_fee": 500_000, "rent": 0, "slippage": 20_000_000}
+    told = {"position": position.number, "snapshot": filled.id, "at": at, "raw": str(100 * 10**6)}
+    told |= {"failed": False, "marks": "[]", "model": "amm-cp/3"}
+    PaperFill.create(order=order, **{**told, **costs, **fill})
 
 
 def price(token, at, sol):
+    told = {"venue": "raydium", "pair": "PairPairPair", "liquidity_usd": "50000"}
     return Snapshot.create(
-        token=token,
-        taken_at=at,
-        price_sol=sol,
-        venue="raydium",
-        pair="PairPairPair",
-        liquidity_usd="50000",
-        market_cap_usd="1000000",
+        token=token, taken_at=at, price_sol=sol, market_cap_usd="1000000", **told
     )
 
 
@@ -87,48 +61,34 @@ def close(service):
     token = Token.create(mint=MINT, symbol="AA", decimals=6)
     ticks = [price(token, OPENED + n * 60_000, f"0.{100 - n:04d}"[:6]) for n in range(-1, 10)]
     # Price move -0.1 SOL; slippage 0.04, fees 0.006: net -0.146 SOL of 1.02 spent.
-    position = closed(
-        trader,
-        1,
-        -146_000_000,
-        mint=MINT,
-        opened_at=OPENED,
-        closed_at=CLOSED,
-        mid_bought=SOL,
-        mid_sold=900_000_000,
-        slippage=40_000_000,
-        fees=6_000_000,
-        spent=1_020_000_000,
-    )
+    figures = {"mid_bought": SOL, "mid_sold": 900_000_000, "slippage": 40_000_000}
+    figures |= {"fees": 6_000_000, "spent": 1_020_000_000}
+    times = {"opened_at": OPENED, "closed_at": CLOSED}
+    position = closed(trader, 1, -146_000_000, mint=MINT, **times, **figures)
     Period.update(next_position=2).where(Period.trader == trader).execute()
-    costs = {"pool_fee": 2_500_000, "network_fee": 500_000, "rent": 0, "slippage": 20_000_000}
-    order_of(position, 1, "buy", ticks[0], ticks[1], OPENED, mid=SOL, **costs)
-    order_of(position, 2, "sell", ticks[8], ticks[9], CLOSED, mid=900_000_000, **costs)
-    shown = service.get(f"/api/traders/{trader.uid}").json
-    return trader, shown
+    order_of(position, 1, "buy", ticks[0], ticks[1], OPENED, mid=SOL)
+    order_of(position, 2, "sell", ticks[8], ticks[9], CLOSED, mid=900_000_000)
+    return trader, service.get(f"/api/traders/{trader.uid}").json
 
 
 def test_a_detail_is_small_and_lists_contain_the_rest(service):
     """Twenty closes of two fills each and as many posts, with mints of 44 characters."""
-    trader = make_trader(service, "Ada Paper")
-    mint = "7" * 44
-    token = Token.create(mint=mint, symbol="LONGNAME", decimals=6)
-    tick = price(token, OPENED, "0.01")
-    costs = {"pool_fee": 2_500_000, "network_fee": 500_000, "rent": 0, "slippage": 20_000_000}
+    trader, mint = make_trader(service, "Ada Paper"), "7" * 44
+    tick = price(Token.create(mint=mint, symbol="LONGNAME", decimals=6), OPENED, "0.01")
+    words = "Sold all LONGNAME at its stop, 0.146 SOL (14.31%) down after nine minutes."
     for n in range(1, 21):
         position = closed(trader, n, -146_000_000, mint=mint, symbol="LONGNAME", closed_at=CLOSED)
         for m, side in enumerate(("buy", "sell")):
-            order_of(position, 2 * n + m, side, tick, tick, CLOSED, mid=SOL, **costs)
-        said(
-            trader, n, "Sold all LONGNAME at its stop, 0.146 SOL (14.31%) down after nine minutes."
-        )
-    answer = service.get(f"/api/traders/{trader.uid}", headers={"Accept-Encoding": "identity"})
+            order_of(position, 2 * n + m, side, tick, tick, CLOSED, mid=SOL)
+        said(trader, n, words)
+    path = f"/api/traders/{trader.uid}"
+    answer = service.get(path, headers={"Accept-Encoding": "identity"})
     shown = answer.json
     assert [len(shown[name]) for name in ("closes", "diary", "posts")] == [20, 20, 20]
     assert [len(one["fills"]) for one in shown["closes"]] == [2] * 20
     assert len(answer.data) < 33_000
     for name in ("closes", "diary", "posts"):
-        listed = service.get(f"/api/traders/{trader.uid}/{name}").json["data"]
+        listed = service.get(f"{path}/{name}").json["data"]
         for short, whole in zip(shown[name], listed, strict=True):
             assert short.keys() < whole.keys()
             assert all(whole[one] == short[one] for one in short if one != "fills")
@@ -177,24 +137,15 @@ def test_diary_post_and_trader_link_to_the_close(service, close):
     trader, shown = close
     ident = shown["closes"][0]["id"]
     line = DiaryEntry.select().order_by(DiaryEntry.id).first()
-    PaperPost.create(
-        uid="post_1",
-        entry=line,
-        trader=trader,
-        body="Bought.",
-        mint=MINT,
-        symbol="AA",
-        writer="built-in",
-        event_at=NOW,
-        created_at=NOW,
-    )
-    link = f'href="/traders/{trader.uid}/closes/{ident}"'
-    assert link in service.get(f"/traders/{trader.uid}").text
-    assert link in service.get(f"/traders/{trader.uid}?tab=trades").text
-    page = service.get(f"/traders/{trader.uid}?tab=posts").text
-    diary = page.index('class="diary"')
-    assert link in page[:diary] and page[diary:].count(link) == 2
-    assert link in service.get("/posts/post_1").text
+    about = {"mint": MINT, "symbol": "AA", "writer": "built-in", "event_at": NOW}
+    post = {"uid": "post_1", "entry": line, "trader": trader, "body": "Bought."}
+    PaperPost.create(**post, **about, created_at=NOW)
+    page = f"/traders/{trader.uid}"
+    link = f'href="{page}/closes/{ident}"'
+    for path in (page, f"{page}?tab=trades", "/posts/post_1"):
+        assert link in service.get(path).text
+    posts, diary = service.get(f"{page}?tab=posts").text.split('class="diary"')
+    assert link in posts and diary.count(link) == 2
     assert service.get("/api/feed").json["data"][0]["closeId"] == ident
     assert {one["closeId"] for one in shown["diary"]} == {ident}
 
@@ -234,6 +185,8 @@ def test_a_chart_holds_each_quote_until_the_next():
     assert path.marks == [(50.0, 5.0, "unknown"), (75.0, 46.5, "part"), (100.0, 88.0, "sold")]
     assert path.levels[0][:2] == (88.0, "1")
     assert charts.draw_path(quotes[:1], []) is None
+    constant = charts.draw_path([PricePoint(n, Decimal("0.5")) for n in range(3)], [])
+    assert constant.runs[0].line == "M0 46.5V46.5H100"
 
 
 @pytest.mark.parametrize("exponent", [-15, -6, 0, 11])
@@ -242,8 +195,3 @@ def test_prices_of_any_size_can_be_drawn(exponent):
     path = charts.draw_path(quotes, [])
     assert 2 <= len(path.levels) <= 6
     assert all(Decimal(one.label.replace(",", "")) <= quotes[-1].price for one in path.levels)
-
-
-def test_a_constant_price_can_be_drawn():
-    path = charts.draw_path([PricePoint(n, Decimal("0.5")) for n in range(3)], [])
-    assert path.runs[0].line == "M0 46.5V46.5H100"

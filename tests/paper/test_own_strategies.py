@@ -12,12 +12,11 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-import ground
 import pytest
-from tape import MINUTE, quote, token
+from stage import Stage, facts
+from tape import MINUTE, START, quote, token
 from test_cli import cli, shown  # noqa: F401  (a fixture)
 from test_legacy import closed, make_trader, said
-from test_papertrade import START, Stage, facts
 
 from accounts import traders
 from accounts.problem import Problem
@@ -50,23 +49,22 @@ IDLE = BEGINNING.format(enter="return None", leave="return None")
 
 
 @pytest.fixture
-def place(db, settings, monkeypatch):
-    """A stage whose operator has strategy files, and write(name, text) that adds one."""
-    monkeypatch.setattr("paper.fills.FAILURE_BPS", 0)
-    settings = ground.change(settings, own_strategies="on")
-    folder = settings.data_dir / "strategies"
-    folder.mkdir(mode=0o700)
-    made = Stage(settings).list_token()
-    made.write = lambda name, text: (folder / f"{name}.py").write_text(text)
-    made.folder = folder
-    yield made
-    made.job.own.close()
+def place(settings, stage):
+    """A stage whose operator has strategy files in `folder`; `write` adds one."""
+    stage.restart(own_strategies="on")
+    stage.folder = settings.data_dir / "strategies"
+    stage.folder.mkdir(mode=0o700)
+    stage.write = lambda text=IDLE, name="mine": (stage.folder / f"{name}.py").write_text(text)
+    yield stage
+    stage.job.own.close()
 
 
-def follow(place, family, name="Dora"):
-    with opened(place.folder.parent) as files:
-        made = traders.create_trader(name, family, START - MINUTE, start="standard", own=files)
-    return made.trader
+def write_idle_then(place, enter, leave="return None", traders=("Dora",)):
+    """Let traders follow a file that does nothing, and change it to do this."""
+    place.write()
+    made = [follow(place, name=name) for name in traders]
+    place.write(BEGINNING.format(enter=enter, leave=leave))
+    return made
 
 
 @contextlib.contextmanager
@@ -76,42 +74,41 @@ def opened(data_dir):
     files.close()
 
 
+def follow(place, family="own:mine", name="Dora"):
+    with opened(place.folder.parent) as files:
+        made = traders.create_trader(name, family, START - MINUTE, start="standard", own=files)
+    return made.trader
+
+
 def test_the_example_buys_a_dip_and_its_record_names_its_author(place):
     shutil.copy(ROOT / "examples/dip_buyer.py", place.folder)
     trader = follow(place, "own:dip_buyer")
     place.play([*FALL, "0.00085", "0.00086"])
     # Its random-entry twins also have orders.
     period = Period.get(Period.twin == 0)
-    assert [(order.side, order.reason) for order in period.orders] == [
-        ("buy", "dip"),
-        ("sell", "made_up"),
-    ]
+    orders = [(order.side, order.reason) for order in period.orders]
+    assert orders == [("buy", "dip"), ("sell", "made_up")]
     assert period.positions.get().reason == "made_up" and not place.job.troubles
-    told = paper.find_trader(trader.uid, place.now)["strategy"]
+    told = place.show(trader)["strategy"]
     assert (told["family"], told["own"]) == ("own:dip_buyer", True)
     families = paper.compare_families(place.now)["families"]
     assert len(families) == 4 and not any(one["traders"] for one in families)
 
 
 @pytest.mark.parametrize(
-    "enter, leave, said",
+    "enter, said",
     [
-        ("return 1 / 0", "return None", "ZeroDivisionError in line 9"),
-        ("return True", "return None", "returned bool"),
-        ("return Exit('sold')", "return None", "returned Exit"),
-        ("return Enter('Bad reason', '')", "return None", "returned Enter"),
-        ("import os; os._exit(3)", "return None", "its process exited"),
-        ("return bytearray(10**10)", "return None", "MemoryError in line 9"),
-        ("return Enter('go', 'x' * 999)", "return Enter('a', 'b')", "returned Enter"),
-        ("return Enter('go', 'go')", "return Exit('sold', 0)", "returned Exit"),
+        ("return 1 / 0", "ZeroDivisionError in line 9"),
+        ("return True", "returned bool"),
+        ("import os; os._exit(3)", "its process exited"),
+        ("return bytearray(10**10)", "MemoryError in line 9"),
         # Control characters reach no diary.
-        (r"raise type('Bad\x1b[2J\x07', (Exception,), {})", "return None", "(Bad[2J in line 9)"),
+        (r"raise type('Bad\x1b[2J\x07', (Exception,), {})", "(Bad[2J in line 9)"),
     ],
 )
-def test_a_failing_file_stops_only_its_traders(place, enter, leave, said):
-    place.write("mine", IDLE)
-    mine, other = follow(place, "own:mine"), place.trader("Ada", start="standard")
-    place.write("mine", BEGINNING.format(enter=enter, leave=leave))
+def test_a_failing_file_stops_only_its_traders(place, enter, said):
+    (mine,) = write_idle_then(place, enter)
+    other = place.trader("Ada", start="standard")
     place.play(["0.001"] * 4)
     (trouble,) = place.job.troubles.values()
     assert said in trouble.what
@@ -121,38 +118,33 @@ def test_a_failing_file_stops_only_its_traders(place, enter, leave, said):
     assert Trader.get_by_id(other.id).phase and mine.id != other.id
 
 
-@pytest.mark.parametrize(
-    "text", ["this is no Python", "x = 1", "STRATEGY = 7", "import nothing_of"]
-)
+@pytest.mark.parametrize("text", ["this is no Python", "x = 1", "STRATEGY = 7"])
 def test_an_invalid_strategy_file_is_one_sentence(place, text):
-    place.write("mine", text)
+    place.write(text)
     with pytest.raises(Problem, match="strategy file mine.py failed"):
-        follow(place, "own:mine")
+        follow(place)
 
 
 def test_a_relative_data_dir_works(place, monkeypatch):
     """The default `DATA_DIR` is relative."""
-    place.write("mine", IDLE)
+    place.write()
     monkeypatch.chdir(place.folder.parent.parent)
     with opened(Path(place.folder.parent.name)) as files:
         assert files.read_strategy("own:mine", {}).name == "own:mine"
 
 
 def test_the_single_file_refuses_own_strategies(place, monkeypatch):
-    place.write("mine", IDLE)
+    place.write()
     monkeypatch.setattr(own.sys, "frozen", True, raising=False)
     with pytest.raises(Problem, match="the single file has no Python"):
-        follow(place, "own:mine")
+        follow(place)
 
 
 def test_an_endless_loop_is_stopped(place, monkeypatch):
-    place.write("mine", IDLE)
-    follow(place, "own:mine")
-    follow(place, "own:mine", "Dara")
-    monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
-    place.write("mine", BEGINNING.format(enter="\n        while True: pass", leave="return None"))
+    """One of two traders waits for it; both are suspended."""
+    monkeypatch.setattr(own, "MAX_SECONDS", 1)
+    write_idle_then(place, "\n        while True: pass", traders=("Dora", "Dara"))
     place.play(["0.001"])
-    # One of them waited for it; both are suspended.
     assert len(place.job.troubles) == 2
     assert all("no response within" in one.what for one in place.job.troubles.values())
 
@@ -197,71 +189,64 @@ def started(place):
             os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("text", [FORKS, SPAWNS, POSIX_SPAWNS, WORKS])
+@pytest.mark.parametrize(
+    "text",
+    [FORKS, SPAWNS, POSIX_SPAWNS, WORKS],
+    ids=["fork", "subprocess", "posix_spawn", "multiprocessing"],
+)
 def test_a_file_cannot_start_processes(place, started, text):
     """Not even one that leaves its session, so none outlives the strategy or the server."""
-    imports = "import multiprocessing, os, subprocess, time\n"
-    place.write("mine", imports + text + IDLE)
+    place.write("import multiprocessing, os, subprocess, time\n" + text + IDLE)
     with pytest.raises(Problem, match=r"strategy file mine.py failed \((Permission|BlockingIO)Err"):
-        follow(place, "own:mine")
+        follow(place)
     assert started() == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import threading\none = threading.Thread(target=print)\none.start()\none.join()\n",
-        "assert open('mints.txt').read() == 'MintA'\n",
-        "import os\nassert 'SECRET_KEY' not in os.environ\nprint('noise')\n",
-    ],
-    ids=["start threads", "read its neighbors", "print, without the server's secrets"],
-)
-def test_a_file_may(place, monkeypatch, text):
+def test_a_file_may_start_threads_read_its_neighbors_and_print(place, monkeypatch):
+    """It doesn't have the server's secrets."""
     (place.folder / "mints.txt").write_text("MintA")
     monkeypatch.setenv("SECRET_KEY", "very secret")
-    place.write("mine", text + IDLE)
-    assert follow(place, "own:mine").family == "own:mine"
+    place.write(
+        "import os, threading\none = threading.Thread(target=print)\none.start()\none.join()\n"
+        "assert open('mints.txt').read() == 'MintA'\n"
+        "assert 'SECRET_KEY' not in os.environ\nprint('noise')\n" + IDLE
+    )
+    assert follow(place).family == "own:mine"
 
 
-@pytest.mark.parametrize("kind", ["Enter", "Refusal"])
-def test_control_characters_in_a_file_reach_no_diary(place, kind):
+@pytest.mark.parametrize("kind, told", [("Enter", "decision"), ("Refusal", "refusal")])
+def test_control_characters_in_a_file_reach_no_diary(place, kind, told):
     """NUL, ESC, a C1 control, half a surrogate pair, a bidi override and a line break."""
     hostile = r"'a\0b\x1b[31mc\x9bd\ud800e\u202ef\n\tg'"
     enter = f"from paper.strategies import Refusal\n        return {kind}('go', {hostile})"
-    place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
-    follow(place, "own:mine")
+    write_idle_then(place, enter)
     place.play(["0.001"] * 4)
     assert not place.job.troubles
-    details = {one["detail"] for one in facts("decision" if kind == "Enter" else "refusal")}
-    assert details == {"ab[31mcdef g"}
+    assert {one["detail"] for one in facts(told)} == {"ab[31mcdef g"}
 
 
-@pytest.mark.parametrize("line", ["no JSON", "7", "[" * 100_000, '{"error": 7}', "{}"])
-def test_a_file_that_prints_fails_alone(place, line):
-    place.write("mine", IDLE)
-    follow(place, "own:mine")
-    enter = (
+@pytest.mark.parametrize("line", ["no JSON", "[" * 100_000, '{"error": 7}'])
+def test_a_file_that_writes_into_its_responses_fails_alone(place, line):
+    write_idle_then(
+        place,
         "import gc, io, os\n        [out] = [one for one in gc.get_objects() if"
         " isinstance(one, io.TextIOWrapper) and one.fileno() > 2]\n"
-        f"        out.write({line!r} + chr(10))"
+        f"        out.write({line!r} + chr(10))",
     )
-    place.write("mine", BEGINNING.format(enter=enter, leave="return None"))
     place.play(["0.001"])
     (trouble,) = place.job.troubles.values()
     assert "wrote something other than responses" in trouble.what
 
 
 def test_a_file_writable_by_others_is_refused(place):
-    place.write("mine", IDLE)
-    for path, mode, good in (
-        (place.folder / "mine.py", 0o664, 0o600),
-        (place.folder, 0o777, 0o700),
-    ):
-        os.chmod(path, mode)
+    place.write()
+    path = place.folder / "mine.py"
+    for writable, mode, good in ((path, 0o664, 0o600), (place.folder, 0o777, 0o700)):
+        os.chmod(writable, mode)
         with pytest.raises(Problem, match="users other than this service"):
-            follow(place, "own:mine")
-        os.chmod(path, good)
-    (place.folder / "other.py").symlink_to(place.folder / "mine.py")
+            follow(place)
+        os.chmod(writable, good)
+    (place.folder / "other.py").symlink_to(path)
     with pytest.raises(Problem, match=r"isn't a regular file|can write"):
         follow(place, "own:other")
     with pytest.raises(Problem, match="no such file"):
@@ -270,8 +255,8 @@ def test_a_file_writable_by_others_is_refused(place):
 
 def test_settings_have_the_files_bounds(place):
     """Each file has its own, whichever was asked first."""
-    place.write("mine", IDLE)
-    place.write("wider", IDLE.replace("setting(1, 0, 9)", "setting(1, 0, 99)"))
+    place.write()
+    place.write(IDLE.replace("setting(1, 0, 9)", "setting(1, 0, 99)"), "wider")
     with opened(place.folder.parent) as files:
         assert files.read_strategy("own:wider", {"mine": 99}).given == (("mine", 99),)
         made = files.read_strategy("own:mine", {"mine": 9, "stopBps": 500})
@@ -293,12 +278,11 @@ def test_own_strategies_are_off_by_default_and_in_no_form(db, settings, service)
 
 @pytest.mark.parametrize("family", ["own:dip_buyer", "momentum"])
 def test_posts_pages_and_feeds_name_the_author(service, family):
-    trader = make_trader(service, "Dora")
+    trader, is_own = make_trader(service, "Dora"), family.startswith("own:")
     Trader.update(family=family).where(Trader.id == trader.id).execute()
     Period.update(next_position=2).where(Period.trader == trader).execute()
     said(trader, 1)
     closed(trader, 1, 5)
-    is_own = family.startswith("own:")
     (post,) = service.get("/api/feed").json["data"]
     assert (post["family"], post["ownStrategy"]) == (family, is_own)
     shown = service.get(f"/api/traders/{trader.uid}").json
@@ -309,24 +293,22 @@ def test_posts_pages_and_feeds_name_the_author(service, family):
     label = "simulated · operator’s own strategy"
     whose = "custom strategy by this instance’s operator: dip buyer"
     count = "1 trader follows a strategy of this instance’s operator. It isn’t included"
-    paths = {
-        label: f"/?label=simulated /posts/{post['id']} /embed/{post['id']} {page}"
-        " /feed.atom?label=simulated /feed.json?label=simulated",
-        whose: f"/traders {page} {page}/closes/{shown['closes'][0]['id']}",
-        count: "/strategies",
-    }
-    for text, named in paths.items():
-        for path in named.split():
+    for text, paths in (
+        (label, f"/?label=simulated /posts/{post['id']} /embed/{post['id']} {page}"),
+        (label, "/feed.atom?label=simulated /feed.json?label=simulated"),
+        (whose, f"/traders {page} {page}/closes/{shown['closes'][0]['id']}"),
+        (count, "/strategies"),
+    ):
+        for path in paths.split():
             assert (text in service.get(path).text) is is_own, path
 
 
-def test_the_command_backtests_an_own_strategy(cli, tmp_path, monkeypatch, settings):  # noqa: F811
+def test_the_command_backtests_an_own_strategy(cli, monkeypatch, settings):  # noqa: F811
     monkeypatch.setenv("OWN_STRATEGIES", "on")
-    folder = tmp_path / "data" / "strategies"
+    folder = settings.data_dir / "strategies"
     folder.mkdir(mode=0o700)
     shutil.copy(ROOT / "examples/dip_buyer.py", folder)
-    stage = Stage(settings).list_token()
-    stage.record([*FALL, "0.00085", "0.00086"])
+    Stage(settings).list_token().record([*FALL, "0.00085", "0.00086"])
     family = ("--family", "own:dip_buyer", "--set")
     found = shown(cli, "trader", "backtest", *family, "fallBps=900,1500", "--quiet")
     assert found["lookAhead"]["same"] is True and len(found["candidates"]) == 2
@@ -334,83 +316,51 @@ def test_the_command_backtests_an_own_strategy(cli, tmp_path, monkeypatch, setti
     assert made["traderId"] and Trader.get().settings == '{"fallBps":900}'
 
 
+def test_a_corrected_file_is_used_again(place):
+    """A file that fails is asked once per tick, and its trader resumes a minute later."""
+
+    def play(rounds=1):
+        place.play(["0.001"] * rounds)
+        return [trouble.what for trouble in place.job.troubles.values()]
+
+    place.write()
+    follow(place)
+    assert play() == []
+    file = place.job.own.files["own:mine"]
+    file._child.kill()
+    assert "its process exited" in play()[0]
+    with pytest.raises(OwnFault, match="its process exited"):
+        file.ask({"ask": "describe"})
+    assert play(2) == []
+    file.path.unlink()
+    assert "there is no such file" in play()[0]
+    place.write()
+    assert play(2) == [] and file.bounds["mine"] == [1, 0, 9]
+
+
 # ---- without a process ---------------------------------------------------------------------------
-class Child:
-    """Replaces a process: it responds like this, or its pipe is closed."""
-
-    def __init__(self, line=None):
-        self.line, self.killed = line, False
-        self.stdin = self.stdout = self
-
-    def write(self, text):
-        if self.line is None:
-            raise BrokenPipeError
-        self.asked = json.loads(text)
-
-    def flush(self):
-        pass
-
-    def readline(self, most):
-        return self.line
-
-    def kill(self):
-        pass
-
-    def end(self):
-        self.killed = True
+SEEN = View(token(), (quote(0),), ())
 
 
-def with_child(path, line=None):
-    file = own.OwnFile(path)
-    file._child = Child(line)
-    return file
+def strategy_of(monkeypatch, answer, **more):
+    """A strategy whose process answers this; what it was asked."""
+    asked, file = [], own.OwnFile(Path("mine.py"))
+    monkeypatch.setattr(file, "ask", lambda question: asked.append(question) or answer)
+    return own.OwnStrategy(name="own:mine", file=file, **more), asked
 
 
-def test_a_deleted_or_changed_file_ends_its_process(tmp_path):
-    path = tmp_path / "mine.py"
-    file = with_child(path)
-    child, file._changed_at = file._child, -1
-    file.begin()
-    assert not child.killed
-    path.write_text("x = 1")
-    file.begin()
-    assert child.killed and file._child is None
-
-
-@pytest.mark.parametrize(
-    "line, why",
-    [
-        (None, "its process exited"),
-        (b"cut", "no response within"),
-        (b'{"error": "ValueError in line 3"}\n', "ValueError in line 3"),
-        (b'{"answer": {"mine": [1, 0, 9]}}\n', "settings don't match"),
-        (b'{"answer": []}\n', "settings don't match"),
-    ],
-)
-def test_a_process_without_settings_is_stopped_with_a_reason(tmp_path, line, why):
-    file = with_child(tmp_path / "mine.py", line)
-    child = file._child
-    with pytest.raises(OwnFault, match=why):
-        file.bounds
-    assert child.killed
-    # It isn't asked again in this tick.
-    with pytest.raises(OwnFault, match=why):
-        file.ask({})
-    file.begin()
-    assert file._failed is None
-
-
-def test_answers_are_limited_to_the_tokens_asked(tmp_path):
-    seen = View(token(), (quote(0),), ())
-    answer = b'{"answer": [["Enter", "dip", "deep"]]}\n'
-    strategy = own.OwnStrategy(name="own:mine", file=with_child(tmp_path / "mine.py", answer))
-    # It wasn't prepared for this token.
-    assert strategy.enter(seen) == Enter("dip", "deep")
+@pytest.mark.parametrize("answer, views", [([["Enter", "dip", "deep"]], 2), (7, 1)])
+def test_answers_are_limited_to_the_tokens_asked(monkeypatch, answer, views):
+    strategy, _ = strategy_of(monkeypatch, answer)
     with pytest.raises(OwnFault, match="doesn't match the request"):
-        strategy.prepare([seen, seen])
-    strategy.file._failed, strategy.file._child = None, Child(b'{"answer": 7}\n')
-    with pytest.raises(OwnFault, match="doesn't match the request"):
-        strategy.prepare([seen])
+        strategy.prepare([SEEN] * views)
+
+
+@pytest.mark.parametrize("answer", [{"mine": [1, 0, 9]}, []])
+def test_settings_are_those_of_a_strategy(monkeypatch, answer):
+    strategy, _ = strategy_of(monkeypatch, answer)
+    with pytest.raises(OwnFault, match="settings don't match"):
+        strategy.file.bounds
 
 
 HELD = Held(1, "A", "AA", 6, 1, None, 1, 1, 1, 1, held=7, marks=("stale_price",))
@@ -421,6 +371,7 @@ LONG = "x" * 39
     "ask, answer, found",
     [
         ("enter", None, None),
+        # Names of at most 40 letters, and 200 letters of detail.
         ("enter", ["Enter", "a" + LONG, "y" * 201], Enter("a" + LONG, "y" * 200)),
         ("enter", ["Refusal", "a_1", ""], Refusal("a_1", "")),
         ("enter", ["Enter", "aa" + LONG, ""], "Enter"),
@@ -429,37 +380,30 @@ LONG = "x" * 39
         ("enter", [], "list"),
         ("enter", ["z" * 41], "z" * 40),
         ("enter", True, "bool"),
+        # 1 to 10,000 parts of a position.
         ("leave", None, None),
         ("leave", ["Exit", "sold", 1], Exit("sold", 1)),
         ("leave", ["Exit", "sold", 10_000], Exit("sold")),
         ("leave", ["Exit", "sold", 0], "Exit"),
         ("leave", ["Exit", "sold", 10_001], "Exit"),
         ("leave", ["Exit", "Sold", 1], "Exit"),
+        ("leave", ["Enter", "go", ""], "Enter"),
         ("leave", {"Exit": 1}, "dict"),
     ],
 )
-def test_a_decision_is_one_of_three_types(tmp_path, ask, answer, found):
-    """Names of at most 40 letters, 200 letters of detail, 1 to 10,000 parts of a position."""
-    child = Child(json.dumps({"answer": [answer] if ask == "enter" else answer}).encode() + b"\n")
-    file = with_child(tmp_path / "mine.py", b"")
-    file._child = child
-    strategy = own.OwnStrategy(name="own:mine", given=(("mine", 5),), file=file)
-    seen = View(token(), (quote(0),), ())
-
-    def decide():
-        return strategy.enter(seen) if ask == "enter" else strategy.leave(seen, HELD)
-
+def test_a_decision_is_one_of_three_types(monkeypatch, ask, answer, found):
+    answer = [answer] if ask == "enter" else answer
+    strategy, asked = strategy_of(monkeypatch, answer, given=(("mine", 5),))
+    arguments, view = (SEEN,) if ask == "enter" else (SEEN, HELD), own.show_view(SEEN)
     if isinstance(found, str):
         why = f"it returned {found}, which isn't allowed here"
         with pytest.raises(OwnFault) as refused:
-            decide()
+            getattr(strategy, ask)(*arguments)
         assert refused.value.args == (f"its strategy file mine.py failed ({why})",)
     else:
-        assert decide() == found
-    about = {"view": own.show_view(seen), "position": {**asdict(HELD), "marks": ["stale_price"]}}
-    asked = about if ask == "leave" else {"views": [about["view"]]}
-    told = {"ask": ask, "settings": {"mine": 5}, **asked}
-    assert child.asked == json.loads(json.dumps(told))
+        assert getattr(strategy, ask)(*arguments) == found
+    about = {"views": [view]} if ask == "enter" else {"view": view, "position": asdict(HELD)}
+    assert asked == [{"ask": ask, "settings": {"mine": 5}, **about}]
 
 
 # ---- what its process does, in this one ----------------------------------------------------------
@@ -476,8 +420,7 @@ def test_a_file_changed_within_a_second_is_reloaded(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setitem(sys.modules, "own_strategy", None)
     for bound in (1, 2):
-        text = IDLE
-        path.write_text(text.replace("setting(1, 0, 9)", f"setting({bound}, 0, 9)"))
+        path.write_text(IDLE.replace("setting(1, 0, 9)", f"setting({bound}, 0, 9)"))
         os.utime(path, (10**9, 10**9))
         kind = own_child.load_strategy(str(path))
         assert own_child.reply(kind, {"ask": "describe"})["mine"] == [bound, 0, 9]

@@ -8,7 +8,7 @@ import threading
 
 import orjson
 import pytest
-from test_papertrade import RISE, Stage
+from stage import RISE, Stage
 from test_studio import Browser
 
 from accounts import backtests
