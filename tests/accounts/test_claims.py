@@ -88,6 +88,7 @@ UNPROVEN = "claim ada 0, leave ada 1, claim eve 3, leave eve 4"
 BEFORE, LATER = "-1 0 2.9998 ?", "3 4 6 7"
 # What happened, and whose trades they are.
 PASTS = {
+    "a disconnected wallet's trades stay": ("prove ada 0, leave ada 2", {"ada": ALL}),
     "a claim shows only later trades": (PROVEN, {"ada": BEFORE, "eve": LATER}),
     "a new proof takes over everything": (f"{PROVEN}, prove eve 8", {"eve": ALL}),
     "so does a second proof": (f"{PROVEN}, leave eve 8, claim ada 9", {"ada": ALL}),
