@@ -3,7 +3,7 @@
 import ground
 import orjson
 import pytest
-from service import NOW, Service, address
+from service import NOW, address
 from solders.keypair import Keypair
 from test_admin_pages import log_in
 
@@ -29,15 +29,8 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def opened(tmp_path, clock, request):
-    """A service with registration, and other settings that a test names."""
-    service = Service(tmp_path / "data", self_registration="on", **getattr(request, "param", {}))
-    yield service
-    service.close()
-
-
-def opened_with(**changes):
-    return pytest.mark.parametrize("opened", [changes], indirect=True)
+def opened(serve, clock):
+    return serve(self_registration="on")
 
 
 def send(service, path, body, **more):
@@ -103,21 +96,16 @@ def check_bot(bot, uid):
     assert (bot["id"], bot["name"], *held) == (uid, "Nell", str(AGENT.pubkey()), "proven")
 
 
-def check_closed(answer):
-    assert (answer.status_code, answer.json["code"]) == (403, "registration_closed")
-    assert Bot.select().count() == 0
-
-
-def test_when_off_the_error_names_the_setting(service):
+def test_a_closed_instance_refuses_agents_and_names_the_setting(serve, clock):
+    closed = serve(self_registration="on", registration="closed")
+    answers = [register(closed)]
+    off = serve()
     for path in ("/api/v1/bots", "/api/v1/bots/challenge"):
-        answer = send(service, path, {"wallet": str(AGENT.pubkey())})
-        check_closed(answer)
-        assert "SELF_REGISTRATION" in answer.json["detail"]
-
-
-@opened_with(registration="closed")
-def test_a_closed_instance_refuses_agents(opened):
-    check_closed(register(opened))
+        answers.append(send(off, path, {"wallet": str(AGENT.pubkey())}))
+        assert "SELF_REGISTRATION" in answers[-1].json["detail"]
+    assert {(one.status_code, one.json["code"]) for one in answers} == {
+        (403, "registration_closed")
+    }
 
 
 # ---- once more -----------------------------------------------------------------------------------
@@ -191,40 +179,39 @@ def forge_challenge(service, secret=None, **changes):
     return {"nonce": given.nonce, "signature": sign(AGENT, given.text)}
 
 
-def sign_moved(service, body):
+def sign_otherwise(service, signer=AGENT, old="", new=""):
     given = challenge(service)
-    moved = given["text"].replace(service.config.base_url, ELSEWHERE)
-    return {"nonce": given["nonce"], "signature": sign(AGENT, moved)}
-
-
-def sign_by_another(service, body):
-    given = challenge(service)
-    return {"nonce": given["nonce"], "signature": sign(MALLORY, given["text"])}
+    text = given["text"].replace(old, new) if old else given["text"]
+    return {"nonce": given["nonce"], "signature": sign(signer, text)}
 
 
 # What differs from a valid body, by what the error names.
-FORGED_NONCES = {
-    "another wallet": lambda service, body: {"wallet": str(OTHER.pubkey())},
-    "another wallet's nonce": lambda service, body: {"nonce": challenge(service, OTHER)["nonce"]},
-    "another instance": lambda service, body: forge_challenge(service, base_url=ELSEWHERE),
-    "another secret": lambda service, body: forge_challenge(service, "x" * 64),
-    "an invented time": lambda _, body: {"nonce": f"{NOW + 1:011x}{body['nonce'][11:]}"},
+FORGED = {
+    "nonce": {
+        "another wallet": lambda service, body: {"wallet": str(OTHER.pubkey())},
+        "another wallet's": lambda service, body: {"nonce": challenge(service, OTHER)["nonce"]},
+        "another instance": lambda service, body: forge_challenge(service, base_url=ELSEWHERE),
+        "another secret": lambda service, body: forge_challenge(service, "x" * 64),
+        "an invented time": lambda _, body: {"nonce": f"{NOW + 1:011x}{body['nonce'][11:]}"},
+    },
+    "signature": {
+        "another signer": lambda service, body: sign_otherwise(service, MALLORY),
+        "another text": lambda service, body: {"signature": sign(AGENT, "I own this wallet.")},
+        "another base URL": lambda service, body: sign_otherwise(
+            service, old=service.config.base_url, new=ELSEWHERE
+        ),
+    },
 }
-FORGED_SIGNATURES = {
-    "another signer": sign_by_another,
-    "another text": lambda *_: {"signature": sign(AGENT, "I own this Solana wallet.")},
-    "another base URL in the text": sign_moved,
-}
-FORGERIES = FORGED_NONCES | FORGED_SIGNATURES
 
 
-@pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_proof_is_refused_with_the_reason(opened, name):
+@pytest.mark.parametrize(
+    ("field", "name"), [(field, name) for field, forgeries in FORGED.items() for name in forgeries]
+)
+def test_a_forged_proof_is_refused_with_the_reason(opened, field, name):
     body = fill(opened)
-    body |= FORGERIES[name](opened, body)
+    body |= FORGED[field][name](opened, body)
     answer = register(opened, body=body)
     assert answer.status_code == 422
-    field = "nonce" if name in FORGED_NONCES else "signature"
     assert [one["field"] for one in answer.json["errors"]] == [field]
     assert body["signature"] not in answer.text and body["nonce"] not in answer.text
     assert Bot.select().count() == 0
@@ -272,28 +259,27 @@ def test_an_address_without_a_key_is_refused_before_signing(opened):
 
 
 # ---- a thousand wallets --------------------------------------------------------------------------
-@opened_with(creations_per_minute=2)
-def test_registrations_per_address_are_limited(opened, clock):
-    """2 a minute for 20 minutes, then none until the next day."""
-    made = 0
+def test_registrations_per_address_are_limited(serve, clock):
+    """One a minute for 20 minutes, then none until the next day."""
+    service, made = serve(self_registration="on", creations_per_minute=1), 0
     for _minute in range(25):
-        for _ in range(3):
-            answer = register(opened, make_agent(made), f"Bot {made:x} of many")
+        for _ in range(2):
+            answer = register(service, make_agent(made), f"Bot {made:x} of many")
             made += answer.status_code == 201
         assert answer.json["code"] == "rate_limited"
         clock.now += 60 * SECONDS
-    assert made == 40 and answer.json["window"] == "registrations_day"
+    assert made == 20 and answer.json["window"] == "registrations_day"
     assert int(answer.headers["Retry-After"]) > 3600
-    elsewhere = register(opened, make_agent(made), "Elsewhere", peer="192.0.2.9")
+    elsewhere = register(service, make_agent(made), "Elsewhere", peer="192.0.2.9")
     assert elsewhere.status_code == 201
     clock.now += DAY_MS
-    assert register(opened, make_agent(made + 1), "Tomorrow").status_code == 201
+    assert register(service, make_agent(made + 1), "Tomorrow").status_code == 201
 
 
-@opened_with(failed_auth_per_minute=2)
-def test_wrong_signatures_count_as_failed_authentication(opened):
-    body = fill(opened, signature=sign(AGENT, "something else"))
-    codes = [register(opened, body=body).json["code"] for _ in range(3)]
+def test_wrong_signatures_count_as_failed_authentication(serve, clock):
+    service = serve(self_registration="on", failed_auth_per_minute=2)
+    body = fill(service, signature=sign(AGENT, "something else"))
+    codes = [register(service, body=body).json["code"] for _ in range(3)]
     assert codes == ["validation_failed", "validation_failed", "rate_limited"]
 
 
