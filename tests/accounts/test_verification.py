@@ -200,6 +200,10 @@ def world(service):
 # Bob claimed w an hour before the posts; Ada had it until an hour before that.
 HEIR = "leave ada -2, claim bob -1"
 STORIES = {
+    "a trade before the post": "observe w, say = verified w",
+    "a failed transaction": "observe w -1 failed, say = mismatch failed w",
+    "a transfer": "observe w -1 transfer_in, say = mismatch not_a_trade w",
+    "a stranger's trade": "observe other, say = pending",
     "missing after ten minutes, until it is listed": (
         "say = pending, seen w 599 = pending, seen w 600 = not_found, list w, verify = pending"
     ),
