@@ -4,66 +4,48 @@ import time
 
 import orjson
 import pytest
-from nacl.signing import SigningKey
 from service import NOW, add_total, address, signature
+from test_attachments import HOUR, A, World
 
 from accounts import wallets
-from chain import addresses
 from chain.ledger.inventory import SOL
 from chain.ledger.totals import ALL_HISTORY
 from models import Wallet
 from web.api import trades
 
-# An address with a key, so that it can be proven.
-W = addresses.b58encode(SigningKey(bytes(32)).verify_key.encode())
 M = address("mint")
-HOUR = 3_600_000
 CLAIMED = NOW + 3 * HOUR
 
 
 # ---- the past of a wallet ------------------------------------------------------------------------
-class World:
-    """Bots, and a wallet with trades named by their hour. Acts: `claim eve 3`, `prove ada 0`,
-    `leave ada 2`, at these hours.
-    """
+class Claims(World):
+    """Wallet A has trades named by their hour. One without a block time doesn't go to a claim."""
 
     def __init__(self, service, acts):
-        self.service = service
-        self.bots = {name: service.make_bot(name.title()).bot for name in ("ada", "eve", "bob")}
+        super().__init__(service, acts)
         self.key = service.make_bot("Z").publish_key.text
-        self.act(acts)
         for slot, name in enumerate(ALL.split(), 1):
             at = None if name == "?" else int(NOW // 1000 + float(name) * 3600)
-            service.observe_trade(W, name, slot=slot, block_time=at, mint=M)
-
-    def act(self, acts):
-        for one in acts.split(", "):
-            verb, name, hours = one.split()
-            bot, now = self.bots[name], NOW + int(hours) * HOUR
-            if verb == "leave":
-                wallets.detach_wallet(bot, now)
-            else:
-                ownership = {"claim": "claimed", "prove": "proven"}[verb]
-                wallets.attach_wallet(self.service.config, bot, W, now, ownership)
+            service.observe_trade(A, name, slot=slot, block_time=at, mint=M)
 
     def get(self, path):
         return self.service.get(f"/api/v1/{path}", self.key).json
 
-    def show(self, name):
+    def read(self, name):
         return self.get(f"bots/{self.bots[name].uid}")
 
     def trades_of(self, name):
         """The trades that every list shows as a bot's, oldest first."""
         uid = self.bots[name].uid
-        path, one_mint = f"/api/v1/trades?botId={uid}", f"&wallet={W}&mint={M}"
+        path, one_mint = f"/api/v1/trades?botId={uid}", f"&wallet={A}&mint={M}"
         listed, again = (
             [row["id"] for row in self.service.pages(path + more, self.key, 3)]
             for more in ("", one_mint)
         )
         since = [uid for uid, _ in self.follow(trades.find_wallets(bot=uid))]
-        of_wallet = self.get(f"trades?wallet={W}")["data"]
+        of_wallet = self.get(f"trades?wallet={A}")["data"]
         attributed = [row["id"] for row in of_wallet if row["botId"] == uid]
-        latest = [row["id"] for row in self.show(name)["latestTrades"]]
+        latest = [row["id"] for row in self.read(name)["latestTrades"]]
         active = self.get(f"activity?mint={M}")["data"]
         active = [row["tradeId"] for row in active if row["botId"] == uid]
         page = self.service.get(f"/bots/{uid}?tab=trades").text
@@ -81,33 +63,32 @@ class World:
         return next(row for row in listed if row["botId"] == self.bots[name].uid)
 
 
-# A trade without a block time doesn't go to a claim.
 ALL = "-1 0 2.9998 3 4 6 7 ?"
-PROVEN = "prove ada 0, leave ada 2, claim eve 3"
-UNPROVEN = "claim ada 0, leave ada 1, claim eve 3, leave eve 4"
-BEFORE, LATER = "-1 0 2.9998 ?", "3 4 6 7"
+PROVEN = "prove ada A @0, leave ada @2, claim eve A @3"
+UNPROVEN = "claim ada A @0, leave ada @1, claim eve A @3, leave eve @4"
+HERS, LATER = "-1 0 2.9998 ?", "3 4 6 7"
 # What happened, and whose trades they are.
 PASTS = {
-    "a disconnected wallet's trades stay": ("prove ada 0, leave ada 2", {"ada": ALL}),
-    "a claim shows only later trades": (PROVEN, {"ada": BEFORE, "eve": LATER}),
-    "a new proof takes over everything": (f"{PROVEN}, prove eve 8", {"eve": ALL}),
-    "so does a second proof": (f"{PROVEN}, leave eve 8, claim ada 9", {"ada": ALL}),
-    "a claim keeps its trades": (f"{PROVEN}, leave eve 8", {"ada": BEFORE, "eve": LATER}),
-    "it counts from the first claim": (
-        f"{PROVEN}, leave eve 8, claim eve 9",
-        {"ada": BEFORE, "eve": LATER},
+    "a disconnected wallet's trades stay": ("prove ada A @0, leave ada @2", {"ada": ALL}),
+    "a claim shows only later trades": (PROVEN, {"ada": HERS, "eve": LATER}),
+    "a new proof takes over everything": (f"{PROVEN}, prove eve A @8", {"eve": ALL}),
+    "so does a second proof": (f"{PROVEN}, leave eve @8, claim ada A @9", {"ada": ALL}),
+    "a claim keeps its trades": (f"{PROVEN}, leave eve @8", {"ada": HERS, "eve": LATER}),
+    "the first claim counts": (
+        f"{PROVEN}, leave eve @8, claim eve A @9",
+        {"ada": HERS, "eve": LATER},
     ),
     # Trades that no later claim has belong to the first bot.
-    "claims in turn": (f"{UNPROVEN}, claim bob 6", {"ada": "-1 0 2.9998 3 4 ?", "bob": "6 7"}),
-    "a proof after claims": (f"{UNPROVEN}, claim bob 6, prove bob 8", {"bob": ALL}),
-    "the first bot returns": (f"{UNPROVEN}, claim ada 6", {"ada": ALL}),
+    "claims in turn": (f"{UNPROVEN}, claim bob A @6", {"ada": "-1 0 2.9998 3 4 ?", "bob": "6 7"}),
+    "a proof after claims": (f"{UNPROVEN}, claim bob A @6, prove bob A @8", {"bob": ALL}),
+    "the first bot returns": (f"{UNPROVEN}, claim ada A @6", {"ada": ALL}),
 }
 
 
 @pytest.mark.parametrize("name", PASTS)
 def test_trades_belong_to_one_bot(service, name):
     acts, told = PASTS[name]
-    world = World(service, acts)
+    world = Claims(service, acts)
     assert {bot: shown for bot in world.bots if (shown := world.trades_of(bot))} == told
     # The stream names the bot of each trade.
     owners = {f"trade_{one}": world.bots[bot].uid for bot in told for one in told[bot].split()}
@@ -117,9 +98,9 @@ def test_trades_belong_to_one_bot(service, name):
 @pytest.fixture
 def world(service):
     """Ada proved the wallet and left; eve claimed it."""
-    made = World(service, PROVEN)
-    service.observe_results(W, 9_000)
-    wallet = Wallet.get(Wallet.address == W)
+    made = Claims(service, PROVEN)
+    service.observe_results(A, 9_000)
+    wallet = Wallet.get(Wallet.address == A)
     add_total(wallet, SOL, ALL_HISTORY, NOW // 1000 + 7 * 3600, realized=9_000, trades=4, matched=3)
     Wallet.update(coverage=None).execute()
     return made
@@ -130,7 +111,7 @@ def test_a_claim_gets_no_results_and_no_rank(world):
         row = world.row_of("eve", query)
         assert (row["rank"], row["unrankedReason"]) == (None, "held_by_another")
         assert row["realizedLamports"] is row["volumeLamports"] is row["observedTrades"] is None
-    shown = world.show("eve")
+    shown = world.read("eve")
     assert (shown["results"], shown["resultsReason"]) == (None, "held_by_another")
     for path in ("/leaderboard?record=all", f"/bots/{world.bots['eve'].uid}"):
         page = world.service.get(path).text
@@ -138,10 +119,10 @@ def test_a_claim_gets_no_results_and_no_rank(world):
 
 
 @pytest.mark.parametrize(
-    ("acts", "bot"), [("prove eve 8", "eve"), ("leave eve 8, claim ada 9", "ada")]
+    ("acts", "bot"), [("prove eve A @8", "eve"), ("leave eve @8, claim ada A @9", "ada")]
 )
 def test_a_proof_gets_the_results_and_the_rank(world, acts, bot):
-    world.act(acts)
+    world.play(acts)
     row = world.row_of(bot)
     assert (row["rank"], row["realizedLamports"]) == (1, "9000")
     assert row["ownership"] == ("proven" if bot == "eve" else "claimed")
@@ -151,7 +132,7 @@ def test_current_holdings_have_no_cost_under_a_claim(world):
     held = {"mint": M, "amountRaw": "7", "decimals": 0}
     held |= {"costLamports": "55", "unknownBasisRaw": "0"}
     Wallet.update(positions=orjson.dumps([held]).decode()).execute()
-    (position,) = world.show("eve")["openPositions"]
+    (position,) = world.read("eve")["openPositions"]
     told = position["amountRaw"], position["costLamports"], position["unknownBasisRaw"]
     assert told == ("7", None, "7")
 
@@ -159,7 +140,7 @@ def test_current_holdings_have_no_cost_under_a_claim(world):
 def test_the_last_trade_of_a_claim_belongs_to_it(world):
     for last, shown in ((CLAIMED - 1000, None), (CLAIMED, "2026-11-05T15:00:00Z")):
         Wallet.update(last_trade_at=last).execute()
-        assert world.show("eve")["lastTradeAt"] == shown
+        assert world.read("eve")["lastTradeAt"] == shown
 
 
 # ---- the label of a post -------------------------------------------------------------------------
@@ -186,8 +167,8 @@ def is_labeled_claimed(service, post):
 
 def test_a_label_shows_whether_the_wallet_was_proven(service):
     """The attachment at the time of the post decides, even if it was proven later."""
-    made = service.make_bot("Ada", W)
-    service.observe_trade(W, "sold", slot=1)
+    made = service.make_bot("Ada", A)
+    service.observe_trade(A, "sold", slot=1)
     post, key = say(service, made, "one"), made.publish_key.text
 
     def list_ownerships():
@@ -197,16 +178,16 @@ def test_a_label_shows_whether_the_wallet_was_proven(service):
 
     assert post["verified"] and list_ownerships() == ["claimed", "claimed"]
     assert is_labeled_claimed(service, post)
-    wallets.attach_wallet(service.config, made.bot, W, NOW + 1, ownership="proven")
+    wallets.attach_wallet(service.config, made.bot, A, NOW + 1, ownership="proven")
     assert list_ownerships() == ["proven", "proven"]
     assert not is_labeled_claimed(service, post)
 
 
 def test_a_post_under_a_claim_keeps_its_label_after_anothers_proof(service):
-    eve, ada = service.make_bot("Eve", W), service.make_bot("Ada")
-    service.observe_trade(W, "sold", slot=1)
+    eve, ada = service.make_bot("Eve", A), service.make_bot("Ada")
+    service.observe_trade(A, "sold", slot=1)
     post = say(service, eve, "one")
-    wallets.attach_wallet(service.config, ada.bot, W, int(time.time() * 1000) + 1000, "proven")
+    wallets.attach_wallet(service.config, ada.bot, A, int(time.time() * 1000) + 1000, "proven")
     assert is_labeled_claimed(service, post)
     # A post without a wallet has no ownership.
     assert say(service, service.make_bot("Mute"), "two")["provenance"]["ownership"] is None

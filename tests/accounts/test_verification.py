@@ -8,8 +8,9 @@ import orjson
 import pytest
 import story
 from service import NOW, address, signature
+from test_attachments import HOUR, World
 
-from accounts import posts, wallets
+from accounts import posts
 from accounts.verification import verify_posts
 from chain.reading.receipts import pack
 from chain.stored.tables import TradeMint
@@ -95,39 +96,28 @@ def test_a_trade_moved_the_tokens_that_its_venue_moved(kind, mint, changes, besi
 
 
 # ---- how observation judges posts ----------------------------------------------------------------
-W, B, OTHER = (story.address(name) for name in ("w", "b", "other"))
-ADDRESSES = {"w": W, "b": B, "other": OTHER}
-HOUR = 3_600_000
+# In stories, so that receipts can name them.
+PEOPLE = {"A": "w", "B": "b", "E": "other"}
+ADDRESSES = {letter: story.address(person) for letter, person in PEOPLE.items()}
+A = ADDRESSES["A"]
 
 
-class World:
-    """Ada, who connected w nine hours before the posts, and Bob.
+class Judged(World):
+    """Ada connected A nine hours before the posts. The bots post about one transaction, t."""
 
-    A story is a list of the acts below. After `=` is the label that the latest post has then: its
-    status, the reason, and the wallet whose trade it cites.
-    """
+    addresses = ADDRESSES
 
     def __init__(self, service):
-        self.service, self.uid = service, None
-        self.bots = {"ada": service.make_bot("Ada", W).bot, "bob": service.make_bot("Bob").bot}
-        service.make_bot("Eve", OTHER)
-        Attachment.update(attached_at=NOW - 9 * HOUR).execute()
+        super().__init__(service, "claim ada A @-9, claim eve E @-9")
+        self.uid = None
 
-    def play(self, acts):
-        for act in acts.split(", "):
-            told, _, label = act.partition(" = ")
-            verb, *words = told.split()
-            getattr(self, verb)(*words)
-            assert not label or self.label == label, act
-
-    @property
-    def label(self):
+    def show(self):
+        """The latest post's status, the reason, and the wallet whose trade it cites."""
         post = Post.get(Post.uid == self.uid)
         trade = post.trade and post.trade.uid.removeprefix("trade_")
         return " ".join(filter(None, (post.status, post.status_reason, trade)))
 
     def say(self, name="ada", **more):
-        """Post about the transaction t at NOW."""
         given = {"eventId": f"{Post.select().count()}", "body": "b", "signature": signature("t")}
         body = posts.PostBody(**{**given, **more})
         self.uid = posts.publish(self.bots[name].id, body, NOW).uid
@@ -139,7 +129,8 @@ class World:
         columns = {"uid": f"trade_{wallet}", "kind": kind, "block_time": at, **more}
         self.service.observe_trade(ADDRESSES[wallet], "t", 1, **columns)
 
-    def list(self, wallet):
+    def note(self, wallet):
+        """List the transaction's signature."""
         row = Wallet.get(Wallet.address == ADDRESSES[wallet])
         WalletSignature.create(wallet=row, signature=signature("t"), slot=1, seen_at=NOW)
 
@@ -152,14 +143,14 @@ class World:
     def store(self, wallet):
         """Another wallet's observation stored the transaction, in which this one traded."""
         told = story.Story()
-        told.fund(wallet, 10_000_000)
-        told.buy(wallet, "CAT", 1_000, 250_000)
+        told.fund(PEOPLE[wallet], 10_000_000)
+        told.buy(PEOPLE[wallet], "CAT", 1_000, 250_000)
         raw = told.rows[-1].receipt
         raw["transaction"]["signatures"] = [signature("t")]
         Receipt.create(signature=signature("t"), slot=1, body=pack(raw), endpoint="e", digest="")
         self.verify()
 
-    def verify(self, *trades, wallet="w", now=NOW + 1):
+    def verify(self, *trades, wallet="A", now=NOW + 1):
         """Verify the posts of a wallet's bots after these trades changed."""
         changed = {signature(one) for one in trades}
         verify_posts(Wallet.get(Wallet.address == ADDRESSES[wallet]), changed, now)
@@ -175,86 +166,76 @@ class World:
         Trade.delete().execute()
         self.verify()
 
-    def add(self, wallet, since="-1", until=None):
+    def hold(self, wallet, since="-1", until=None):
         """Ada proved another wallet this many milliseconds from the posts."""
         row = Wallet.create(bot=self.bots["ada"], address=ADDRESSES[wallet], created_at=NOW)
         times = {"attached_at": NOW + int(since), "detached_at": until and NOW + int(until)}
         Attachment.create(bot=self.bots["ada"], wallet=row, ownership="proven", **times)
 
-    def claim(self, name, hours, ownership="claimed"):
-        at = NOW + int(float(hours) * HOUR)
-        wallets.attach_wallet(self.service.config, self.bots[name], W, at, ownership)
-
-    def prove(self, name, hours):
-        self.claim(name, hours, "proven")
-
-    def leave(self, name, hours):
-        wallets.detach_wallet(self.bots[name], NOW + int(float(hours) * HOUR))
-
 
 @pytest.fixture
 def world(service):
-    return World(service)
+    return Judged(service)
 
 
-# Bob claimed w an hour before the posts; Ada had it until an hour before that.
-HEIR = "leave ada -2, claim bob -1"
+# Bob claimed A an hour before the posts; Ada had it until an hour before that.
+HEIR = "leave ada @-2, claim bob A @-1"
 STORIES = {
-    "a trade before the post": "observe w, say = verified w",
-    "a failed transaction": "observe w -1 failed, say = mismatch failed w",
-    "a transfer": "observe w -1 transfer_in, say = mismatch not_a_trade w",
-    "a stranger's trade": "observe other, say = pending",
+    "a trade before the post": "observe A, say = verified A",
+    "a failed transaction": "observe A -1 failed, say = mismatch failed A",
+    "a transfer": "observe A -1 transfer_in, say = mismatch not_a_trade A",
+    "a stranger's trade": "observe E, say = pending",
     "missing after ten minutes, until it is listed": (
-        "say = pending, seen w 599 = pending, seen w 600 = not_found, list w, verify = pending"
+        "say = pending, seen A 599 = pending, seen A 600 = not_found, note A, verify = pending"
     ),
-    "listed for a stranger's wallet": "say, list other, seen w 600 = not_found",
+    "listed for a stranger's wallet": "say, note E, seen A 600 = not_found",
     "of a stranger's wallet, which is permanent until the trade exists": (
-        "say, store other = mismatch other_wallet, "
-        "observe w, verify = mismatch other_wallet, verify t = verified w"
+        "say, store E = mismatch other_wallet, "
+        "observe A, verify = mismatch other_wallet, verify t = verified A"
     ),
-    "stored for another wallet, naming this one": "say, store w = pending",
-    "a deleted trade": "say, observe w, verify t = verified w, delete_trades = pending",
+    "stored for another wallet, naming this one": "say, store A = pending",
+    "a deleted trade": "say, observe A, verify t = verified A, delete_trades = pending",
     "a deleted ambiguous trade": (
-        "say, observe w, mark w ambiguous, verify t = none ambiguous w, delete_trades = pending"
+        "say, observe A, mark A ambiguous, verify t = none ambiguous A, delete_trades = pending"
     ),
     "a trade that isn't listed as changed": (
-        "say, observe w, verify t = verified w, "
-        "mark w fee_only failed, verify = verified w, verify t = mismatch failed w"
+        "say, observe A, verify t = verified A, "
+        "mark A fee_only failed, verify = verified A, verify t = mismatch failed A"
     ),
     "of two wallets, the one that traded": (
-        "add b, say, observe w -1 transfer_out, observe b, verify t = verified b"
+        "hold B, say, observe A -1 transfer_out, observe B, verify t = verified B"
     ),
     "stored and listed for another wallet of the bot": (
-        "add b, say, store b = pending, list b, seen w 600, seen b 600 = pending"
+        "hold B, say, store B = pending, note B, seen A 600, seen B 600 = pending"
     ),
     "missing once both wallets were observed later": (
-        "add b, say, seen b 600 = pending, seen w 600 = not_found"
+        "hold B, say, seen B 600 = pending, seen A 600 = not_found"
     ),
-    "the same in turn": "add b, say, seen w 600 = pending, seen b 600 = not_found",
-    "another wallet, from now on": "add b 0, say, observe b, verify t = verified b",
-    "another wallet, later": "add b 1, say, observe b, verify t = pending",
-    "another wallet, until now": "add b -5 0, say, observe b, verify t = verified b",
-    "another wallet, earlier": "add b -5 -1, say, observe b, verify t = pending",
+    "the same in turn": "hold B, say, seen A 600 = pending, seen B 600 = not_found",
+    "another wallet, from now on": "hold B 0, say, observe B, verify t = verified B",
+    "another wallet, later": "hold B 1, say, observe B, verify t = pending",
+    "another wallet, until now": "hold B -5 0, say, observe B, verify t = verified B",
+    "another wallet, earlier": "hold B -5 -1, say, observe B, verify t = pending",
     # Trades before a claim stay with the earlier bot, even if nobody had the wallet then.
     **{
         f"a claim, and a trade at {hours} h": (
-            f"{HEIR}, say bob, observe w {hours}, verify t = {label}, say bob = {label}, "
+            f"{HEIR}, say bob, observe A {hours}, verify t = {label}, say bob = {label}, "
             f"verify t = {label}"
         )
         for hours, label in (
             *(("-3", "mismatch other_wallet"), ("-1.001", "mismatch other_wallet")),
-            *(("-1", "verified w"), ("0", "verified w"), ("None", "mismatch other_wallet")),
+            *(("-1", "verified A"), ("0", "verified A"), ("None", "mismatch other_wallet")),
         )
     },
     "a proof takes over past posts too": (
-        f"{HEIR}, observe w -3, say bob = mismatch other_wallet, prove bob 0.001 = verified w"
+        f"{HEIR}, observe A -3, say bob = mismatch other_wallet, prove bob A @0.001 = verified A"
     ),
     "a bot keeps its posts when another claims or proves the wallet": (
-        "observe w -10, say ada = verified w, leave ada 0.001, "
-        "claim bob 0.002, verify t = verified w, prove bob 0.002, verify t = verified w"
+        "observe A -10, say ada = verified A, leave ada @0.001, "
+        "claim bob A @0.002, verify t = verified A, prove bob A @0.002, verify t = verified A"
     ),
     "a claim takes nothing that another bot proved": (
-        "prove bob -5, leave bob -4, claim ada -1, observe w -8, say = mismatch other_wallet"
+        "prove bob A @-5, leave bob @-4, claim ada A @-1, observe A -8, say = mismatch other_wallet"
     ),
 }
 
@@ -266,7 +247,7 @@ def test_a_post_is_labeled_by_the_chain_and_by_who_had_the_wallet(world, name):
 
 def test_a_later_trade_verifies_and_sets_the_time_once(world):
     uid = world.say()
-    world.observe("w")
+    world.observe("A")
     world.verify("t")
     post = Post.get()
     assert (post.checked_at, post.event_at) == (NOW + 1, NOW - HOUR)
@@ -285,51 +266,50 @@ def test_a_later_trade_verifies_and_sets_the_time_once(world):
 @pytest.mark.parametrize(
     ("hours", "post", "label"),
     [
-        ("None", {}, "verified w"),
-        ("-1", {"mint": address("another")}, "mismatch mint_not_in_trade w"),
+        ("None", {}, "verified A"),
+        ("-1", {"mint": address("another")}, "mismatch mint_not_in_trade A"),
     ],
 )
 def test_neither_mismatches_nor_trades_without_a_time_set_the_time(world, hours, post, label):
     world.say(**post)
-    world.observe("w", hours)
+    world.observe("A", hours)
     world.verify("t")
-    assert (world.label, Post.get().event_at) == (label, NOW)
+    assert (world.show(), Post.get().event_at) == (label, NOW)
 
 
 def test_damaged_rows_accuse_nobody(world):
     """The post waits until the transaction is fetched again."""
     world.say()
-    world.store("other")
+    world.store("E")
     whole = Receipt.get().body
     Post.update(status="pending", status_reason=None).execute()
     for body, label in ((b"no zlib", "pending"), (whole, "mismatch other_wallet")):
         Receipt.update(body=body).execute()
         world.verify()
-        assert world.label == label
+        assert world.show() == label
 
 
 def test_with_more_than_400_changed_trades_all_posts_are_judged(world):
-    world.play("say, observe w, verify t = verified w, mark w fee_only failed")
-    for count, label in ((400, "verified w"), (401, "mismatch failed w")):
+    world.play("say, observe A, verify t = verified A, mark A fee_only failed")
+    for count, label in ((400, "verified A"), (401, "mismatch failed A")):
         world.verify(*[f"other {number}" for number in range(count)])
-        assert world.label == label
+        assert world.show() == label
 
 
 def test_posts_without_a_signature_or_of_other_wallets_are_untouched(world):
-    world.bots["eve"] = wallets.find_holder(OTHER).bot
     found = {world.say(signature=None): "none", world.say("eve"): "pending"}
-    world.observe("w")
+    world.observe("A")
     world.verify("t")
     assert {post.uid: post.status for post in Post.select()} == found
 
 
 def test_a_changed_trade_of_another_wallet_updates_the_post_at_once(world):
-    world.play("add b, say, observe b")
-    world.verify("t", wallet="b")
-    assert world.label == "verified b"
-    world.mark("b", "own_wallets+value_unexplained")
-    world.verify("t", wallet="b")
-    assert world.label == "none value_unexplained b"
+    world.play("hold B, say, observe B")
+    world.verify("t", wallet="B")
+    assert world.show() == "verified B"
+    world.mark("B", "own_wallets+value_unexplained")
+    world.verify("t", wallet="B")
+    assert world.show() == "none value_unexplained B"
 
 
 def test_a_gifted_token_is_not_the_traded_token(world):
@@ -341,11 +321,11 @@ def test_a_gifted_token_is_not_the_traded_token(world):
     moved, gift = (
         orjson.dumps(rows).decode() for rows in ([[a, "-5", 0], [b, "7", 0]], [[b, "7", 0]])
     )
-    world.observe("w", kind="sell", mint=a, token_changes=moved, beside_tokens=gift)
+    world.observe("A", kind="sell", mint=a, token_changes=moved, beside_tokens=gift)
     world.verify("t")
     late = [world.say(mint=mint) for mint in (a, b)]
     for traded, given in (early, late):
         world.uid = traded
-        assert world.label == "verified w"
+        assert world.show() == "verified A"
         world.uid = given
-        assert world.label == "mismatch mint_not_in_trade w"
+        assert world.show() == "mismatch mint_not_in_trade A"
