@@ -20,18 +20,13 @@ VAULT = addresses.b58encode(b"\x02" + bytes(31))
 HOUR = 3_600_000
 
 
-class World:
-    """Ada, Eve and Bob, and wallets A to E. Acts are `add ada B`, or `claim eve C @3` at that hour;
-    otherwise a millisecond after the last one. After `!` is the code of a refusal, after `=` what
-    `show` says then.
+class Acts:
+    """Plays acts in text: `add ada B` calls add("ada", "B"), and `claim eve C @3` does so at that
+    hour; otherwise a millisecond after the last one. After `!` is the code of a refusal, after `=`
+    what `show` says then.
     """
 
-    addresses = ADDRESSES
-
-    def __init__(self, service, acts):
-        self.service, self.config, self.now = service, service.config, NOW
-        self.bots = {name: service.make_bot(name.title()).bot for name in ("ada", "eve", "bob")}
-        self.play(acts)
+    now = NOW
 
     def play(self, acts):
         for act in acts.split(", "):
@@ -46,6 +41,17 @@ class World:
             else:
                 do()
             assert not shown or self.show() == shown, act
+
+
+class World(Acts):
+    """Ada, Eve and Bob, and wallets A to E."""
+
+    addresses = ADDRESSES
+
+    def __init__(self, service, acts):
+        self.service, self.config = service, service.config
+        self.bots = {name: service.make_bot(name.title()).bot for name in ("ada", "eve", "bob")}
+        self.play(acts)
 
     def claim(self, name, wallet, ownership="claimed"):
         """Connect a wallet in place of the leading one."""
