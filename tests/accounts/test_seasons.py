@@ -292,7 +292,8 @@ STORIES = {
         "add late @0.001, earn late 5 = ada 1 5"
     ),
     "joining counts from the next full hour": (
-        "add late @1, join late @2.001, earn late 50 1, earn late 70 2, earn late 75 3 = late too_few_sells 5"
+        "add late @1, join late @2.001, earn late 50, earn late 70 2, "
+        "earn late 75 3 = late too_few_sells 5"
     ),
     "joining before the start counts from the start, and needs a wallet": (
         "make bare, join bare = bare no_wallet 0, connect bare @1, earn bare 9 2 = bare 1 9"
