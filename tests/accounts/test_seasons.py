@@ -285,6 +285,11 @@ def test_a_wallet_detached_mid_season_loses_its_holdings(field):
 
 
 # ---- who takes part, and freezing ----------------------------------------------------------------
+UNPROVEN = {
+    "backfilling": ("backfilling", "pending"),
+    "gap": ("gap",),
+    "not_observed": ("none", "unseen"),
+}
 ADA, ADA_AND_BOB = "add ada, earn ada 5", "add ada, earn ada 5, add bob, earn bob 9"
 STORIES = {
     "a wallet connected at the start takes part": (
@@ -316,10 +321,8 @@ STORIES = {
             f"{ADA_AND_BOB}, cover ada {state}, tick @24, tick @95.999 = bob 1 9; ada {reason} 5, "
             f"tick @96 = final: bob 1 9; ada {reason} None"
         )
-        for state, reason in (
-            *(("backfilling", "backfilling"), ("pending", "backfilling"), ("gap", "gap")),
-            *(("none", "not_observed"), ("unseen", "not_observed")),
-        )
+        for reason, states in UNPROVEN.items()
+        for state in states
     },
     **{
         f"complete while waiting for others, then {state}": (

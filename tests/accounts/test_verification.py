@@ -179,6 +179,7 @@ def world(service):
 
 
 # Bob claimed A an hour before the posts; Ada had it until an hour before that.
+CLAIMED = {"mismatch other_wallet": ("-3", "-1.001", "None"), "verified A": ("-1", "0")}
 HEIR = "leave ada @-2, claim bob A @-1"
 STORIES = {
     "a trade before the post": "observe A, say = verified A",
@@ -222,10 +223,8 @@ STORIES = {
             f"{HEIR}, say bob, observe A {hours}, verify t = {label}, say bob = {label}, "
             f"verify t = {label}"
         )
-        for hours, label in (
-            *(("-3", "mismatch other_wallet"), ("-1.001", "mismatch other_wallet")),
-            *(("-1", "verified A"), ("0", "verified A"), ("None", "mismatch other_wallet")),
-        )
+        for label, times in CLAIMED.items()
+        for hours in times
     },
     "a proof takes over past posts too": (
         f"{HEIR}, observe A -3, say bob = mismatch other_wallet, prove bob A @0.001 = verified A"

@@ -278,39 +278,25 @@ def crowded(service):
             {"eventId": "e" * 128, "body": LONG_TEXT, "reason": LONG_TEXT, "symbol": "S" * 32},
             made.publish_key.text,
         )
-    with service.database.connection_context():
-        for n in range(25):
-            add_token(n)
-        add_sold_tokens(address("w24"))
+    add_tokens()
     service.instance = Direct(service, made.publish_key.text)
     service.bot = made.bot.uid
     return service
 
 
-def add_token(n):
-    checks = [
-        {"key": f"check_{k}", "label": "A label", "status": "pass", "detail": "d" * 200}
-        for k in range(11)
-    ]
-    Token.create(
-        mint=address(f"m{n}"),
-        symbol="S" * 60,
-        name="N" * 200,
-        found_by="dexscreener",
-        discovered_at=n,
-        tracked_at=n,
-        checks=orjson.dumps(checks).decode(),
-        checked_at=n,
-    )
-
-
-def add_sold_tokens(wallet):
-    """Add a hundred tokens with results, the maximum in a bot's response."""
-    Wallet.update(forward_realized=1).where(Wallet.address == wallet).execute()
-    number = Wallet.get(Wallet.address == wallet)
+def add_tokens():
+    """Add 25 tokens to the market, and a hundred sold ones to the last bot, the most in a page."""
+    check = {"label": "A label", "status": "pass", "detail": "d" * 200}
+    checks = orjson.dumps([{"key": f"check_{k}", **check} for k in range(11)]).decode()
+    told = {"symbol": "S" * 60, "name": "N" * 200, "found_by": "dexscreener", "checks": checks}
+    for n in range(25):
+        times = dict.fromkeys(("discovered_at", "tracked_at", "checked_at"), n)
+        Token.create(mint=address(f"m{n}"), **told, **times)
+    wallet = Wallet.get(Wallet.address == address("w24"))
+    Wallet.update(forward_realized=1).where(Wallet.id == wallet.id).execute()
     for n in range(100):
-        told = {"realized": 10**12 + n, "sales": 1, "winning": 1}
-        TokenTotal.create(wallet=number, money="", view=0, mint=address(f"sold {n}"), **told)
+        sold = {"realized": 10**12 + n, "sales": 1, "winning": 1}
+        TokenTotal.create(wallet=wallet, money="", view=0, mint=address(f"sold {n}"), **sold)
 
 
 def test_responses_fit_an_agents_limit_and_shortened_pages_lose_no_row(crowded):
