@@ -69,7 +69,7 @@ def list_paths(service, places):
             assert None not in values.values(), f"{rule.rule} needs an id"
             path = rule.build(values, append_unknown=False)[1]
             yield path
-            if path.startswith("/bots/bot_"):
+            if rule.rule == "/bots/<uid>":
                 yield from (f"{path}?tab=trades", f"{path}?tab=record")
 
 
