@@ -107,9 +107,8 @@ def test_a_sign_in_link_is_printed_and_only_its_hash_is_stored(cli):
 def test_a_command_ends_sessions(cli):
     for _ in range(2):
         code = shown(cli, "admin", "login")["code"]
-        created = AdminLogin.get().created_at
-        assert admin.use_login(code, created + 1) is not None
-        first = AdminSession.select().order_by(AdminSession.id).get().uid
+        assert admin.use_login(code, AdminLogin.get().created_at + 1) is not None
+    first = AdminSession.select().order_by(AdminSession.id).get().uid
     assert shown(cli, "admin", "logout", "--session", first) == {"ended": 1}
     assert cli("admin", "logout", "--session", first)[0] == 1
     shown(cli, "admin", "login")

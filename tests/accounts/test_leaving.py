@@ -211,7 +211,7 @@ def test_nothing_is_created_for_a_deleted_account(service, life):
     assert not Bot.get().bio and not Trader.get().bio
 
 
-def test_an_interrupted_deletion_continues_on_retry_and_event_ids_go_too(service, life):
+def test_an_interrupted_deletion_continues_on_retry_and_event_ids_go_too(life):
     """Each of these event IDs is a post's ID; one of the observer's names its trade and stays."""
     for _ in range(3):
         say(life, {"eventId": Post.select().order_by(Post.id.desc()).get().uid, "body": "next"})
