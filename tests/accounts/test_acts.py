@@ -21,62 +21,43 @@ def made(db, settings):
     return influencers.create_bot(settings, "Ada", NOW, address("w"))
 
 
-def lines():
-    """The lines of the list, oldest first."""
-    return [
-        (act.what, act.target, act.who, act.reason, act.at) for act in AdminAct.select().order_by()
-    ]
+def list_lines():
+    rows = AdminAct.select().order_by(AdminAct.id)
+    return [(act.what, act.target, act.who, act.reason, act.at) for act in rows]
 
 
-def test_a_hook_is_pinged_switched_and_removed(made, settings):
-    uid = hooks.add_hook(settings, made.owner, "https://hooks.example/h", NOW).uid
-    assert acts.ping_hook(uid, WHO, "", NOW + 1)
-    assert acts.switch_hook(uid, False, WHO, WHY, NOW + 2)
-    assert not acts.switch_hook(uid, False, WHO, "again", NOW + 3)
-    # A hook that is off gets nothing.
-    assert not acts.ping_hook(uid, WHO, "", NOW + 3)
-    assert acts.switch_hook(uid, True, WHO, WHY, NOW + 4)
-    acts.remove_hook(uid, WHO, WHY, NOW + 5)
-    assert hooks.list_hooks() == []
-    assert lines() == [
-        # A missing reason is null, not an empty string.
-        ("ping_hook", uid, WHO, None, NOW + 1),
-        ("switch_off_hook", uid, WHO, WHY, NOW + 2),
-        ("switch_on_hook", uid, WHO, WHY, NOW + 4),
-        ("remove_hook", uid, WHO, WHY, NOW + 5),
-    ]
-
-
-def test_dismissing_a_report_records_its_post_once(made):
+def test_each_action_takes_effect_once_and_adds_a_line(made, settings):
+    hook = hooks.add_hook(settings, made.owner, "https://hooks.example/h", NOW).uid
     post = posts.publish(made.bot.id, posts.PostBody(eventId="e", body="words"), NOW).uid
     conduct.report_post(post, "spam", "", NOW)
-    report = Report.get().uid
-    assert acts.dismiss_report(report, WHO, WHY, NOW + 1)
-    assert not acts.dismiss_report(report, WHO, "again", NOW + 2)
-    assert conduct.count_open() == 0
-    assert lines() == [("dismiss_report", post, WHO, WHY, NOW + 1)]
-
-
-def test_banning_and_unbanning_an_owner_is_recorded_once(made):
-    uid = made.owner.uid
-    assert acts.ban_owner(uid, WHO, WHY, NOW + 1)
-    assert not acts.ban_owner(uid, WHO, "again", NOW + 2)
-    assert conduct.find_ban("owner", uid) == WHY
-    assert acts.lift_ban("owner", uid, WHO, "enough", NOW + 3)
-    assert not acts.lift_ban("owner", uid, WHO, "again", NOW + 4)
-    assert conduct.find_ban("owner", uid) is None
-    assert lines() == [
-        ("ban_owner", uid, WHO, WHY, NOW + 1),
-        ("unban_owner", uid, WHO, "enough", NOW + 3),
+    owner, report = made.owner.uid, Report.get().uid
+    # The target in the line, if there is one.
+    done = [
+        (acts.ping_hook, [hook], "ping_hook", hook),
+        (acts.switch_hook, [hook, False], "switch_off_hook", hook),
+        (acts.switch_hook, [hook, False], None, None),
+        # A hook that is off gets nothing.
+        (acts.ping_hook, [hook], None, None),
+        (acts.switch_hook, [hook, True], "switch_on_hook", hook),
+        (acts.dismiss_report, [report], "dismiss_report", post),
+        (acts.dismiss_report, [report], None, None),
+        (acts.ban_owner, [owner], "ban_owner", owner),
+        (acts.ban_owner, [owner], None, None),
+        (acts.lift_ban, ["owner", owner], "unban_owner", owner),
+        (acts.lift_ban, ["owner", owner], None, None),
+        *((acts.ban_wallet, [one], "ban_wallet", one) for one in map(address, ("w", "free"))),
+        (acts.ban_wallet, [address("w")], None, None),
     ]
-
-
-def test_banning_a_wallet_disconnects_it_and_unused_wallets_can_be_banned_too(made):
-    assert acts.ban_wallet(address("w"), WHO, WHY, NOW + 1)
-    assert not acts.ban_wallet(address("w"), WHO, "again", NOW + 2)
-    assert acts.ban_wallet(address("free"), WHO, WHY, NOW + 3)
-    assert Attachment.get().detached_at == NOW + 1
-    assert [target for _, target, *_ in lines()] == [address("w"), address("free")]
+    for at, (act, given, what, _) in enumerate(done):
+        assert act(*given, WHO, WHY, at) == bool(what)
+    # A missing reason is null, not an empty string.
+    acts.remove_hook(hook, WHO, "", NOW)
+    told = [(what, target, WHO, WHY, at) for at, (*_, what, target) in enumerate(done) if what]
+    assert list_lines() == [*told, ("remove_hook", hook, WHO, None, NOW)]
+    assert hooks.list_hooks() == [] and conduct.count_open() == 0
+    assert Attachment.get().detached_at == 11
+    assert conduct.find_ban("owner", owner) is None
+    assert conduct.find_ban("wallet", address("free")) == WHY
 
 
 def test_an_unknown_target_is_named_and_not_recorded(db):
@@ -89,7 +70,7 @@ def test_an_unknown_target_is_named_and_not_recorded(db):
     ):
         problem = refused(act, "nobody", WHO, WHY, NOW)
         assert (problem.code, problem.detail) == ("not_found", f"there is no such {noun}")
-    assert lines() == []
+    assert list_lines() == []
 
 
 def test_the_list_contains_known_actions_only_and_pages_back(db):
@@ -126,9 +107,8 @@ def test_a_sign_in_link_is_printed_and_only_its_hash_is_stored(cli):
 def test_a_command_ends_sessions(cli):
     for _ in range(2):
         code = shown(cli, "admin", "login")["code"]
-        created = AdminLogin.get().created_at
-        assert admin.use_login(code, created + 1) is not None
-        first = AdminSession.select().order_by(AdminSession.id).get().uid
+        assert admin.use_login(code, AdminLogin.get().created_at + 1) is not None
+    first = AdminSession.select().order_by(AdminSession.id).get().uid
     assert shown(cli, "admin", "logout", "--session", first) == {"ended": 1}
     assert cli("admin", "logout", "--session", first)[0] == 1
     shown(cli, "admin", "login")

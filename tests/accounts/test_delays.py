@@ -17,10 +17,10 @@ W = address("w")
 TRADED = NOW // 1000 - 3600
 
 
-def say(bot, trade, seconds, event=None):
+def say(bot, trade, seconds, **more):
     """Post this many seconds after the trades."""
-    event = event or f"{trade} {seconds}"
-    body = posts.PostBody(eventId=event, body="b", signature=signature(trade))
+    event = f"{trade} {seconds}"
+    body = posts.PostBody(eventId=event, body="b", signature=signature(trade), **more)
     posts.publish(bot.bot.id, body, (TRADED + seconds) * 1000)
 
 
@@ -32,15 +32,12 @@ def judge_again(*trades):
     verify_posts(Wallet.get(Wallet.address == W), {signature(one) for one in trades}, NOW)
 
 
-def test_a_bot_without_posts_about_trades_has_no_delay(service, bot):
-    nothing = {"postedWithinMinuteShare": None, "postDelaySecondsMedian": None}
-    assert show(service, bot) == {"tradesPosted": 0, "withinMinute": 0, **nothing}
-
-
 def test_the_first_verified_post_of_each_trade_counts(service, bot):
     """Delays of 5, 60, 61 and 4,000 s: half are within a minute, and the lower median is 60. Later
     posts about the same trade and posts without a trade don't count.
     """
+    nothing = {"postedWithinMinuteShare": None, "postDelaySecondsMedian": None}
+    assert show(service, bot) == {"tradesPosted": 0, "withinMinute": 0, **nothing}
     for slot, (name, seconds) in enumerate(zip("abcd", (5, 60, 61, 4_000), strict=True)):
         service.observe_trade(W, name, slot)
         say(bot, name, seconds)
@@ -54,18 +51,7 @@ def test_the_first_verified_post_of_each_trade_counts(service, bot):
         "postedWithinMinuteShare": "0.50",
         "postDelaySecondsMedian": 60,
     }
-    row = DelayTotal.get()
-    assert orjson.loads(row.delays) == [[5, 1], [60, 1], [61, 1], [4_000, 1]]
-
-
-def test_a_post_counts_once_its_trade_is_observed(service, bot):
-    """Posted after 10 s and 30 s, both before the trade was observed."""
-    say(bot, "a", 10)
-    say(bot, "a", 30)
-    assert show(service, bot)["tradesPosted"] == 0
-    service.observe_trade(W, "a", 1)
-    judge_again("a")
-    assert (show(service, bot)["tradesPosted"], DelayTotal.get().median) == (1, 10)
+    assert orjson.loads(DelayTotal.get().delays) == [[5, 1], [60, 1], [61, 1], [4_000, 1]]
 
 
 @pytest.mark.parametrize(
@@ -80,15 +66,19 @@ def test_a_post_whose_trade_loses_its_time_or_label_no_longer_counts(service, bo
 
 
 def test_an_earlier_post_replaces_a_later_one(service, bot):
-    """The first post named a token that the trade didn't move, until the trade changed."""
+    """Posts after 10 and 30 s, before the trade was observed. The first one named a token that the
+    trade didn't move, until the trade changed.
+    """
+    other = address("other")
+    say(bot, "a", 10, mint=other)
+    say(bot, "a", 30)
+    assert show(service, bot)["tradesPosted"] == 0
     service.observe_trade(W, "a", 1)
-    body = posts.PostBody(eventId="e", body="b", signature=signature("a"), mint=address("other"))
-    posts.publish(bot.bot.id, body, (TRADED + 10) * 1000)
-    say(bot, "a", 50)
-    assert DelayTotal.get().median == 50
-    Trade.update(token_changes=orjson.dumps([[address("other"), "1", 0]]).decode()).execute()
-    judge_again("a")
-    assert (DelayTotal.get().median, DelayTotal.get().posted) == (10, 1)
+    moved = orjson.dumps([[other, "1", 0]]).decode()
+    for delay in (30, 10):
+        judge_again("a")
+        assert (DelayTotal.get().median, show(service, bot)["tradesPosted"]) == (delay, 1)
+        Trade.update(token_changes=moved).execute()
 
 
 @pytest.mark.parametrize("created_at, delay", [(2_999, 0), (3_999, 0), (4_000, 1), (9_500, 6)])
@@ -114,11 +104,10 @@ def test_delays_sum_to_count_median_and_share_within_a_minute(delays):
     ],
 )
 def test_damaged_delays_are_named_and_repaired(service, bot, spoil):
-    service.observe_trade(W, "a", 1)
-    service.observe_trade(W, "b", 2)
-    say(bot, "a", 10)
-    say(bot, "a", 900)
-    say(bot, "b", 70)
+    for slot, (name, seconds) in enumerate((("a", 10), ("a", 900), ("b", 70))):
+        if seconds != 900:
+            service.observe_trade(W, name, slot)
+        say(bot, name, seconds)
     before = read_all()
     spoil().execute()
     assert name_differences(service) != []

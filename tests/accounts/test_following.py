@@ -74,6 +74,7 @@ def test_a_follower_gets_only_verified_trades_labels_and_gaps(
     trade(private, "gift", kind="transfer_in", slot=2)
     trade(private, "unclear", slot=3, flags='["value_unexplained"]')
     trade(private, "failed", kind="failed", slot=4)
+    hide_post(publish(ada, "hidden", "bought").uid, NOW)
     publish(ada, "sure", "bought")
     publish(ada, "wrong", "gift")
     for state in ("backfilling", "partial", "complete"):
@@ -104,20 +105,22 @@ def test_coverage_is_shared_only_when_a_gap_opens_or_closes():
     assert [one for one in states if hooks.share(*event(one))] == ["partial", "complete"]
 
 
-@pytest.mark.parametrize("status", ["none", "pending", "not_found"])
 @pytest.mark.parametrize("kind", ["post", "verification"])
-def test_other_labels_are_not_shared(status, kind):
+def test_other_labels_are_not_shared(kind):
     at, later = "2026-11-05T12:00:00Z", "2026-11-05T12:09:00Z"
-    post = {"createdAt": at, "hiddenAt": None, "provenance": {"keyId": "key_1"}}
-    other = {**post, "verification": {"status": status, "checkedAt": at}}
-    assert hooks.share(kind, other) is None
-    verified = {**post, "verification": {"status": "verified", "checkedAt": at}}
-    shared = hooks.share(kind, verified)
+
+    def share(status="verified", checked_at=at, hidden_at=None):
+        post = {"createdAt": at, "hiddenAt": hidden_at, "provenance": {"keyId": "key_1"}}
+        return hooks.share(
+            kind, {**post, "verification": {"status": status, "checkedAt": checked_at}}
+        )
+
+    assert [share(status) for status in ("none", "pending", "not_found")] == [None] * 3
+    assert share(hidden_at=later) is None
+    shared = share()
     assert shared.kind == "verification" and shared.shown["provenance"]["keyId"] is None
-    assert hooks.share(kind, {**verified, "hiddenAt": later}) is None
     # Its label changed after the post, which is a separate event.
-    verified["verification"]["checkedAt"] = later
-    assert bool(hooks.share(kind, verified)) == (kind == "verification")
+    assert bool(share(checked_at=later)) == (kind == "verification")
 
 
 @pytest.mark.parametrize("follows_ada", [True, False])
@@ -152,27 +155,12 @@ def test_a_ban_on_either_side_stops_the_notifications(
     assert [data.get("eventId") for _, data in told(receiver)] == ["own"]
 
 
-def test_removed_text_is_not_delivered(private, delivering, receivers, ada, bea):
-    (receiver,) = receivers()
-    add(private, bea, receiver.url, events=ALL, bots=[ada.bot.uid])
-    trade(private, "bought", explained=100)
-    said = publish(ada, "sure", "bought", body="A terrible thing.")
-    hide_post(said.uid, NOW)
-    trade(private, "after", explained=100, slot=2)
-    delivering()
-    until(lambda: len(told(receiver)) >= 2)
-    assert [data["id"] for _, data in told(receiver)] == ["trade_bought", "trade_after"]
-
-
-@pytest.mark.parametrize("end", ["retire", "ban", "delete"])
-def test_retired_and_missing_bots_cannot_be_followed(private, ada, bea, end):
-    if end == "retire":
-        influencers.retire_bot(ada.bot, NOW)
-    elif end == "ban":
-        acts.ban_owner(ada.owner.uid, "me", "spam", NOW)
-    else:
-        departures.delete_owner(ada.owner, NOW)
-    for uid in (ada.bot.uid, "bot_x"):
+def test_retired_and_missing_bots_cannot_be_followed(private, bea):
+    retired, banned, deleted = (private.make_bot(name) for name in ("Ada", "Eve", "Cleo"))
+    influencers.retire_bot(retired.bot, NOW)
+    acts.ban_owner(banned.owner.uid, "me", "spam", NOW)
+    departures.delete_owner(deleted.owner, NOW)
+    for uid in (*(made.bot.uid for made in (retired, banned, deleted)), "bot_x"):
         problem = refused(add, private, bea, URL, events=("trade",), bots=[uid])
         assert problem.errors[0]["field"] == "bots"
 
@@ -216,22 +204,6 @@ def test_the_profile_form_creates_a_hook_and_adds_a_bot_to_it(service):
     for one in (other, more):
         browser.send(f"/bots/{one.bot.uid}/unfollow", page="/following", hook=hook.uid)
     assert Hook.select().count() == 0
-
-
-def test_the_follow_form_enforces_limits_and_explains_errors(service):
-    other, browser = service.make_bot("Ada"), Browser(service)
-    browser.create("Bea")
-    page = f"/bots/{other.bot.uid}/follow"
-    wrong = browser.send(page, page=page, kind="webhook", url="http://127.0.0.1/", event=["trade"])
-    assert wrong.status_code == 422 and "https" in errors_of(wrong)["url"]
-    none = browser.send(page, page=page, kind="webhook", url=URL)
-    assert none.status_code == 422 and "one or more of" in none.text
-    for n in range(5):
-        url = f"https://ntfy.sh/x{n}"
-        made = browser.send(page, page=page, kind="ntfy", url=url, event="trade")
-        assert made.status_code == 302
-    full = browser.send(page, page=page, kind="ntfy", url="https://ntfy.sh/y", event="trade")
-    assert full.status_code == 409 and "5 webhooks" in full.text
 
 
 def test_only_the_owner_can_change_a_hook(service):
@@ -282,37 +254,40 @@ def test_a_webhook_shows_its_secret_once_and_needs_a_ping(browser, nell):
     assert "waiting for a response" in manage
 
 
-def test_a_messenger_token_is_never_shown(browser, nell):
-    told = add_own(browser, nell, DISCORD, kind="discord", event=["post", "trade"])
-    assert told.status_code == 302
-    manage = browser.get(f"/bots/{nell}/manage").text
+@pytest.mark.parametrize("form", ["hooks", "follow"])
+def test_both_forms_enforce_limits_and_explain_errors(service, browser, nell, form):
+    bot = nell if form == "hooks" else service.make_bot("Ada").bot.uid
+    page = f"/bots/{bot}/" + ("manage" if form == "hooks" else "follow")
+
+    def add(url, kind="webhook", event="trade"):
+        return browser.send(f"/bots/{bot}/{form}", page, url=url, kind=kind, event=event)
+
+    for url in ("http://x.example/in", "", "http://127.0.0.1/"):
+        wrong = add(url)
+        assert wrong.status_code == 422 and "url" in errors_of(wrong), url
+    assert "url" in errors_of(add("https://evil.example/api/webhooks/1/a", "discord"))
+    none = add(URL, event=[])
+    assert none.status_code == 422 and "one or more of" in none.text
+    assert not Hook.select().count()
+    for n in range(5):
+        assert add(f"https://ntfy.sh/x{n}", "ntfy").status_code == 302
+    full = add("https://ntfy.sh/y", "ntfy")
+    assert full.status_code == 409 and "5 webhooks" in full.text
+
+
+def test_a_messengers_token_is_never_shown_and_its_hook_is_tested_and_removed(browser, nell):
+    sent = add_own(browser, nell, DISCORD, kind="discord", event=["post", "trade"])
+    assert sent.status_code == 302
+    hook, page = Hook.get(), f"/bots/{nell}/manage"
+    Hook.update(ping=False, state="paused", last_error="returned HTTP 410").execute()
+    manage = browser.get(page).text
     assert "https://discord.com/…" in manage and "canary" not in manage
     assert "posts, trades" in manage
-
-
-def test_a_refused_hook_is_explained(browser, nell):
-    for url, more in (
-        ("http://x.example/in", {}),
-        ("https://evil.example/api/webhooks/1/a", {"kind": "discord"}),
-        ("", {}),
-    ):
-        page = add_own(browser, nell, url, **more)
-        assert page.status_code == 422 and "url" in errors_of(page)
-    page = add_own(browser, nell, "https://x.example/in", event=[])
-    assert page.status_code == 422 and "one or more of" in page.text
-    assert not Hook.select().count()
-
-
-def test_a_hook_can_be_tested_and_removed(browser, nell):
-    add_own(browser, nell, DISCORD, kind="discord")
-    hook = Hook.get()
-    Hook.update(ping=False, state="paused", last_error="returned HTTP 410").execute()
-    manage = browser.get(f"/bots/{nell}/manage").text
     assert "it returned HTTP 410" in manage and "paused" in manage
-    browser.send(f"/hooks/{hook.uid}/test", f"/bots/{nell}/manage")
+    browser.send(f"/hooks/{hook.uid}/test", page)
     assert Hook.get().ping
     assert "discord.com/…" in browser.get(f"/hooks/{hook.uid}/remove").text
-    browser.send(f"/hooks/{hook.uid}/remove", f"/bots/{nell}/manage")
+    browser.send(f"/hooks/{hook.uid}/remove", page)
     assert not Hook.select().count()
 
 

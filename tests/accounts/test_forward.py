@@ -119,8 +119,10 @@ def test_a_rebuild_writes_nothing_when_the_chain_clock_runs_ahead(empty):
     assert not any(again._pending[wallet.id].derived.rows.values())
 
 
-def test_trades_after_an_attachment_ended_belong_to_the_next(empty):
-    """Both found later: 10@100 sold for 150 in the first span, 10@100 sold for 90 after it."""
+def test_trades_count_by_block_time_for_the_attachment_of_that_time(empty):
+    """10@100 sold for 150 within the span, and 10@100 sold for 90 after it; both were found after
+    it ended.
+    """
     t = Teller().gain("B", 1)
     begin = after(t)
     t.buy("A", 10, 100).sell("A", 10, 150)
@@ -129,6 +131,7 @@ def test_trades_after_an_attachment_ended_belong_to_the_next(empty):
     wallet, ledger_store = empty(), LedgerStore(update_posts)
     attach_at(wallet, (begin, None))
     store(wallet, t.entries)
+    assert WalletSignature.select().where(WalletSignature.seen_at < after(t) * 1000).count() == 0
     realized = []
     for _ in range(2):
         ledger_store.apply(wallet)
@@ -138,20 +141,8 @@ def test_trades_after_an_attachment_ended_belong_to_the_next(empty):
     assert realized == [40, 50]
 
 
-def test_late_discoveries_count_at_their_block_time(empty):
-    """10@100 sold for 150 within the span, listed only after it ended: 50."""
-    t = Teller().gain("B", 1)
-    begin = after(t)
-    t.buy("A", 10, 100).sell("A", 10, 150)
-    wallet = empty()
-    attach_at(wallet, (begin, after(t)))
-    rebuild(wallet, t.entries)
-    assert WalletSignature.select().where(WalletSignature.seen_at < after(t) * 1000).count() == 0
-    assert find_last().realized == 50
-
-
-def test_the_time_a_trade_was_seen_is_stored_with_its_entry(empty):
-    """10@100 sold for 40, listed before the span ended; the same after a rebuild."""
+def test_a_trade_seen_before_the_attachment_ended_counts(empty):
+    """10@100 sold for 40 after the span by block time; the same after a rebuild."""
     t = Teller().gain("B", 1)
     begin = after(t)
     t.buy("A", 10, 100)

@@ -71,21 +71,12 @@ def scene(look):
 
 
 @pytest.mark.parametrize("how", [detach_wallet, retire_bot])
-def test_a_loss_in_the_last_second_counts(scene, how):
-    assert scene.realized == (0, 0)
-    scene.give_up(how)
-    scene.look_until(scene.after)
-    assert scene.realized == (LOSS, LOSS)
-    assert scene.is_resting() and GIVEN_UP not in (scene.seen.coverage()["note"] or "")
-
-
-@pytest.mark.parametrize("is_restarted", [False, True])
-def test_polling_stops_once_nodes_are_past_the_disconnection(scene, is_restarted):
+def test_polling_stops_once_nodes_are_past_the_disconnection(scene, how):
     """A poll before the sale is final finds nothing. While the last block is in the second of the
-    disconnection, more may follow.
+    disconnection, more may follow. A restart in between loses nothing.
     """
-    scene.give_up()
-    if is_restarted:
+    scene.give_up(how)
+    if how is detach_wallet:
         scene.seen.restart()
     scene.look_until(scene.bought)
     assert scene.realized == (0, 0) and not scene.is_resting()
@@ -93,7 +84,7 @@ def test_polling_stops_once_nodes_are_past_the_disconnection(scene, is_restarted
     scene.look_until(scene.sold)
     assert scene.realized == (LOSS, LOSS) and not scene.is_resting()
     scene.look_until(scene.after)
-    assert scene.is_resting()
+    assert scene.is_resting() and GIVEN_UP not in (scene.seen.coverage()["note"] or "")
 
 
 @pytest.mark.parametrize(

@@ -9,130 +9,111 @@ from test_gate import V1
 from test_legacy import closed
 from test_studio import Browser
 
-import models
-from accounts import api_keys, conduct, hooks, traders
+from accounts import conduct, hooks, traders
 from accounts.tables import AdminAct, Ban, Hook, Report, SeasonEntry
 from models import Attachment, Bot, Key, Owner, Post, Session
 from paper.account import public_id
 from paper.tables import Backtest, Period, Trader
 
 EVERYBODY = {"nobody": 200, "another creator": 200, "a key": 200, "its creator": 200}
-ITS_CREATOR = {"nobody": 403, "another creator": 403, "a key": 403, "its creator": 200}
+NOBODY = dict.fromkeys(EVERYBODY, 403)
+ITS_CREATOR = {**NOBODY, "its creator": 200}
 # Key IDs are private.
 ITS_KEY = {**ITS_CREATOR, "another creator": 404}
-A_CREATOR = {"nobody": 403, "another creator": 200, "a key": 403, "its creator": 200}
-NOT_EVEN_ITS_CREATOR = dict.fromkeys(EVERYBODY, 403)
-OPERATORS_FORMS = (
-    *("/admin/posts/{post}/hide", "/admin/bots/{bot}/retire", "/admin/keys/{key}/revoke"),
-    *("/admin/hooks/{hook}/switch", "/admin/hooks/{hook}/test"),
-    *("/admin/reports/{report}/dismiss", "/admin/owners/{owner}/ban"),
-    *("/admin/wallets/{wallet}/ban", "/admin/registrations/{source}/ban"),
-    *("/admin/seasons", "/admin/seasons/{season}", "/admin/seasons/{season}/cancel"),
-)
+A_CREATOR = {**ITS_CREATOR, "another creator": 200}
 DONE = {"its creator": 302}
+
+
+def change(statuses, status):
+    """The same, with this status for creators who are allowed to."""
+    return {
+        who: status if old == 200 and "creator" in who else old for who, old in statuses.items()
+    }
+
+
+OPERATORS_FORMS = """
+/admin/posts/{post}/hide /admin/bots/{bot}/retire /admin/keys/{key}/revoke
+/admin/hooks/{hook}/switch /admin/hooks/{hook}/test /admin/reports/{report}/dismiss
+/admin/owners/{owner}/ban /admin/wallets/{wallet}/ban /admin/registrations/{source}/ban
+/admin/seasons /admin/seasons/{season} /admin/seasons/{season}/cancel
+""".split()
+# Tests of the operator's pages: tests/web/test_admin_pages.py.
+OPERATORS_PAGES = """
+/admin /admin/find /admin/owners /admin/bots /admin/wallets /admin/keys /admin/hooks /admin/posts
+/admin/acts /admin/backups /admin/owners/{owner} /admin/paper-posts /admin/reports
+/admin/registrations /admin/bans
+""".split()
+PUBLIC = """
+/ /leaderboard /market /traders /traders/new /strategies /status /about /create /connect
+/connect/preview /claim /search /stream /docs /docs/errors /docs/fields /docs/fields/{group}
+/docs/requests/{request} /seasons /seasons/{season} /posts/{post} /posts/{post}/report
+/embed/{post} /embed/bots/{bot} /bots/{bot} /bots/{bot}/follow /bots/{bot}/badge.svg
+/bots/{bot}/trades.csv /bots/{bot}/lots.csv /tokens/{mint} /evidence.json /bots/{bot}/evidence.json
+/log/ /log/witness /log/checkpoint /log/key /log/tile/{level}/{tile} /log/{log}/checkpoint
+/log/{log}/key /log/{log}/tile/{level}/{tile} /traders/{trader} /traders/{trader}/closes/{close}
+/feed.json /feed.atom /bots/{bot}/feed.json /bots/{bot}/feed.atom /openapi.json /llms.txt /skill.md
+/robots.txt /favicon.ico /manifest.webmanifest /static/{file} /api/health /api/feed /api/market
+/api/strategies /api/traders /api/traders/{trader} /api/traders/{trader}/closes
+/api/traders/{trader}/diary /api/traders/{trader}/posts /backtests /admin/login
+""".split()
+OWN_BACKTEST = "/backtests/{backtest} /backtests/{backtest}.json /backtests/{backtest}.csv".split()
+OWN_KEY = "/keys/{key}/revoke /keys/{key}/rotate /hooks/{hook}/remove".split()
 # path -> expected status of each caller's GET.
 READ = {
+    **dict.fromkeys(PUBLIC, EVERYBODY),
+    **dict.fromkeys("/account/delete /following".split(), A_CREATOR),
     **dict.fromkeys(
-        (
-            *("/", "/leaderboard", "/market", "/traders", "/traders/new", "/strategies", "/status"),
-            *("/about", "/create", "/connect", "/connect/preview", "/claim", "/search", "/stream"),
-            *("/docs", "/docs/errors", "/docs/fields", "/docs/fields/{group}"),
-            *("/docs/requests/{request}", "/seasons", "/seasons/{season}"),
-            *("/posts/{post}", "/posts/{post}/report", "/embed/{post}", "/embed/bots/{bot}"),
-            *("/bots/{bot}", "/bots/{bot}/follow", "/bots/{bot}/badge.svg"),
-            *("/bots/{bot}/trades.csv", "/bots/{bot}/lots.csv", "/tokens/{mint}"),
-            *("/evidence.json", "/bots/{bot}/evidence.json", "/log/", "/log/witness"),
-            *("/log/checkpoint", "/log/key", "/log/tile/{level}/{tile}", "/log/{log}/checkpoint"),
-            *("/log/{log}/key", "/log/{log}/tile/{level}/{tile}"),
-            *("/traders/{trader}", "/traders/{trader}/closes/{close}"),
-            *("/feed.json", "/feed.atom", "/bots/{bot}/feed.json", "/bots/{bot}/feed.atom"),
-            *("/openapi.json", "/llms.txt", "/skill.md", "/robots.txt", "/favicon.ico"),
-            *("/manifest.webmanifest", "/static/{file}", "/api/health", "/api/feed"),
-            *("/api/market", "/api/strategies", "/api/traders", "/api/traders/{trader}"),
-            *(f"/api/traders/{{trader}}/{name}" for name in ("closes", "diary", "posts")),
-        ),
-        EVERYBODY,
-    ),
-    **dict.fromkeys(
-        ["/bots/{bot}/manage", "/bots/{bot}/retire", "/bots/{bot}/wallet/detach"], ITS_CREATOR
+        "/bots/{bot}/manage /bots/{bot}/retire /bots/{bot}/wallet/detach".split(), ITS_CREATOR
     ),
     "/bots/{bot}/proof": {**ITS_CREATOR, **DONE},
-    "/backtests": EVERYBODY,
-    "/account/delete": A_CREATOR,
-    "/following": A_CREATOR,
-    "/backtests/{backtest}": ITS_KEY,
-    **dict.fromkeys(["/backtests/{backtest}.json", "/backtests/{backtest}.csv"], ITS_KEY),
-    # Operator pages: tests/web/test_admin_pages.py.
-    "/admin/login": EVERYBODY,
-    **dict.fromkeys(
-        [
-            "/admin",
-            "/admin/find",
-            *(f"/admin/{name}" for name in ("owners", "bots", "wallets", "keys", "hooks")),
-            *(f"/admin/{name}" for name in ("posts", "acts", "backups", "owners/{owner}")),
-            *(f"/admin/{name}" for name in ("paper-posts", "reports", "registrations", "bans")),
-            *OPERATORS_FORMS,
-        ],
-        NOT_EVEN_ITS_CREATOR,
-    ),
-    **dict.fromkeys(["/keys/{key}/revoke", "/keys/{key}/rotate", "/hooks/{hook}/remove"], ITS_KEY),
+    **dict.fromkeys([*OWN_BACKTEST, *OWN_KEY], ITS_KEY),
+    **dict.fromkeys([*OPERATORS_PAGES, *OPERATORS_FORMS], NOBODY),
 }
+URL = {"url": "https://x.example/in"}
+# Two hours from now, because the suite may run for an hour.
+TERMS = write_terms(time.time_ns() // 10**6 + 7_200_000)
 # path -> (form, expected status of each caller's POST with a page's token).
 WRITE = {
     # Nothing is recorded.
-    "/backtests": (
-        {"family": "momentum"},
-        {**A_CREATOR, "another creator": 422, "its creator": 422},
-    ),
+    "/backtests": ({"family": "momentum"}, change(A_CREATOR, 422)),
     "/connect": ({"name": "New"}, EVERYBODY),
     "/connect/keys": ({"label": "l"}, A_CREATOR),
-    "/recovery-code": ({"present": "x"}, {**A_CREATOR, "another creator": 422, "its creator": 422}),
+    "/recovery-code": ({"present": "x"}, change(A_CREATOR, 422)),
     "/claim": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
-    "/bots/{bot}/follow": ({"url": "https://x.example/in", "event": "trade"}, A_CREATOR),
-    "/bots/{bot}/unfollow": (
-        {"hook": "hook_x"},
-        {**A_CREATOR, "another creator": 404, "its creator": 404},
-    ),
+    "/bots/{bot}/follow": ({**URL, "event": "trade"}, A_CREATOR),
+    "/bots/{bot}/unfollow": ({"hook": "hook_x"}, change(A_CREATOR, 404)),
     "/recover": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
     "/traders/new": (
         {"name": "Wren", "family": "flow", "start": "guarded"},
-        {**EVERYBODY, "another creator": 302, "its creator": 302},
+        change(EVERYBODY, 302),
     ),
     # The first report is accepted; the address may send four more in this minute.
     "/posts/{post}/report": ({"about": "spam"}, dict.fromkeys(EVERYBODY, 302)),
     "/logout": ({}, dict.fromkeys(EVERYBODY, 302)),
     "/account/export": ({}, A_CREATOR),
-    "/account/delete": ({}, {**A_CREATOR, "another creator": 422, "its creator": 422}),
+    "/account/delete": ({}, change(A_CREATOR, 422)),
     "/keys/{key}/revoke": ({}, {**ITS_KEY, **DONE}),
     "/keys/{key}/rotate": ({}, ITS_KEY),
     "/hooks/{hook}/test": ({}, {**ITS_KEY, **DONE}),
     "/hooks/{hook}/remove": ({}, {**ITS_KEY, **DONE}),
     "/admin/login": ({"code": "x"}, dict.fromkeys(EVERYBODY, 422)),
     **{
-        path: ({"reason": "r"}, NOT_EVEN_ITS_CREATOR)
+        path: ({"reason": "r", **TERMS}, NOBODY)
         for path in (*OPERATORS_FORMS, "/admin/backups", "/admin/logout")
     },
-    # Two hours from now, because the suite may run for an hour.
     **{
-        path: (
-            {"reason": "r", **write_terms(time.time_ns() // 10**6 + 7_200_000)},
-            NOT_EVEN_ITS_CREATOR,
-        )
-        for path in ("/admin/seasons", "/admin/seasons/{season}")
-    },
-    **{
-        f"/bots/{{bot}}/{form}": (typed, {**ITS_CREATOR, "its creator": status})
+        f"/bots/{{bot}}/{form}": (typed, change(ITS_CREATOR, status))
         for form, typed, status in (
             ("profile", {"name": "Eve"}, 302),
             ("auto-post", {"on": "yes"}, 302),
             ("posts", {"draft": "d", "body": "b"}, 302),
             ("wallet", {"wallet": address("new")}, 302),
-            ("wallet/detach", {}, 302),
-            ("challenge", {"prove": address("new")}, 302),
             ("proof", {"signature": "x"}, 302),
+            ("challenge", {"prove": address("new")}, 302),
             ("keys", {"label": "l"}, 200),
-            ("hooks", {"url": "https://x.example/in", "event": "post"}, 200),
+            ("hooks", {**URL, "event": "post"}, 200),
             ("seasons", {"season": "{season}"}, 302),
+            ("wallet/detach", {}, 302),
             ("retire", {}, 302),
         )
     },
@@ -228,25 +209,33 @@ def test_every_route_allows_the_listed_readers_only(place):
     assert snapshot() == before
 
 
-# Forms that nobody here may send: they share a scene, because they change nothing.
-REFUSED = [path for path, (_, statuses) in WRITE.items() if min(statuses.values()) >= 400]
+# These change who the callers are, or end what others need. The rest shares a scene.
+ALONE = """
+/connect /traders/new /logout /keys/{key}/revoke /keys/{key}/rotate /hooks/{hook}/remove
+/bots/{bot}/retire
+""".split()
+TOGETHER = [path for path in WRITE if path not in ALONE]
 
 
-@pytest.mark.parametrize("paths", [REFUSED, *([path] for path in WRITE if path not in REFUSED)])
+@pytest.mark.parametrize("paths", [TOGETHER, *([path] for path in ALONE)], ids=["most", *ALONE])
 def test_every_route_allows_the_listed_writers_only(place, paths):
     """The owner's request comes last: refused requests must not have changed anything."""
     ids, callers = place
+    tokens = {caller: browser.token() for caller, browser in callers.items()}
+    after = snapshot()
     for path, (caller, browser) in itertools.product(paths, callers.items()):
-        typed, statuses = WRITE[path]
-        token, before = browser.token(), snapshot()
+        (typed, statuses), before = WRITE[path], after
         # A name can be used once.
         own = {"name": f"{typed['name']} of {caller}"} if "name" in typed else {}
         given = {name: text.format(**ids) for name, text in {**typed, **own}.items()}
-        answer = browser.client.post(path.format(**ids), data={"csrf_token": token, **given})
-        status, where = answer.status_code, (path, caller)
-        assert (status, answer.headers["Cache-Control"]) == (statuses[caller], "no-store"), where
-        assert (snapshot() == before) == (status >= 400 or where in NOTHING_TO_DO), where
-        answer.close()
+        data = {"csrf_token": tokens[caller], **given}
+        with browser.client.post(path.format(**ids), data=data) as answer:
+            status, where = answer.status_code, (path, caller)
+            assert (status, answer.headers["Cache-Control"]) == (statuses[caller], "no-store"), (
+                where
+            )
+        after = snapshot()
+        assert (after == before) == (status >= 400 or where in NOTHING_TO_DO), where
 
 
 def test_forms_from_other_sites_are_refused(place):
@@ -279,11 +268,9 @@ def test_a_form_token_works_only_in_its_browser(place):
 
 def test_the_table_lists_every_route(service, place):
     _ids, _ = place
+    api = {f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET"}
     known = {
-        "GET": {
-            *READ,
-            *(f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET"),
-        },
+        "GET": {*READ, *api},
         # The inbox authenticates by its address: see test_inbox.py. Agents: test_mcp_http.py and
         # test_registration.py.
         "POST": {
@@ -313,18 +300,6 @@ def test_other_methods_have_no_effect(place):
     for path in {*READ, *WRITE} - {"/static/{file}"}:
         for method in ("PUT", "DELETE", "OPTIONS", "X"):
             answer = callers["its creator"].client.open(path.format(**ids), method=method)
-            assert answer.status_code == 405 and set(answer.headers["Allow"].split(", ")) <= {
-                "GET",
-                "HEAD",
-                "POST",
-            }, path
+            allowed = {*answer.headers["Allow"].split(", ")}
+            assert answer.status_code == 405 and allowed <= {"GET", "HEAD", "POST"}, path
     assert snapshot() == before
-
-
-def test_revoked_sessions_and_retired_keys_end_everywhere_at_once(service, place):
-    """Other processes notice at their next request, because no process caches keys or sessions."""
-    ids, callers = place
-    api_keys.revoke_key(ids["key"], NOW)
-    assert callers["a key"].get("/api/v1/me").status_code == 401
-    models.Session.delete().execute()
-    assert callers["its creator"].get(f"/bots/{ids['bot']}/manage").status_code == 403

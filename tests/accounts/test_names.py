@@ -144,16 +144,13 @@ def test_a_look_alike_name_is_refused(service):
     for owner in (None, made.owner):
         refuse(service.make_bot, "A-d.a", owner=owner)
     refuse(traders.create_trader, "ADA", "momentum", NOW)
+    traders.create_trader("Wren", "momentum", NOW)
+    refuse(service.make_bot, "wren")
     third = service.make_bot("Third")
     refuse(influencers.set_profile, third.bot, name="Аdа", now=1)
     assert Bot.get(Bot.id == third.bot.id).name == "Third"
     influencers.retire_bot(made.bot, NOW)
     refuse(service.make_bot, "ada!")
-
-
-def test_the_error_names_the_conflicting_word(service):
-    (error,) = refused(service.make_bot, "Ada is vér1fied").errors
-    assert error["field"] == "name" and "“verified”" in error["message"]
 
 
 def test_changed_names_are_checked(service):
@@ -165,19 +162,17 @@ def test_changed_names_are_checked(service):
     refuse(influencers.set_profile, bot, name="W.r.e.n", now=1)
     refuse(traders.set_profile, trader, name="A·d·a")
     assert (Bot.get().name, Trader.get().name) == ("Ada", "Wren")
+    # The error names the conflicting word.
+    (error,) = refused(service.make_bot, "Ada is vér1fied").errors
+    assert "“verified”" in error["message"]
 
 
-def test_a_bot_may_respell_its_own_name(service):
-    made = service.make_bot("ada")
+def test_a_name_may_be_respelled_and_is_free_after_a_change(service):
+    made, trader = service.make_bot("ada"), traders.create_trader("Wren", "momentum", NOW).trader
     influencers.set_profile(made.bot, name="Ada", now=1)
     influencers.set_profile(made.bot, name="Nell", now=1)
     service.make_bot("Ada")
     assert [bot.name for bot in Bot.select().order_by(Bot.id)] == ["Nell", "Ada"]
-
-
-def test_bots_cannot_imitate_a_traders_name(service):
-    trader = traders.create_trader("Wren", "momentum", NOW).trader
-    refuse(service.make_bot, "wren")
     traders.set_profile(trader, name="WREN")
     owl = traders.create_trader("Owl", "momentum", NOW).trader
     refuse(traders.set_profile, owl, name="Wren")

@@ -2,15 +2,12 @@
 tools.
 """
 
-import asyncio
 import json
 import shutil
 import subprocess
 
 import pytest
 from live import Live
-from mcp import Client
-from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 from solders.keypair import Keypair
 from test_guides import read_blocks
 from test_mcp import call, talk_as
@@ -80,20 +77,3 @@ def test_an_agent_registers_over_stdin_and_continues_with_its_key(live):
     assert not failed and made["answer"]["bot"]["name"] == "Stdin"
     assert made["answer"]["claimUrl"].startswith(f"{live.url}/claim#cnd_claim_")
     assert not unread and post["answer"]["botId"] == made["answer"]["bot"]["id"]
-
-
-def test_an_agent_registers_over_http_without_a_key(live):
-    agent = Keypair.from_seed(bytes([4]) * 32)
-
-    async def converse():
-        async with create_mcp_http_client() as http:
-            transport = streamable_http_client(f"{live.url}/mcp", http_client=http)
-            async with Client(transport) as client:
-                made = await register(client, agent, "Http")
-                return made, await call(client, "read_feed")
-
-    (failed, made), (refused, text) = asyncio.run(asyncio.wait_for(converse(), 60))
-    assert not failed and tuple(made["answer"]) == ANSWER
-    assert refused and "missing_key" in text
-    key = made["answer"]["publishKey"]
-    assert live.get("/api/v1/me", Authorization=f"Bearer {key}")[0] == 200

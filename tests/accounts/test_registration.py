@@ -3,14 +3,14 @@
 import ground
 import orjson
 import pytest
-from service import NOW, Service, address
+from service import NOW, address
 from solders.keypair import Keypair
 from test_admin_pages import log_in
 
 from accounts import acts, influencers, registration
 from accounts.keys import make_key
 from accounts.tables import AdminAct, Ban, Registration
-from chain import addresses
+from chain.addresses import b58encode
 from models import Attachment, Bot, Owner, Session
 
 AGENT = Keypair.from_seed(bytes(32))
@@ -29,15 +29,8 @@ def clock(monkeypatch):
 
 
 @pytest.fixture
-def opened(tmp_path, clock, request):
-    """A service with registration, and other settings that a test names."""
-    service = Service(tmp_path / "data", self_registration="on", **getattr(request, "param", {}))
-    yield service
-    service.close()
-
-
-def opened_with(**changes):
-    return pytest.mark.parametrize("opened", [changes], indirect=True)
+def opened(serve, clock):
+    return serve(self_registration="on")
 
 
 def send(service, path, body, **more):
@@ -103,21 +96,16 @@ def check_bot(bot, uid):
     assert (bot["id"], bot["name"], *held) == (uid, "Nell", str(AGENT.pubkey()), "proven")
 
 
-def check_closed(answer):
-    assert (answer.status_code, answer.json["code"]) == (403, "registration_closed")
-    assert Bot.select().count() == 0
-
-
-def test_when_off_the_error_names_the_setting(service):
+def test_a_closed_instance_refuses_agents_and_names_the_setting(serve, clock):
+    closed = serve(self_registration="on", registration="closed")
+    answers = [register(closed)]
+    off = serve()
     for path in ("/api/v1/bots", "/api/v1/bots/challenge"):
-        answer = send(service, path, {"wallet": str(AGENT.pubkey())})
-        check_closed(answer)
-        assert "SELF_REGISTRATION" in answer.json["detail"]
-
-
-@opened_with(registration="closed")
-def test_a_closed_instance_refuses_agents(opened):
-    check_closed(register(opened))
+        answers.append(send(off, path, {"wallet": str(AGENT.pubkey())}))
+        assert "SELF_REGISTRATION" in answers[-1].json["detail"]
+    assert {(one.status_code, one.json["code"]) for one in answers} == {
+        (403, "registration_closed")
+    }
 
 
 # ---- once more -----------------------------------------------------------------------------------
@@ -153,29 +141,23 @@ def test_a_refused_name_does_not_use_up_the_nonce(opened):
     assert register(opened, body={**body, "name": "Otto"}).status_code == 201
 
 
-@pytest.mark.parametrize(
-    ("end", "code"),
-    [
-        (lambda row: influencers.retire_bot(row.bot, NOW), "bot_retired"),
-        (lambda row: acts.ban_owner(row.bot.owner.uid, "me", "spam", NOW), "owner_banned"),
-        (lambda row: acts.ban_wallet(row.wallet, "me", "spam", NOW), "wallet_banned"),
-    ],
-)
-def test_a_retired_bot_stays_retired(opened, clock, end, code):
-    register(opened)
-    end(Registration.get())
+@pytest.mark.parametrize("end", ["bot_retired", "owner_banned", "wallet_banned"])
+def test_a_retired_bot_stays_retired_and_a_banned_one_until_the_ban_ends(opened, clock, end):
+    first = register(opened).json["bot"]["id"]
+    row = Registration.get()
+    banned = {"owner_banned": row.bot.owner.uid, "wallet_banned": row.wallet}.get(end)
+    if end == "bot_retired":
+        influencers.retire_bot(row.bot, NOW)
+    elif end == "owner_banned":
+        acts.ban_owner(banned, "me", "spam", NOW)
+    else:
+        acts.ban_wallet(banned, "me", "spam", NOW)
     clock.now += 1
-    assert register(opened).json["code"] == code and Bot.select().count() == 1
-
-
-def test_an_unbanned_wallet_returns_to_its_bot(opened, clock):
-    first, wallet = register(opened).json["bot"]["id"], str(AGENT.pubkey())
-    acts.ban_wallet(wallet, "me", "spam", NOW)
-    acts.lift_ban("wallet", wallet, "me", "a mistake", NOW)
-    clock.now += 1
-    answer = register(opened)
-    assert answer.status_code == 200, answer.text
-    check_bot(answer.json["bot"], first)
+    assert register(opened).json["code"] == end and Bot.select().count() == 1
+    if banned:
+        acts.lift_ban(end.partition("_")[0], banned, "me", "a mistake", NOW)
+        clock.now += 1
+        check_bot(register(opened).json["bot"], first)
 
 
 # ---- what is refused -----------------------------------------------------------------------------
@@ -191,40 +173,39 @@ def forge_challenge(service, secret=None, **changes):
     return {"nonce": given.nonce, "signature": sign(AGENT, given.text)}
 
 
-def sign_moved(service, body):
+def sign_otherwise(service, signer=AGENT, old="", new=""):
     given = challenge(service)
-    moved = given["text"].replace(service.config.base_url, ELSEWHERE)
-    return {"nonce": given["nonce"], "signature": sign(AGENT, moved)}
-
-
-def sign_by_another(service, body):
-    given = challenge(service)
-    return {"nonce": given["nonce"], "signature": sign(MALLORY, given["text"])}
+    text = given["text"].replace(old, new) if old else given["text"]
+    return {"nonce": given["nonce"], "signature": sign(signer, text)}
 
 
 # What differs from a valid body, by what the error names.
-FORGED_NONCES = {
-    "another wallet": lambda service, body: {"wallet": str(OTHER.pubkey())},
-    "another wallet's nonce": lambda service, body: {"nonce": challenge(service, OTHER)["nonce"]},
-    "another instance": lambda service, body: forge_challenge(service, base_url=ELSEWHERE),
-    "another secret": lambda service, body: forge_challenge(service, "x" * 64),
-    "an invented time": lambda _, body: {"nonce": f"{NOW + 1:011x}{body['nonce'][11:]}"},
+FORGED = {
+    "nonce": {
+        "another wallet": lambda service, body: {"wallet": str(OTHER.pubkey())},
+        "another wallet's": lambda service, body: {"nonce": challenge(service, OTHER)["nonce"]},
+        "another instance": lambda service, body: forge_challenge(service, base_url=ELSEWHERE),
+        "another secret": lambda service, body: forge_challenge(service, "x" * 64),
+        "an invented time": lambda _, body: {"nonce": f"{NOW + 1:011x}{body['nonce'][11:]}"},
+    },
+    "signature": {
+        "another signer": lambda service, body: sign_otherwise(service, MALLORY),
+        "another text": lambda service, body: {"signature": sign(AGENT, "I own this wallet.")},
+        "another base URL": lambda service, body: sign_otherwise(
+            service, old=service.config.base_url, new=ELSEWHERE
+        ),
+    },
 }
-FORGED_SIGNATURES = {
-    "another signer": sign_by_another,
-    "another text": lambda *_: {"signature": sign(AGENT, "I own this Solana wallet.")},
-    "another base URL in the text": sign_moved,
-}
-FORGERIES = FORGED_NONCES | FORGED_SIGNATURES
 
 
-@pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_proof_is_refused_with_the_reason(opened, name):
+@pytest.mark.parametrize(
+    ("field", "name"), [(field, name) for field, forgeries in FORGED.items() for name in forgeries]
+)
+def test_a_forged_proof_is_refused_with_the_reason(opened, field, name):
     body = fill(opened)
-    body |= FORGERIES[name](opened, body)
+    body |= FORGED[field][name](opened, body)
     answer = register(opened, body=body)
     assert answer.status_code == 422
-    field = "nonce" if name in FORGED_NONCES else "signature"
     assert [one["field"] for one in answer.json["errors"]] == [field]
     assert body["signature"] not in answer.text and body["nonce"] not in answer.text
     assert Bot.select().count() == 0
@@ -263,7 +244,7 @@ def test_hostile_fields_are_refused_and_named(opened, field):
 
 def test_an_address_without_a_key_is_refused_before_signing(opened):
     # A derived address is off the curve (RFC 8032, 5.1.3: y = 2 has no x).
-    off_curve = addresses.b58encode(b"\x02" + bytes(31))
+    off_curve = b58encode(b"\x02" + bytes(31))
     answer = send(opened, "/api/v1/bots/challenge", {"wallet": off_curve})
     assert answer.status_code == 422 and "cannot be proven" in answer.json["detail"]
     secret = send(opened, "/api/v1/bots/challenge", {"wallet": str(AGENT)})
@@ -272,64 +253,68 @@ def test_an_address_without_a_key_is_refused_before_signing(opened):
 
 
 # ---- a thousand wallets --------------------------------------------------------------------------
-@opened_with(creations_per_minute=2)
-def test_registrations_per_address_are_limited(opened, clock):
-    """2 a minute for 20 minutes, then none until the next day."""
-    made = 0
+def test_registrations_per_address_are_limited(serve, clock):
+    """One a minute for 20 minutes, then none until the next day."""
+    service, made = serve(self_registration="on", creations_per_minute=1), 0
     for _minute in range(25):
-        for _ in range(3):
-            answer = register(opened, make_agent(made), f"Bot {made:x} of many")
+        for _ in range(2):
+            answer = register(service, make_agent(made), f"Bot {made:x} of many")
             made += answer.status_code == 201
         assert answer.json["code"] == "rate_limited"
         clock.now += 60 * SECONDS
-    assert made == 40 and answer.json["window"] == "registrations_day"
+    assert made == 20 and answer.json["window"] == "registrations_day"
     assert int(answer.headers["Retry-After"]) > 3600
-    elsewhere = register(opened, make_agent(made), "Elsewhere", peer="192.0.2.9")
+    elsewhere = register(service, make_agent(made), "Elsewhere", peer="192.0.2.9")
     assert elsewhere.status_code == 201
     clock.now += DAY_MS
-    assert register(opened, make_agent(made + 1), "Tomorrow").status_code == 201
+    assert register(service, make_agent(made + 1), "Tomorrow").status_code == 201
 
 
-@opened_with(failed_auth_per_minute=2)
-def test_wrong_signatures_count_as_failed_authentication(opened):
-    body = fill(opened, signature=sign(AGENT, "something else"))
-    codes = [register(opened, body=body).json["code"] for _ in range(3)]
+def test_wrong_signatures_count_as_failed_authentication(serve, clock):
+    service = serve(self_registration="on", failed_auth_per_minute=2)
+    body = fill(service, signature=sign(AGENT, "something else"))
+    codes = [register(service, body=body).json["code"] for _ in range(3)]
     assert codes == ["validation_failed", "validation_failed", "rate_limited"]
 
 
 def test_the_operator_bans_all_accounts_from_a_source(opened, clock):
-    agents = [make_agent(n) for n in range(1, 8)]
-    ada = influencers.create_bot(opened.config, "Ada", NOW).owner
+    """Seven agents, the last one from elsewhere. The first was claimed by a new owner, who then
+    claimed the second too; Ada's account has the third.
+    """
+    agents, made = [make_agent(n) for n in range(1, 8)], []
+    addresses = [str(agent.pubkey()) for agent in agents]
     for n, agent in enumerate(agents):
         peer = "192.0.2.1" if n < 6 else "192.0.2.2"
         clock.now += 60 * SECONDS
-        made = register(opened, agent, f"Bot {'abcdefg'[n] * 3}", peer=peer)
-        assert made.status_code == 201
-        if n == 0:
-            kept = registration.claim(opened.config, code_of(made), None, NOW).owner
-        if n == 1:
-            registration.claim(opened.config, code_of(made), kept, NOW)
-        if n == 2:
-            registration.claim(opened.config, code_of(made), ada, NOW)
-    source = Registration.get(Registration.wallet == str(agents[0].pubkey())).source
+        made.append(register(opened, agent, f"Bot {'abcdefg'[n] * 3}", peer=peer))
+    ada = influencers.create_bot(opened.config, "Ada", NOW).owner
+
+    def claim(n, owner):
+        return registration.claim(opened.config, code_of(made[n]), owner, NOW).owner
+
+    kept = claim(0, None)
+    claim(1, kept)
+    claim(2, ada)
+    source = Registration.get(Registration.wallet == addresses[0]).source
     assert len(source) == 12 and "192" not in source
     operator = log_in(opened)
     page = operator.get("/admin/registrations").text
-    assert all(str(agent.pubkey()) in page for agent in agents) and "claimed by an owner" in page
+    assert all(one in page for one in addresses) and "claimed by an owner" in page
     few = operator.get(f"/admin/registrations?source={source}").text
-    assert str(agents[6].pubkey()) not in few and str(agents[5].pubkey()) in few
+    assert addresses[6] not in few and addresses[5] in few
     path = f"/admin/registrations/{source}/ban"
-    asked = operator.send(path, page=path, reason="a farm")
-    assert asked.status_code == 302
-    # Claimed bots are included if they stayed in the source's account; the one that Ada took is
-    # not.
-    banned = {ban.target for ban in Ban.select().where(Ban.kind == "wallet")}
-    assert banned == {str(agents[n].pubkey()) for n in (0, 1, 3, 4, 5)}
-    banned = {ban.target for ban in Ban.select().where(Ban.kind == "owner")}
-    assert len(banned) == 4 and kept.uid in banned and ada.uid not in banned
+    assert operator.send(path, page=path, reason="a farm").status_code == 302
+
+    def list_banned(kind):
+        return {ban.target for ban in Ban.select().where(Ban.kind == kind)}
+
+    # Claimed bots are included if they stayed in the source's account; Ada's is not.
+    assert list_banned("wallet") == {addresses[n] for n in (0, 1, 3, 4, 5)}
+    owners = list_banned("owner")
+    assert len(owners) == 4 and kept.uid in owners and ada.uid not in owners
     assert AdminAct.select().where(AdminAct.reason == "a farm").count() == 9
     held = Attachment.select().where(Attachment.detached_at.is_null())
-    assert {one.wallet.address for one in held} == {str(agents[n].pubkey()) for n in (2, 6)}
+    assert {one.wallet.address for one in held} == {addresses[2], addresses[6]}
     again = operator.send(path, page=path, reason="again")
     assert "Nothing changed" in operator.get(again.headers["Location"]).text
     clock.now += 1

@@ -8,36 +8,31 @@ import orjson
 import pytest
 import story
 from service import NOW, address, signature
+from test_attachments import HOUR, World
 
-from accounts import posts, wallets
-from accounts.verification import judge_post, verify_posts
+from accounts import posts
+from accounts.verification import verify_posts
 from chain.reading.receipts import pack
 from chain.stored.tables import TradeMint
 from chain.stored.trades import judge, list_moved_mints
 from evidence import log
 from models import Arrival, Attachment, Post, Receipt, Trade, Wallet, WalletSignature
 
-W = address("w")
-HOUR = 3_600_000
-# Ten minutes in seconds.
-TEN = 600
-
 # ---- what a trade proves -------------------------------------------------------------------------
 TRADES = ("buy", "sell", "swap", "round_trip", "order_fill")
 NO_TRADES = (
-    *("transfer_in", "transfer_out", "transfer_self", "native_transfer", "order_open"),
-    *("order_cancel", "liquidity", "lending", "stake", "bridge", "nft", "account_open"),
-    *("account_close", "other"),
-)
+    "transfer_in transfer_out transfer_self native_transfer order_open order_cancel liquidity "
+    "lending stake bridge nft account_open account_close other"
+).split()
 FLAGS = (
-    *("opening_inventory_unknown", "incomplete_history", "unrecognised_program", "basis_carried"),
-    *("fee_only", "owner_inferred", "order_unresolved"),
-)
+    "opening_inventory_unknown incomplete_history unrecognised_program basis_carried fee_only "
+    "owner_inferred order_unresolved"
+).split()
 FLAG_SETS = ((), *((flag,) for flag in FLAGS), FLAGS)
 UNEXPLAINED = ("value_unexplained", "counterparty_signed")
 MINTS = (None, "A", "C")
 VERIFIED, NO_TRADE = ("verified", None), ("mismatch", "not_a_trade")
-AMBIGUOUS = ("none", "ambiguous")
+OTHER_MINT, AMBIGUOUS = ("mismatch", "mint_not_in_trade"), ("none", "ambiguous")
 
 
 def judge_all(kinds, flag_sets, mints, explained):
@@ -48,8 +43,8 @@ def judge_all(kinds, flag_sets, mints, explained):
 
 def test_a_trade_verifies_posts_about_a_mint_that_it_moved():
     assert judge_all(TRADES, FLAG_SETS, [None, "A", "B"], 95) == {VERIFIED}
-    assert judge_all(TRADES, FLAG_SETS, ["C"], 95) == {("mismatch", "mint_not_in_trade")}
-    assert judge("swap", (), set(), "A", 100) == ("mismatch", "mint_not_in_trade")
+    assert judge_all(TRADES, FLAG_SETS, ["C"], 95) == {OTHER_MINT}
+    assert judge("swap", (), set(), "A", 100) == OTHER_MINT
     assert judge("swap", (), set(), None, 100) == VERIFIED
     # A transaction not priced by this version is read again first.
     assert judge("sell", (), {"A"}, None, None) == VERIFIED
@@ -101,361 +96,235 @@ def test_a_trade_moved_the_tokens_that_its_venue_moved(kind, mint, changes, besi
 
 
 # ---- how observation judges posts ----------------------------------------------------------------
-PENDING, NOT_FOUND = ("pending", None, None), ("not_found", None, None)
-OTHER_WALLET = ("mismatch", "other_wallet", None)
-OF_T = ("verified", None, "trade_t")
+# In stories, so that receipts can name them.
+PEOPLE = {"A": "w", "B": "b", "E": "other"}
+ADDRESSES = {letter: story.address(person) for letter, person in PEOPLE.items()}
+A = ADDRESSES["A"]
+
+
+class Judged(World):
+    """Ada connected A nine hours before the posts. The bots post about one transaction, t."""
+
+    addresses = ADDRESSES
+
+    def __init__(self, service):
+        super().__init__(service, "claim ada A @-9, claim eve E @-9")
+        self.uid = None
+
+    def show(self):
+        """The latest post's status, the reason, and the wallet whose trade it cites."""
+        post = Post.get(Post.uid == self.uid)
+        trade = post.trade and post.trade.uid.removeprefix("trade_")
+        return " ".join(filter(None, (post.status, post.status_reason, trade)))
+
+    def say(self, name="ada", **more):
+        given = {"eventId": f"{Post.select().count()}", "body": "b", "signature": signature("t")}
+        body = posts.PostBody(**{**given, **more})
+        self.uid = posts.publish(self.bots[name].id, body, NOW).uid
+        return self.uid
+
+    def observe(self, wallet, hours="-1", kind="buy", **more):
+        """A wallet's trade in t this many hours from the posts; None without a time."""
+        at = None if hours == "None" else int(NOW + float(hours) * HOUR) // 1000
+        columns = {"uid": f"trade_{wallet}", "kind": kind, "block_time": at, **more}
+        self.service.observe_trade(ADDRESSES[wallet], "t", 1, **columns)
+
+    def note(self, wallet):
+        """List the transaction's signature."""
+        row = Wallet.get(Wallet.address == ADDRESSES[wallet])
+        WalletSignature.create(wallet=row, signature=signature("t"), slot=1, seen_at=NOW)
+
+    def seen(self, wallet, seconds):
+        """Nodes showed the wallet's chain up to this many seconds after the posts."""
+        at = Wallet.update(observed_to=NOW // 1000 + int(seconds))
+        at.where(Wallet.address == ADDRESSES[wallet]).execute()
+        self.verify()
+
+    def store(self, wallet):
+        """Another wallet's observation stored the transaction, in which this one traded."""
+        told = story.Story()
+        told.fund(PEOPLE[wallet], 10_000_000)
+        told.buy(PEOPLE[wallet], "CAT", 1_000, 250_000)
+        raw = told.rows[-1].receipt
+        raw["transaction"]["signatures"] = [signature("t")]
+        Receipt.create(signature=signature("t"), slot=1, body=pack(raw), endpoint="e", digest="")
+        self.verify()
+
+    def verify(self, *trades, wallet="A", now=NOW + 1):
+        """Verify the posts of a wallet's bots after these trades changed."""
+        changed = {signature(one) for one in trades}
+        verify_posts(Wallet.get(Wallet.address == ADDRESSES[wallet]), changed, now)
+
+    def mark(self, wallet, flags, kind="buy"):
+        uid = f"trade_{wallet}"
+        told = orjson.dumps(flags.split("+")).decode()
+        Trade.update(flags=told, kind=kind).where(Trade.uid == uid).execute()
+
+    def delete_trades(self):
+        Post.update(trade=None).execute()
+        TradeMint.delete().execute()
+        Trade.delete().execute()
+        self.verify()
+
+    def hold(self, wallet, since="-1", until=None):
+        """Ada proved another wallet this many milliseconds from the posts."""
+        row = Wallet.create(bot=self.bots["ada"], address=ADDRESSES[wallet], created_at=NOW)
+        times = {"attached_at": NOW + int(since), "detached_at": until and NOW + int(until)}
+        Attachment.create(bot=self.bots["ada"], wallet=row, ownership="proven", **times)
 
 
 @pytest.fixture
-def bot(service):
-    return service.make_bot("Ada", W).bot
+def world(service):
+    return Judged(service)
 
 
-@pytest.fixture
-def verified(service, bot):
-    """The ID of a post verified by the trade t."""
-    uid = say(bot, "t")
-    service.observe_trade(W, "t", 1)
-    verify("t")
-    assert judgment(uid) == OF_T
-    return uid
+# Bob claimed A an hour before the posts; Ada had it until an hour before that.
+CLAIMED = {"mismatch other_wallet": ("-3", "-1.001", "None"), "verified A": ("-1", "0")}
+HEIR = "leave ada @-2, claim bob A @-1"
+STORIES = {
+    "a trade before the post": "observe A, say = verified A",
+    "a failed transaction": "observe A -1 failed, say = mismatch failed A",
+    "a transfer": "observe A -1 transfer_in, say = mismatch not_a_trade A",
+    "a stranger's trade": "observe E, say = pending",
+    "missing after ten minutes, until it is listed": (
+        "say = pending, seen A 599 = pending, seen A 600 = not_found, note A, verify = pending"
+    ),
+    "listed for a stranger's wallet": "say, note E, seen A 600 = not_found",
+    "of a stranger's wallet, which is permanent until the trade exists": (
+        "say, store E = mismatch other_wallet, "
+        "observe A, verify = mismatch other_wallet, verify t = verified A"
+    ),
+    "stored for another wallet, naming this one": "say, store A = pending",
+    "a deleted trade": "say, observe A, verify t = verified A, delete_trades = pending",
+    "a deleted ambiguous trade": (
+        "say, observe A, mark A ambiguous, verify t = none ambiguous A, delete_trades = pending"
+    ),
+    "a trade that isn't listed as changed": (
+        "say, observe A, verify t = verified A, "
+        "mark A fee_only failed, verify = verified A, verify t = mismatch failed A"
+    ),
+    "of two wallets, the one that traded": (
+        "hold B, say, observe A -1 transfer_out, observe B, verify t = verified B"
+    ),
+    "stored and listed for another wallet of the bot": (
+        "hold B, say, store B = pending, note B, seen A 600, seen B 600 = pending"
+    ),
+    "missing once both wallets were observed later": (
+        "hold B, say, seen B 600 = pending, seen A 600 = not_found"
+    ),
+    "the same in turn": "hold B, say, seen A 600 = pending, seen B 600 = not_found",
+    "another wallet, from now on": "hold B 0, say, observe B, verify t = verified B",
+    "another wallet, later": "hold B 1, say, observe B, verify t = pending",
+    "another wallet, until now": "hold B -5 0, say, observe B, verify t = verified B",
+    "another wallet, earlier": "hold B -5 -1, say, observe B, verify t = pending",
+    # Trades before a claim stay with the earlier bot, even if nobody had the wallet then.
+    **{
+        f"a claim, and a trade at {hours} h": (
+            f"{HEIR}, say bob, observe A {hours}, verify t = {label}, say bob = {label}, "
+            f"verify t = {label}"
+        )
+        for label, times in CLAIMED.items()
+        for hours in times
+    },
+    "a proof takes over past posts too": (
+        f"{HEIR}, observe A -3, say bob = mismatch other_wallet, prove bob A @0.001 = verified A"
+    ),
+    "a bot keeps its posts when another claims or proves the wallet": (
+        "observe A -10, say ada = verified A, leave ada @0.001, "
+        "claim bob A @0.002, verify t = verified A, prove bob A @0.002, verify t = verified A"
+    ),
+    "a claim takes nothing that another bot proved": (
+        "prove bob A @-5, leave bob @-4, claim ada A @-1, observe A -8, say = mismatch other_wallet"
+    ),
+}
 
 
-def say(bot, trade, event=None, **more):
-    """Post about a trade at NOW; return the post's ID."""
-    event = event or f"about {trade}"
-    body = posts.PostBody(eventId=event, body="b", signature=signature(trade), **more)
-    return posts.publish(bot.id, body, NOW).uid
+@pytest.mark.parametrize("name", STORIES)
+def test_a_post_is_labeled_by_the_chain_and_by_who_had_the_wallet(world, name):
+    world.play(STORIES[name])
 
 
-def verify(*trades, now=NOW + 1):
-    """Verify W's posts after these trades changed."""
-    verify_posts(Wallet.get(Wallet.address == W), {signature(one) for one in trades}, now)
-
-
-def judgment(uid):
-    post = Post.get(Post.uid == uid)
-    return post.status, post.status_reason, post.trade and post.trade.uid
-
-
-def observed_to(seconds, wallet=W):
-    """A node showed the chain up to this many seconds after the posts."""
-    observed = Wallet.update(observed_to=NOW // 1000 + seconds)
-    observed.where(Wallet.address == wallet).execute()
-
-
-def list_signature(trade, wallet=W):
-    wallet = Wallet.get(Wallet.address == wallet)
-    WalletSignature.create(wallet=wallet, signature=signature(trade), slot=1, seen_at=NOW)
-
-
-def store_receipt(name, wallet):
-    """Store the receipt of a purchase under a trade's signature."""
-    told = story.Story()
-    told.fund(wallet, 10_000_000)
-    told.buy(wallet, "CAT", 1_000, 250_000)
-    raw, named = told.rows[-1].receipt, signature(name)
-    raw["transaction"]["signatures"] = [named]
-    Receipt.create(signature=named, slot=1, body=pack(raw), endpoint="e", digest="")
-
-
-def count_heard():
-    """How many verification events followers received."""
-    return Arrival.select().where(Arrival.kind == "verification").count()
-
-
-def test_a_later_trade_verifies_and_sets_the_time(verified):
+def test_a_later_trade_verifies_and_sets_the_time_once(world):
+    uid = world.say()
+    world.observe("A")
+    world.verify("t")
     post = Post.get()
     assert (post.checked_at, post.event_at) == (NOW + 1, NOW - HOUR)
     arrival = Arrival.select().order_by(Arrival.id.desc()).get()
-    assert (arrival.kind, arrival.post.uid) == ("verification", verified)
+    assert (arrival.kind, arrival.post.uid) == ("verification", uid)
     one = log.find_log()
     leaf = orjson.loads(log.read_leaves(one, one.size - 1, one.size)[0])
     told = leaf["kind"], leaf["at"], leaf["post"], leaf["status"]
-    assert told == ("verification", NOW + 1, verified, "verified")
-    # Checked again without changes: no event, and the first check's time stays.
-    verify("t", now=NOW + 2)
-    assert count_heard() == 1 and Post.get().checked_at == NOW + 1
+    assert told == ("verification", NOW + 1, uid, "verified")
+    # Checked again without changes.
+    world.verify("t", now=NOW + 2)
+    assert Arrival.select().where(Arrival.kind == "verification").count() == 1
+    assert Post.get().checked_at == NOW + 1
 
 
-def test_neither_mismatches_nor_trades_without_a_time_set_the_time(service, bot):
-    timeless, other = say(bot, "timeless"), say(bot, "other", mint=address("another"))
-    service.observe_trade(W, "timeless", 1, block_time=None)
-    service.observe_trade(W, "other", 2)
-    verify("timeless", "other")
-    assert judgment(timeless) == ("verified", None, "trade_timeless")
-    assert judgment(other) == ("mismatch", "mint_not_in_trade", "trade_other")
-    assert {post.event_at for post in Post.select()} == {NOW}
+@pytest.mark.parametrize(
+    ("hours", "post", "label"),
+    [
+        ("None", {}, "verified A"),
+        ("-1", {"mint": address("another")}, "mismatch mint_not_in_trade A"),
+    ],
+)
+def test_neither_mismatches_nor_trades_without_a_time_set_the_time(world, hours, post, label):
+    world.say(**post)
+    world.observe("A", hours)
+    world.verify("t")
+    assert (world.show(), Post.get().event_at) == (label, NOW)
 
 
-def test_a_transaction_missing_after_ten_minutes_is_not_found_until_it_is_listed(bot):
-    uid = say(bot, "t")
-    for seconds, verdict in ((TEN - 1, PENDING), (TEN, NOT_FOUND)):
-        observed_to(seconds)
-        verify()
-        assert judgment(uid) == verdict
-    list_signature("t")
-    verify()
-    assert judgment(uid) == PENDING
-
-
-def test_listed_transactions_are_waited_for_unless_of_another_wallet(service, bot):
-    uid, theirs = say(bot, "t"), say(bot, "theirs")
-    service.make_bot("Bob", address("other"))
-    list_signature("t")
-    list_signature("theirs", address("other"))
-    observed_to(TEN)
-    verify()
-    assert (judgment(uid), judgment(theirs)) == (PENDING, NOT_FOUND)
-
-
-def test_a_transaction_of_other_wallets_only_is_not_a_trade(service, bot):
-    uid = say(bot, "t")
-    store_receipt("t", "bob")
-    verify()
-    assert judgment(uid) == OTHER_WALLET
-    # This is permanent: nothing asks again until the trade exists.
-    service.observe_trade(W, "t", 1)
-    verify()
-    assert judgment(uid) == OTHER_WALLET
-    verify("t")
-    assert judgment(uid) == OF_T
-
-
-def test_damaged_rows_accuse_nobody(bot):
+def test_damaged_rows_accuse_nobody(world):
     """The post waits until the transaction is fetched again."""
-    uid = say(bot, "t")
-    store_receipt("t", "bob")
+    world.say()
+    world.store("E")
     whole = Receipt.get().body
-    for body, verdict in ((b"no zlib", PENDING), (whole, OTHER_WALLET)):
+    Post.update(status="pending", status_reason=None).execute()
+    for body, label in ((b"no zlib", "pending"), (whole, "mismatch other_wallet")):
         Receipt.update(body=body).execute()
-        verify()
-        assert judgment(uid) == verdict
+        world.verify()
+        assert world.show() == label
 
 
-def test_a_transaction_that_names_the_wallet_is_waited_for(service):
-    """It was stored for another wallet first and isn't listed for this one yet."""
-    uid = say(service.make_bot("Ada", story.address("ada")).bot, "t")
-    store_receipt("t", "ada")
-    verify_posts(Wallet.get(), set(), NOW + 1)
-    assert judgment(uid) == PENDING
+def test_with_more_than_400_changed_trades_all_posts_are_judged(world):
+    world.play("say, observe A, verify t = verified A, mark A fee_only failed")
+    for count, label in ((400, "verified A"), (401, "mismatch failed A")):
+        world.verify(*[f"other {number}" for number in range(count)])
+        assert world.show() == label
 
 
-@pytest.mark.parametrize("flags", ["[]", '["ambiguous"]'])
-def test_a_deleted_trade_takes_its_verification_along(service, bot, flags):
-    uid = say(bot, "t")
-    service.observe_trade(W, "t", 1, flags=flags)
-    verify("t")
-    assert judgment(uid)[2] == "trade_t"
-    Post.update(trade=None).execute()
-    TradeMint.delete().execute()
-    Trade.delete().execute()
-    verify()
-    assert judgment(uid) == PENDING
+def test_posts_without_a_signature_or_of_other_wallets_are_untouched(world):
+    found = {world.say(signature=None): "none", world.say("eve"): "pending"}
+    world.observe("A")
+    world.verify("t")
+    assert {post.uid: post.status for post in Post.select()} == found
 
 
-def test_a_verified_post_stays_verified_while_its_trade_is_not_listed_as_changed(verified):
-    Trade.update(kind="failed").execute()
-    verify()
-    assert judgment(verified) == OF_T
-    verify("t")
-    assert judgment(verified) == ("mismatch", "failed", "trade_t")
+def test_a_changed_trade_of_another_wallet_updates_the_post_at_once(world):
+    world.play("hold B, say, observe B")
+    world.verify("t", wallet="B")
+    assert world.show() == "verified B"
+    world.mark("B", "own_wallets+value_unexplained")
+    world.verify("t", wallet="B")
+    assert world.show() == "none value_unexplained B"
 
 
-def test_with_more_than_400_changed_trades_all_posts_are_judged(verified):
-    Trade.update(kind="failed").execute()
-    verify(*[f"other {number}" for number in range(400)])
-    assert judgment(verified) == OF_T
-    verify(*[f"other {number}" for number in range(401)])
-    assert judgment(verified) == ("mismatch", "failed", "trade_t")
-
-
-def test_posts_without_a_signature_or_of_other_wallets_are_untouched(service, bot):
-    other = service.make_bot("Bob", address("other")).bot
-    plain = posts.publish(bot.id, posts.PostBody(eventId="p", body="b"), NOW).uid
-    theirs = say(other, "t")
-    service.observe_trade(W, "t", 1)
-    verify("t")
-    assert judgment(plain) == ("none", None, None)
-    assert judgment(theirs) == PENDING
-
-
-def test_verification_reads_flags_and_mints_of_the_trade(service, bot):
-    """A swap moved two tokens: posts about either are verified, but not with unexplained value."""
-    moved = orjson.dumps([[address("a"), "-5", 0], [address("b"), "7", 0]]).decode()
-    service.observe_trade(W, "t", 1, kind="swap", mint=address("a"), token_changes=moved)
-    service.observe_trade(W, "trip", 2, kind="round_trip", mint=address("a"), token_changes="[]")
-
-    def judged(mint, trade="t"):
-        post = Post(signature=signature(trade), mint=mint, created_at=NOW)
-        return judge_post(post, Wallet.get(Wallet.address == W))[:2]
-
-    # Of the round trip's token, nothing is left.
-    assert {judged(address("b")), judged(None), judged(address("a"), "trip")} == {VERIFIED}
-    assert judged(address("c")) == ("mismatch", "mint_not_in_trade")
-    Trade.update(flags='["value_unexplained"]').execute()
-    assert judged(None) == ("none", "value_unexplained")
-
-
-def test_a_gifted_token_is_not_the_traded_token(service, bot):
+def test_a_gifted_token_is_not_the_traded_token(world):
     """A was sold, and somebody sent B in the same transaction. The post comes before or after the
     observation.
     """
     a, b = address("a"), address("b")
-    early = [say(bot, "t", f"early {mint}", mint=mint) for mint in (a, b)]
-    moved = orjson.dumps([[a, "-5", 0], [b, "7", 0]]).decode()
-    gift = orjson.dumps([[b, "7", 0]]).decode()
-    service.observe_trade(W, "t", 1, kind="sell", mint=a, token_changes=moved, beside_tokens=gift)
-    verify("t")
-    late = [say(bot, "t", f"late {mint}", mint=mint) for mint in (a, b)]
+    early = [world.say(mint=mint) for mint in (a, b)]
+    moved, gift = (
+        orjson.dumps(rows).decode() for rows in ([[a, "-5", 0], [b, "7", 0]], [[b, "7", 0]])
+    )
+    world.observe("A", kind="sell", mint=a, token_changes=moved, beside_tokens=gift)
+    world.verify("t")
+    late = [world.say(mint=mint) for mint in (a, b)]
     for traded, given in (early, late):
-        assert judgment(traded) == OF_T
-        assert judgment(given) == ("mismatch", "mint_not_in_trade", "trade_t")
-
-
-# ---- several wallets -----------------------------------------------------------------------------
-B = address("b")
-
-
-def hold_too(bot, name=B, since=NOW - 5, until=None):
-    """Add a second proven wallet, connected from and to (ms); W still leads."""
-    Attachment.update(attached_at=NOW - 9).where(Attachment.bot == bot).execute()
-    wallet = Wallet.create(bot=bot, address=name, created_at=NOW)
-    times = {"attached_at": since, "detached_at": until}
-    Attachment.create(bot=bot, wallet=wallet, ownership="proven", **times)
-    return wallet
-
-
-def test_of_two_wallets_in_a_transaction_the_trading_one_decides(service, bot):
-    hold_too(bot)
-    uid = say(bot, "t")
-    service.observe_trade(W, "t", 1, kind="transfer_out")
-    service.observe_trade(B, "t", 1, uid="trade_b")
-    verify("t")
-    assert judgment(uid) == ("verified", None, "trade_b")
-
-
-def test_a_changed_trade_of_another_wallet_updates_the_post_at_once(service, bot):
-    other, uid = hold_too(bot), say(bot, "t")
-    service.observe_trade(B, "t", 1, uid="trade_b")
-    verify_posts(other, {signature("t")}, NOW + 1)
-    assert judgment(uid) == ("verified", None, "trade_b")
-    Trade.update(flags='["own_wallets", "value_unexplained"]').execute()
-    verify_posts(other, {signature("t")}, NOW + 2)
-    assert judgment(uid) == ("none", "value_unexplained", "trade_b")
-
-
-def test_a_transaction_that_names_another_wallet_is_waited_for(bot):
-    hold_too(bot, story.address("bob"))
-    uid = say(bot, "t")
-    store_receipt("t", "bob")
-    verify()
-    assert judgment(uid) == PENDING
-    # Transactions listed only for that wallet don't count as missing either.
-    list_signature("t", story.address("bob"))
-    observed_to(TEN)
-    observed_to(TEN, story.address("bob"))
-    verify()
-    assert judgment(uid) == PENDING
-
-
-@pytest.mark.parametrize("first, last", [(B, W), (W, B)])
-def test_nothing_is_missing_until_every_wallet_was_observed_later(bot, first, last):
-    hold_too(bot)
-    uid = say(bot, "t")
-    for wallet, verdict in ((first, PENDING), (last, NOT_FOUND)):
-        observed_to(TEN, wallet)
-        verify()
-        assert judgment(uid) == verdict
-
-
-@pytest.mark.parametrize(
-    ("since", "until", "status"),
-    [
-        *((NOW, None, "verified"), (NOW + 1, None, "pending")),
-        *((NOW - 5, NOW, "verified"), (NOW - 5, NOW - 1, "pending")),
-    ],
-)
-def test_another_wallet_counts_while_it_was_connected(service, bot, since, until, status):
-    hold_too(bot, B, since, until)
-    uid = say(bot, "t")
-    service.observe_trade(B, "t", 1)
-    verify("t")
-    assert judgment(uid)[0] == status
-
-
-# ---- what an earlier bot did ---------------------------------------------------------------------
-def observe_before(service, hours):
-    """Observe a trade this many hours before the posts."""
-    service.observe_trade(W, "t", 1, block_time=(NOW - hours * HOUR) // 1000)
-
-
-@pytest.fixture
-def ada(bot):
-    """A bot that connected W nine hours before its posts."""
-    Attachment.update(attached_at=NOW - 9 * HOUR).execute()
-    return bot
-
-
-@pytest.fixture
-def heir(service, ada):
-    """A bot that claims W an hour before its posts; Ada had it until an hour before that."""
-    bob = service.make_bot("Bob").bot
-    wallets.detach_wallet(ada, NOW - 2 * HOUR)
-    wallets.attach_wallet(service.config, bob, W, NOW - HOUR)
-    return bob
-
-
-@pytest.mark.parametrize("is_early", [True, False])
-@pytest.mark.parametrize(
-    "before_ms, verdict",
-    [
-        (3 * HOUR, OTHER_WALLET),
-        # Nobody had it then: trades before a claim stay with the earlier bot.
-        (HOUR + 1_000, OTHER_WALLET),
-        (HOUR, OF_T),
-        (0, OF_T),
-        (None, OTHER_WALLET),
-    ],
-)
-def test_a_claim_does_not_verify_earlier_trades(service, heir, is_early, before_ms, verdict):
-    """Whether the post comes before or after the observation."""
-    at = None if before_ms is None else (NOW - before_ms) // 1000
-    uid = is_early and say(heir, "t")
-    service.observe_trade(W, "t", 1, block_time=at)
-    uid = uid or say(heir, "t")
-    if not is_early:
-        assert judgment(uid) == verdict
-    verify("t")
-    assert judgment(uid) == verdict
-    heard = count_heard()
-    verify("t", now=NOW + 2)
-    assert judgment(uid) == verdict and count_heard() == heard
-
-
-def test_a_proof_takes_over_past_posts_too(service, heir):
-    observe_before(service, 3)
-    uid = say(heir, "t")
-    assert judgment(uid) == OTHER_WALLET
-    wallets.attach_wallet(service.config, heir, W, NOW + 1, "proven")
-    assert judgment(uid) == OF_T
-
-
-def test_a_bot_keeps_its_posts_when_another_claims_or_proves_the_wallet(service, ada):
-    observe_before(service, 10)
-    uid, bob = say(ada, "t"), service.make_bot("Bob").bot
-    wallets.detach_wallet(ada, NOW + 1)
-    for ownership in ("claimed", "proven"):
-        wallets.attach_wallet(service.config, bob, W, NOW + 2, ownership)
-        verify("t")
-        assert judgment(uid) == OF_T
-
-
-def test_a_claim_takes_nothing_another_bot_proved(service, ada):
-    """Bob proves the wallet that Ada claimed first, leaves, and Ada claims it again."""
-    bob = service.make_bot("Bob").bot
-    wallets.attach_wallet(service.config, bob, W, NOW - 5 * HOUR, "proven")
-    wallets.detach_wallet(bob, NOW - 4 * HOUR)
-    wallets.attach_wallet(service.config, ada, W, NOW - HOUR)
-    observe_before(service, 8)
-    assert judgment(say(ada, "t")) == OTHER_WALLET
+        world.uid = traded
+        assert world.show() == "verified A"
+        world.uid = given
+        assert world.show() == "mismatch mint_not_in_trade A"
