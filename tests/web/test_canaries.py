@@ -16,9 +16,8 @@ import re
 import subprocess
 import sys
 import threading
-import time
-import urllib.parse
 from collections import defaultdict
+from urllib.parse import quote, quote_plus, urlencode
 
 import ground
 import pytest
@@ -31,10 +30,8 @@ from test_worker import ROOT, SETTINGS
 from accounts.fields import holds_secret
 from chain import addresses
 
-PAIR = bytes(
-    SigningKey(b"canary seed of 32 bytes, no more").encode()
-    + SigningKey(b"canary seed of 32 bytes, no more").verify_key.encode()
-)
+SEED = b"canary seed of 32 bytes, no more"
+PAIR = SEED + bytes(SigningKey(SEED).verify_key)
 # from bytes 7 to 22, with its checksum
 PHRASE = "alpha doctor dream bid school mandate detail acquire bamboo obvious aim clump"
 PASTED = {
@@ -46,6 +43,8 @@ PASTED = {
     "a seed phrase": PHRASE,
     "numbered": "\n".join(f"{n}. {word}" for n, word in enumerate(PHRASE.split(), 1)),
 }
+# A secret's spelling doesn't affect where it could appear. `--full` tries every spelling.
+WRITTEN = ("a secret key in base58", "a seed phrase")
 SETTING = {
     name: f"canary-{name.lower().replace('_', '-')}-5f1e"
     for name in (
@@ -53,10 +52,8 @@ SETTING = {
         *("LLM_BASE", "LLM_API_KEY", "SECRET_KEY"),
     )
 }
-POST_FIELDS, FORM_FIELDS = (
-    ("eventId", "body", "mint", "symbol", "signature", "reason", "botId"),
-    ("name", "bio", "tone", "style", "adjectives", "topics", "catchphrases", "emoji"),
-)
+POST_FIELDS = ("eventId", "body", "mint", "symbol", "signature", "reason", "botId")
+FORM_FIELDS = ("name", "bio", "tone", "style", "adjectives", "topics", "catchphrases", "emoji")
 PATHS = """
 /{} /api/{} /api/v1/bots/{} /api/v1/posts/{} /api/traders/{} /bots/{} /posts/{} /embed/{}
 /tokens/{} /traders/{} /keys/{}/revoke /bots/{}/manage //api/{} /static/{} /bots/{}/feed.json
@@ -72,6 +69,18 @@ HEADERS = """
 Cookie User-Agent Referer Origin X-Request-Id X-Forwarded-For Forwarded Idempotency-Key
 Last-Event-ID If-None-Match Accept Content-Type
 """.split()
+OPENED = """
+/ /leaderboard /market /traders /strategies /status /docs /docs/errors /create /connect
+/bots/{uid} /bots/{uid}/manage /bots/{bot} /feed.json /feed.atom /openapi.json /llms.txt /skill.md
+/api/health /api/market /metrics
+"""
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+# `app.py`, which otherwise waits 10 seconds after each failed pass of `observe --once`.
+COMMAND = """
+import sys, observer, cli.parser
+observer.THROTTLED_SECONDS = 0
+sys.exit(cli.parser.main())
+"""
 
 
 class Provider(http.server.BaseHTTPRequestHandler):
@@ -82,11 +91,8 @@ class Provider(http.server.BaseHTTPRequestHandler):
     asked = []
 
     def do_POST(self):
-        self.asked.append(
-            str(self.headers).encode()
-            + self.path.encode()
-            + self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        )
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.asked.append(str(self.headers).encode() + self.path.encode() + body)
         words = f"refused {self.path} {self.headers.get('Authorization')}".encode()
         self.send_response(403, "Forbidden")
         self.send_header("Content-Length", str(len(words)))
@@ -111,52 +117,58 @@ def provider():
 
 class Searched(Live):
     """A server whose responses and command output are stored for searching, each with its
-    request.
+    request. `cookie` is the owner's, once its form was submitted.
     """
 
     def __init__(self, folder, port):
         # By page and session.
         self.tokens = {}
         self.answers, self.cookie = defaultdict(bytes), ""
-        at, told = f"127.0.0.1:{port}", SETTING
-        user = f"{told['RPC_USER']}:{told['RPC_PASSWORD']}"
-        self.secrets = {
-            "SOLANA_RPC_URLS": (
-                f"http://{user}@{at}/{told['RPC_PATH']}?api-key={told['RPC_QUERY']}"
-            ),
-            "DEXSCREENER_URL": f"http://{at}/{told['DEX']}",
-            "GECKOTERMINAL_URL": f"http://{at}/{told['GECKO']}",
-            "LLM_BASE_URL": f"http://{at}/{told['LLM_BASE']}",
-            "LLM_MODEL": "m",
-            **{name: told[name] for name in ("LLM_API_KEY", "SECRET_KEY")},
+        at, user = f"127.0.0.1:{port}", "{RPC_USER}:{RPC_PASSWORD}".format(**SETTING)
+        urls = {
+            "SOLANA_RPC_URLS": f"http://{user}@{at}/{{RPC_PATH}}?api-key={{RPC_QUERY}}",
+            "DEXSCREENER_URL": f"http://{at}/{{DEX}}",
+            "GECKOTERMINAL_URL": f"http://{at}/{{GECKO}}",
+            "LLM_BASE_URL": f"http://{at}/{{LLM_BASE}}",
         }
+        self.secrets = {name: url.format(**SETTING) for name, url in urls.items()}
+        self.secrets |= {"LLM_MODEL": "m", "LLM_API_KEY": SETTING["LLM_API_KEY"]}
+        self.secrets |= {"SECRET_KEY": SETTING["SECRET_KEY"]}
         jobs = ("OBSERVER", "SCOUT", "PAPER")
-        intervals = {f"{name}_INTERVAL_SECONDS": "2" for name in jobs}
-        super().__init__(folder, **intervals, **self.secrets)
+        super().__init__(
+            folder, **{f"{name}_INTERVAL_SECONDS": "2" for name in jobs}, **self.secrets
+        )
 
-    def ask(self, method, path, body=None, headers=None, keep=True):
+    def ask(self, method, path, body=None, headers=(), keep=True):
         """(status, text) of a response."""
+        headers = dict(headers)
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):
-            connection.putrequest(method, path, skip_host="Host" in (headers or {}))
-            for name, value in {"Content-Length": str(len(body or b"")), **(headers or {})}.items():
-                connection.putheader(name, value.encode())
-            connection.endheaders(body)
+            connection.request(method, path, body, headers)
             answer = connection.getresponse()
             raw = answer.read() if answer.headers.get_content_type() != "text/event-stream" else b""
-        if headers and headers.get("Cookie") == self.cookie and answer.headers.get("Set-Cookie"):
+        if headers.get("Cookie") == self.cookie and answer.headers.get("Set-Cookie"):
             self.cookie = answer.headers["Set-Cookie"].partition(";")[0]
             # Where it belongs.
             del answer.headers["Set-Cookie"]
         if keep:
-            self.answers[f"{method} {path.split('?')[0][:40]} {answer.status}"] += (
-                str(answer.headers).encode() + raw
-            )
+            place = f"{method} {path.split('?')[0][:40]} {answer.status}"
+            self.answers[place] += str(answer.headers).encode() + raw
         return answer.status, raw.decode()
 
-    def open(self, path, keep=True):
-        """Open a page in the owner's browser."""
-        return self.ask("GET", path, headers={"Cookie": self.cookie}, keep=keep)[1]
+    def read(self, path, **headers):
+        """The status of a response to the read key."""
+        sent = {"Authorization": f"Bearer {self.read_key}", "Content-Type": "application/json"}
+        return self.ask("GET", path, headers=sent | headers)[0]
+
+    def post(self, body, key="", **headers):
+        """The status of a response to a post."""
+        sent = {"Authorization": f"Bearer {key or self.key}", "Content-Type": "application/json"}
+        return self.ask("POST", "/api/v1/posts", body.encode(), sent | headers)[0]
+
+    def open(self, path):
+        """The text of a page in the owner's browser."""
+        return self.ask("GET", path, headers={"Cookie": self.cookie})[1]
 
     def submit(self, path, page="/connect", keep=True, **typed):
         """Submit a form like the page at `page`: (status, text)."""
@@ -164,26 +176,24 @@ class Searched(Live):
         if asked not in self.tokens:
             found = re.search(r'name="csrf_token" value="([^"]+)"', self.open(page))
             self.tokens[asked] = found[1]
-        return self.ask(
-            "POST",
-            path,
-            urllib.parse.urlencode({"csrf_token": self.tokens[asked], **typed}).encode(),
-            {"Cookie": self.cookie, **FORM},
-            keep,
-        )
+        sent = urlencode({"csrf_token": self.tokens[asked], **typed}).encode()
+        return self.ask("POST", path, sent, {"Cookie": self.cookie, **FORM}, keep)
 
     def tell(self, *words):
         """Run a command with the server's settings; return its exit code."""
-        environ = {**os.environ, **SETTINGS, **self.secrets, **ground.environ(self.folder / "data")}
         done = subprocess.run(
-            [sys.executable, "app.py", *words],
+            [sys.executable, "-c", COMMAND, *words],
             cwd=ROOT,
-            env=environ,
+            env={**os.environ, **SETTINGS, **self.secrets, **ground.environ(self.folder / "data")},
             capture_output=True,
             timeout=60,
         )
         self.answers[" ".join(words[:2])] += done.stdout + done.stderr
         return done.returncode
+
+    def list_failures(self):
+        health = json.loads(self.ask("GET", "/api/health")[1])
+        return [health[name]["lastError"] for name in ("walletObserver", "scout")]
 
 
 @pytest.fixture
@@ -193,8 +203,9 @@ def server(tmp_path, provider):
     made.stop()
 
 
-# A secret's spelling doesn't affect where it could appear. `--full` tries every spelling.
-WRITTEN = ("a secret key in base58", "a seed phrase")
+def shown(text, name):
+    """What a response shows once under this name."""
+    return html.unescape(re.search(rf'id="{name}">([^<]+)<', text)[1])
 
 
 def test_no_secret_appears_anywhere(server, tmp_path, full):
@@ -203,8 +214,8 @@ def test_no_secret_appears_anywhere(server, tmp_path, full):
     uid, key = re.search(r"/bots/(bot_\w+)", page)[1], shown(page, "publish-key")
     pasted = {name: PASTED[name] for name in (PASTED if full else WRITTEN)}
     secrets = {**pasted, "a key": key, "a recovery code": shown(page, "recovery-code")}
-    honest = b'{"eventId": "honest", "body": "honest words of canary-honest"}'
-    assert server.ask("POST", "/api/v1/posts", honest, bearer(key))[0] == 201
+    honest = '{"eventId": "honest", "body": "honest words of canary-honest"}'
+    assert server.post(honest, key) == 201
     read_page = server.submit("/connect/keys", keep=False, label="mine")[1]
     present = {"present": secrets["a recovery code"]}
     code_page = server.submit("/recovery-code", keep=False, **present)[1]
@@ -235,60 +246,39 @@ def test_no_secret_appears_anywhere(server, tmp_path, full):
     assert found == {}
 
 
-FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-JSON = {"Content-Type": "application/json"}
-
-
-def shown(text, name):
-    return html.unescape(re.search(rf'id="{name}">([^<]+)<', text)[1])
-
-
-def bearer(key):
-    return {"Authorization": f"Bearer {key}", **JSON}
-
-
 def paste_into_addresses_and_headers(server, secret):
     for path in PATHS:
-        server.ask(
-            "GET", path.format(urllib.parse.quote(secret, safe="")), headers=bearer(server.read_key)
-        )
+        server.read(path.format(quote(secret, safe="")))
     one_line = secret.replace("\n", " ")
     for name in HEADERS:
-        server.ask("GET", "/api/v1/me", headers={**bearer(server.read_key), name: one_line})
-    for method, path, headers in (
-        ("GET", "/api/v1/me", {"Authorization": one_line}),
-        ("GET", "/api/v1/me", bearer(one_line + "x")),
-        ("GET", "/", {"Host": one_line}),
-        ("POST", "/connect", {"Cookie": one_line}),
-        ("DELETE", "/api/v1/feed", {"X-Api-Key": one_line}),
+        server.read("/api/v1/me", **{name: one_line})
+    for text in (one_line, f"Bearer {one_line}x"):
+        server.read("/api/v1/me", Authorization=text)
+    for method, path, name in (
+        ("GET", "/", "Host"),
+        ("POST", "/connect", "Cookie"),
+        ("DELETE", "/api/v1/feed", "X-Api-Key"),
     ):
-        server.ask(method, path, headers=headers)
-    raw = one_line.encode()
+        server.ask(method, path, headers={name: one_line})
     for line in (
-        b"GET /%b HTTP/1.1\r\nHost: localhost\r\n%b\r\n\r\n" % (raw, raw),
-        b"%b\r\n\r\n" % raw,
-        b"GET / %b\r\nHost: localhost\r\n\r\n" % raw,
+        "GET /{0} HTTP/1.1\r\nHost: localhost\r\n{0}",
+        "{0}",
+        "GET / {0}\r\nHost: localhost",
     ):
-        server.answers["malformed"] += server.send(line)
+        server.answers["malformed"] += server.send(f"{line}\r\n\r\n".format(one_line).encode())
 
 
 def paste_into_posts(server, secret):
-    def post(body, **headers):
-        return server.ask("POST", "/api/v1/posts", body.encode(), bearer(server.key) | headers)[0]
-
     whole = {"eventId": "e", "body": "words"}
     for field in POST_FIELDS:
         for text in (secret, f"mine is {secret}, keep it"):
-            assert post(json.dumps({**whole, field: text})) in (403, 422), field
-    for body in (
-        {**whole, secret: 1},
-        {**whole, "body": {secret: secret}},
-        {**whole, "body": [secret]},
-        [secret],
-    ):
-        assert post(json.dumps(body)) in (400, 422)
-    assert [post(f'{{"{secret}"'), post(secret)] == [400, 400]
-    assert post('{"body": "words"}', **{"Idempotency-Key": secret.replace("\n", " ")}) == 422
+            assert server.post(json.dumps({**whole, field: text})) in (403, 422), field
+    wrong = {**whole, secret: 1}, {**whole, "body": {secret: secret}}, {**whole, "body": [secret]}
+    for body in (*wrong, [secret]):
+        assert server.post(json.dumps(body)) in (400, 422)
+    assert [server.post(f'{{"{secret}"'), server.post(secret)] == [400, 400]
+    named = {"Idempotency-Key": secret.replace("\n", " ")}
+    assert server.post('{"body": "words"}', **named) == 422
 
 
 def paste_into_forms(server, uid, secret):
@@ -319,7 +309,7 @@ def paste_into_forms(server, uid, secret):
     refuse(proof, ["signature"], proof)
     refuse("/connect", ["draft"], "/connect", name="", unknown=secret, **{secret: secret})
     typed = {"name": secret, "body": secret, "wallet": secret, secret: secret}
-    stale = urllib.parse.urlencode({"csrf_token": "stale", **typed}).encode()
+    stale = urlencode({"csrf_token": "stale", **typed}).encode()
     assert server.ask("POST", "/connect", stale, FORM)[0] == 400
 
 
@@ -336,28 +326,16 @@ def rotate(server, uid):
     return shown(page, "publish-key")
 
 
-OPENED = """
-/ /leaderboard /market /traders /strategies /status /docs /docs/errors /create /connect
-/bots/{uid} /bots/{uid}/manage /bots/{bot} /feed.json /feed.atom /openapi.json /llms.txt /skill.md
-/api/health /api/market /metrics
-"""
-
-
 def look_at_everything(server, uid, backup):
-    end = time.monotonic() + 120
-    while not all(failing(server)) and time.monotonic() < end:
-        time.sleep(0.2)
     # Each job used the careless provider.
-    assert all(failing(server))
-    # It waits half a minute for a failing node.
-    observing = threading.Thread(target=server.tell, args=("observe", "--once"))
-    observing.start()
+    ground.until(lambda: all(server.list_failures()))
     for path in OPENED.format(uid=uid, bot=server.bot).split():
         server.open(path)
     for path in ("bots", f"bots/{uid}", "feed", "trades", "leaderboard", "market", "me"):
-        server.ask("GET", f"/api/v1/{path}", headers=bearer(server.read_key))
+        assert server.read(f"/api/v1/{path}") == 200
     assert server.tell("backup", str(backup)) == bool(ground.SERVER)
     commands = (
+        ("observe", "--once"),
         ("doctor",),
         ("key", "list", "--json"),
         ("bot", "wallet", server.bot, PASTED["a secret key in base58"]),
@@ -368,15 +346,9 @@ def look_at_everything(server, uid, backup):
         ("key", "revoke", server.key),
         ("--rpc", SETTING["RPC_PATH"]),
     )
-    for words in commands if sampling.FULL else commands[:4]:
+    for words in commands if sampling.FULL else commands[:5]:
         server.tell(*words)
-    observing.join()
-    assert "observe --once" in server.answers
-
-
-def failing(server):
-    health = json.loads(server.ask("GET", "/api/health")[1])
-    return health["walletObserver"]["lastError"], health["scout"]["lastError"]
+    assert b"not done: " in server.answers["observe --once"]
 
 
 def check_asked(*secrets):
@@ -393,31 +365,20 @@ def check_asked(*secrets):
 
 def search(secrets, server, folder):
     """{secret: where it was found}, plain or encoded as in addresses, forms and pages"""
-    places = {
-        **server.answers,
-        **{file.name: file.read_bytes() for file in folder.rglob("*") if file.is_file()},
-        **({"all rows": ground.read_all(server.folder / "data")} if ground.SERVER else {}),
-    }
-    assert {
-        "server.log",
-        *([] if ground.REDIS else ["ratelimit.db"]),
-        *([] if ground.SERVER else ["app.db", "candor.backup"]),
-    } <= set(places)
-    found = {}
+    files = {file.name: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    expected = {"server.log"} | (set() if ground.REDIS else {"ratelimit.db"})
+    if ground.SERVER:
+        files["all rows"] = ground.read_all(server.folder / "data")
+    else:
+        expected |= {"app.db", "candor.backup"}
+    assert expected <= set(files)
+    found = defaultdict(set)
     for name, secret in secrets.items():
-        forms = {
-            secret,
-            urllib.parse.quote(secret, safe=""),
-            urllib.parse.quote_plus(secret),
-            html.escape(secret),
-            json.dumps(secret)[1:-1],
-        }
-        where = {
-            place
-            for place, content in places.items()
-            if any(form.encode() in content for form in forms)
-        }
-        found.update({name: where} if where else {})
+        encoded = quote(secret, safe=""), quote_plus(secret), html.escape(secret)
+        forms = [form.encode() for form in (secret, *encoded, json.dumps(secret)[1:-1])]
+        for place, content in {**server.answers, **files}.items():
+            if any(form in content for form in forms):
+                found[name].add(place)
     return found
 
 
@@ -431,10 +392,7 @@ def test_a_secret_inside_a_text_is_detected(text):
     "text",
     [
         "",
-        (
-            "Bought 1,200 PINE for 0.5 SOL because the order book was thin and sellers had gone"
-            " away for good"
-        ),
+        "Bought 1,200 PINE for 0.5 SOL because the book was thin and its sellers had gone away",
         address("a wallet"),
         addresses.b58encode(bytes(range(64))),
         "5" * 88,

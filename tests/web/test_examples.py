@@ -1,40 +1,252 @@
-"""The examples, run as users run them: one file, the standard library, against a running server,
-and against one that fails.
+"""docs/first-post.md, docs/hooks.md and examples/, run as their readers run them: against an
+instance that reads the replay node, a live server, and a server that fails.
 """
 
 import ast
+import contextlib
 import http.client
 import importlib.util
-import itertools
 import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 import threading
 import time
+import types
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import ground
 import pytest
+from corpus import read_expected, read_history
 from live import ROOT
+from node import ReplayNode
 from service import Service, address, signature
+from test_worker import Server
 
 import storage
+from bench._ports import find_port
 from chain.stored.trades import trade_uid
 
 EXAMPLES = ROOT / "examples"
-CALLERS = [EXAMPLES / "bot.py", EXAMPLES / "freqtrade_webhook.py"]
 
 
-@pytest.mark.parametrize("path", CALLERS, ids=lambda path: path.name)
-def test_an_example_is_one_file_using_the_standard_library(path):
+@pytest.mark.parametrize("name", ["bot.py", "freqtrade_webhook.py"])
+def test_an_example_is_one_file_using_the_standard_library(name):
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(ast.parse((EXAMPLES / name).read_text())):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         if isinstance(node, ast.ImportFrom):
             names.add(node.module)
     assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names
+
+
+# ---- docs/first-post.md --------------------------------------------------------------------------
+PAGE = (ROOT / "docs" / "first-post.md").read_text()
+BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.S)
+LANGUAGES = {
+    program: block
+    for program, block in zip(("curl", "python3", "node"), BLOCKS[3:6], strict=True)
+    if shutil.which(program)
+}
+SAMPLE = json.loads(re.search(r"```json\n(.*?)```", PAGE, re.S)[1])
+(WALLET,) = set(re.findall(r"WALLET=(\w+)", PAGE))
+# Its last trades, which nobody has observed when the instance starts.
+FRESH = [
+    row["signature"]
+    for row in read_expected()[WALLET]["rows"][-9:]
+    if row["kind"] in ("buy", "sell", "swap")
+]
+
+
+class Instance:
+    """The instance of the page's first block, on its own ports, with the bot of its second."""
+
+    def __init__(self, folder, node):
+        self.node, self.folder = node, folder
+        settings = dict(re.findall(r"(\w+)=([\w:/.]+)", BLOCKS[0]))
+        settings |= {"SOLANA_RPC_URLS": node.url, "HOOKS_PRIVATE": "on"}
+        settings["OBSERVER_INTERVAL_SECONDS"] = "1"
+        self.server = Server(folder, **settings)
+        self.environ = {**os.environ, "DATA_DIR": str(folder / "data"), **settings}
+        names = ("CANDOR_URL", "CANDOR_BOT", "CANDOR_KEY", "SIGNATURE")
+        values = self.run(BLOCKS[1] + BLOCKS[2] + "echo " + " ".join(f"${name}" for name in names))
+        self.environ |= dict(zip(names, values.split(), strict=True))
+
+    def run(self, script, **environ):
+        """A block's output in Bash. Only the port and Python's path differ."""
+        script = script.replace(":8000", f":{self.server.port}")
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script.replace(".venv/bin/python", sys.executable)],
+            cwd=ROOT,
+            env={**self.environ, **environ},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def ask(self, path):
+        key = f"Bearer {self.environ['CANDOR_KEY']}"
+        status, body = self.server.get(path, Authorization=key)
+        assert status == 200, body
+        return json.loads(body)
+
+    def list_of_bot(self, path):
+        return self.ask(f"/api/v1/{path}&botId={self.environ['CANDOR_BOT']}")["data"]
+
+
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory):
+    if not shutil.which("curl"):
+        pytest.skip("the page uses curl")
+    slots = {one["signature"]: one["slot"] for one in read_history()["transactions"]}
+    with ReplayNode() as node:
+        node.control(tip=min(slots[one] for one in FRESH) - 1)
+        made = Instance(tmp_path_factory.mktemp("first-post"), node)
+        yield made
+        made.server.stop()
+
+
+@pytest.fixture(scope="module")
+def places(instance, tmp_path_factory):
+    """Folders of the two bots, which polled once before the fresh trades."""
+    folders = {}
+    for program, name in (("python3", "bot.py"), ("node", "bot.mjs")):
+        if shutil.which(program):
+            folders[name] = (program, tmp_path_factory.mktemp("bot"))
+            assert poll(instance, folders[name], name) == []
+    return folders
+
+
+def poll(instance, place, name):
+    program, folder = place
+    cursor = {"CANDOR_CURSOR": str(folder / "bot.cursor")}
+    return instance.run(f"{program} examples/{name} --once", **cursor).splitlines()
+
+
+def test_each_language_gets_the_same_verified_post_with_the_samples_fields(instance):
+    answers = [json.loads(instance.run(block)) for block in LANGUAGES.values()]
+    first = answers[0]
+    assert answers == [first] * len(LANGUAGES) and len(LANGUAGES) > 1
+    assert first["verified"] and first["receipt"]["wallet"] == WALLET
+    assert SAMPLE["verification"]["status"] == "verified"
+    assert first.keys() == SAMPLE.keys()
+    for name in ("verification", "receipt"):
+        assert first[name].keys() == SAMPLE[name].keys()
+
+
+def test_each_language_and_both_bots_wait_for_a_fresh_trade(instance, places):
+    told, waiting = [], []
+    for block, fresh in zip(LANGUAGES.values(), FRESH, strict=False):
+
+        def wait(block=block, fresh=fresh):
+            told.append(json.loads(instance.run(block, SIGNATURE=fresh)))
+
+        waiting.append(threading.Thread(target=wait))
+        waiting[-1].start()
+    pending = "feed?label=pending"
+    ground.until(lambda: len(instance.list_of_bot(pending)) == len(LANGUAGES))
+    reasons = {post["verification"]["reason"] for post in instance.list_of_bot(pending)}
+    assert reasons == {"not_final_yet"}
+    instance.node.control(tip=None)
+    for waits in waiting:
+        waits.join()
+    assert [answer["verified"] for answer in told] == [True] * len(LANGUAGES)
+    trades = "trades?kind=buy,sell,swap"
+    ground.until(lambda: instance.list_of_bot(trades)[0]["signature"] == FRESH[-1])
+    assert {*FRESH} <= {trade["signature"] for trade in instance.list_of_bot(trades)}
+    for name, place in places.items():
+        posts = [line.split()[0] for line in poll(instance, place, name)]
+        named = [instance.ask(f"/api/v1/posts/{post}") for post in posts]
+        assert {*FRESH} <= {post["signature"] for post in named}, name
+        assert all(post["verified"] for post in named), name
+        assert poll(instance, place, name) == []
+
+
+# ---- Hummingbot ----------------------------------------------------------------------------------
+class Script:
+    """The parts of ScriptStrategyBase that the example needs."""
+
+    def logger(self):
+        return self
+
+    def info(self, words):
+        self.said = words
+
+    error = info
+
+
+@pytest.fixture
+def hummingbot(monkeypatch, instance):
+    """The example, imported with stand-ins for the two Hummingbot modules that it needs."""
+    kinds = types.SimpleNamespace(BUY="BUY", SELL="SELL")
+    modules = {
+        "hummingbot.core.event.events": {"OrderFilledEvent": object, "TradeType": kinds},
+        "hummingbot.strategy.script_strategy_base": {"ScriptStrategyBase": Script},
+    }
+    for name, members in modules.items():
+        module = types.ModuleType(name)
+        vars(module).update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+    for name in ("CANDOR_URL", "CANDOR_KEY"):
+        monkeypatch.setenv(name, instance.environ[name])
+    return load("hummingbot_gateway")
+
+
+def load(name):
+    """An example as a module; it doesn't run unless it is started as a program."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_gateway_connector_fill_becomes_a_verified_post(hummingbot, instance):
+    posted = {post["signature"] for post in instance.list_of_bot("feed?limit=100")}
+    sales = instance.list_of_bot("trades?kind=sell&limit=100")
+    signature = next(sale["signature"] for sale in sales if sale["signature"] not in posted)
+    script = hummingbot.PostFills()
+    script.sender = hummingbot.ThreadPoolExecutor(max_workers=1)
+    fill = {"exchange_trade_id": signature, "trading_pair": "FERN-SOL", "trade_type": "SELL"}
+    script.did_fill_order(types.SimpleNamespace(**fill, amount="12.5", price="0.002"))
+    script.sender.shutdown()
+    post = instance.ask(f"/api/v1/posts/{script.said.rpartition('/')[2]}")
+    assert (post["body"], post["verified"]) == ("Sold 12.5 FERN at 0.002 SOL.", True)
+
+
+# ---- docs/hooks.md -------------------------------------------------------------------------------
+def test_the_documented_receiver_checks_and_prints_events(instance, tmp_path):
+    book = (ROOT / "docs" / "hooks.md").read_text()
+    (code,) = re.findall(r"```python\n(.*?)```", book, re.S)
+    assert len([line for line in code.splitlines() if line.strip()]) <= 20
+    port = find_port()
+    (tmp_path / "receiver.py").write_text(code.replace("9000", str(port)))
+    add = re.search(r"^ *(.*app\.py hook add OWNER http://127.*)$", book, re.M)[1]
+    command = add.replace("OWNER", instance.ask("/api/v1/me")["ownerId"])
+    made = json.loads(instance.run(command.replace("9000", str(port)) + " --json"))
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "receiver.py"],
+        env={**os.environ, "HOOK_SECRET": made["secret"]},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as receiver:
+        try:
+            words = json.dumps({"eventId": "heard", "body": "Heard?"})
+            kind = '-H "Content-Type: application/json" -H "Authorization: Bearer $CANDOR_KEY"'
+            send = f"curl -fsS {kind} -d '{words}' \"$CANDOR_URL/api/v1/posts\""
+            post = json.loads(instance.run(send))
+            assert receiver.stdout.readline().split()[:2] == ["post", post["id"]]
+            forged = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            forged.request("POST", "/", "{}")
+            assert forged.getresponse().status == 401
+            forged.close()
+        finally:
+            receiver.terminate()
 
 
 # ---- bot.py --------------------------------------------------------------------------------------
@@ -61,27 +273,21 @@ def observe(live, name, slot, **more):
 def test_the_bot_posts_each_later_trade_once_and_is_verified(live, tmp_path):
     observe(live, "before", 1)
     assert run_bot(tmp_path, live.environ).stdout == ""
+    place = (tmp_path / "bot.cursor").read_text()
     observe(live, "bought", 2)
     observe(live, "gift", 3, kind="transfer_in")
     observe(live, "sold", 4, kind="sell", sol=2_000_000_000, raw=-2_500)
     first = run_bot(tmp_path, live.environ)
     assert first.returncode == 0 and len(first.stdout.split()) == 2, first.stderr
     assert run_bot(tmp_path, live.environ).stdout == ""
+    # As if it had died before it stored its progress.
+    (tmp_path / "bot.cursor").write_text(place)
+    assert run_bot(tmp_path, live.environ).stdout == first.stdout
     sold, bought = live.feed("?limit=2")["data"]
     assert [sold["id"], bought["id"]] == first.stdout.split()[::-1]
     assert bought["body"] == f"Bought {address('mint')} with SOL."
     assert sold["body"] == f"Sold {address('mint')} for SOL."
     assert bought["verified"] and sold["verified"] and bought["signature"] == signature("bought")
-
-
-def test_a_crashed_bot_repeats_nothing(live, tmp_path):
-    run_bot(tmp_path, live.environ)
-    place = (tmp_path / "bot.cursor").read_text()
-    observe(live, "crash", 5)
-    told = run_bot(tmp_path, live.environ).stdout
-    # As if it had died before it stored its progress.
-    (tmp_path / "bot.cursor").write_text(place)
-    assert told and run_bot(tmp_path, live.environ).stdout == told
 
 
 def test_the_bot_explains_errors(live, tmp_path):
@@ -95,15 +301,15 @@ def test_the_bot_explains_errors(live, tmp_path):
 class Weak(BaseHTTPRequestHandler):
     """An instance that fails before it responds: each request gets the next of `moods`."""
 
-    moods, heard, heard_at, wait = [], [], [], "0"
+    moods, heard, wait = [], [], "0"
 
     def do_GET(self):
-        page = {"newestCursor": "c2", "data": [TRADE] if "since=c1" in self.path else []}
-        self.answer(200, {"kind": "publish", "botId": "bot_x", **page})
+        trade = {"id": "trade_x", "kind": "buy", "mint": "M", "symbol": None, "signature": "S"}
+        data = [{**trade, "currency": "SOL"}] if "since=c1" in self.path else []
+        self.answer(200, {"kind": "publish", "botId": "bot_x", "newestCursor": "c2", "data": data})
 
     def do_POST(self):
         self.heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.heard_at.append(time.monotonic())
         mood = self.moods.pop(0) if self.moods else 201
         if mood is None:
             return self.connection.close()
@@ -122,37 +328,148 @@ class Weak(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-TRADE = {"id": "trade_x", "kind": "buy", "mint": "M", "symbol": None}
-TRADE |= {"signature": "S", "currency": "SOL"}
-
-
 @pytest.fixture
 def weak():
     with ThreadingHTTPServer(("127.0.0.1", 0), Weak) as server:
-        Weak.moods, Weak.heard, Weak.heard_at, Weak.wait = [], [], [], "0"
+        Weak.moods, Weak.heard, Weak.wait = [], [], "0"
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 
-def test_the_bot_resends_exactly_the_same_body(weak, tmp_path):
+@pytest.mark.parametrize(
+    "moods, tries, printed",
+    [
+        pytest.param([None, 429, 503], 4, "post_x\n", id="the same body is sent again"),
+        # A token that got a symbol changes the text. The bot must not stop at that trade forever.
+        pytest.param([409], 1, "post_old\n", id="a conflict over changed text stops nothing"),
+    ],
+)
+def test_the_bot_continues_after_failures(weak, tmp_path, moods, tries, printed):
     (tmp_path / "bot.cursor").write_text("c1")
-    Weak.moods[:] = [None, 429, 503]
+    Weak.moods[:] = moods
     done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
     post = {"eventId": "trade-trade_x", "body": "Bought M with SOL.", "signature": "S", "mint": "M"}
-    assert done.stdout == "post_x\n" and Weak.heard == [post] * 4
-
-
-def test_a_conflict_over_changed_text_does_not_stop_the_bot(weak, tmp_path):
-    """A token that got a symbol changes the text. The bot must not stop at that trade forever."""
-    (tmp_path / "bot.cursor").write_text("c1")
-    Weak.moods[:] = [409]
-    done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
-    assert (done.returncode, done.stdout) == (0, "post_old\n")
-    assert (tmp_path / "bot.cursor").read_text() == "c2"
+    assert (done.returncode, done.stdout) == (0, printed)
+    assert Weak.heard == [post] * tries and (tmp_path / "bot.cursor").read_text() == "c2"
 
 
 # ---- freqtrade_webhook.py ------------------------------------------------------------------------
+# In the format of freqtrade 2026.9 (freqtradebot._notify_enter, _notify_exit; rpc_types): values,
+# not texts.
+TRADED = {"trade_id": 7, "exchange": "Binance", "pair": "SOL/USDT", "base_currency": "SOL"}
+TRADED |= {"quote_currency": "USDT", "leverage": None, "direction": "Long", "order_rate": 142.25}
+TRADED |= {"open_rate": 142.25, "order_type": "limit", "stake_amount": 1778.125, "amount": 12.5}
+TRADED |= {"stake_currency": "USDT", "fiat_currency": "USD", "enter_tag": None}
+TRADED |= {"open_date": datetime(2026, 11, 20, 10, tzinfo=UTC), "sub_trade": False}
+TRADED |= {"current_rate": None}
+LEFT = {**TRADED, "close_rate": 150.0, "profit_amount": 96.875, "profit_ratio": 0.05448}
+LEFT |= {"gain": "profit", "exit_reason": "roi", "cumulative_profit": 0.0, "is_final_exit": True}
+LEFT |= {"close_date": datetime(2026, 11, 20, 11, 0, 0, 123, tzinfo=UTC)}
+LEFT |= {"final_profit_ratio": 0.05448}
+SAID = {"msg": "volume is \x07 thin\nand falling"}
+SENT = {"entry_fill": TRADED, "exit_fill": LEFT, "strategy_msg": SAID}
+
+
+def read_configuration():
+    """The webhook section that the example's user pastes."""
+    text = ast.get_docstring(ast.parse((EXAMPLES / "freqtrade_webhook.py").read_text()))
+    return json.loads("{" + text[text.index('"webhook"') : text.rindex("}") + 1] + "}")["webhook"]
+
+
+def fill(event, dry_run="false", **changes):
+    """Fill the section like freqtrade: str.format with the values of its message."""
+    values = {**SENT[event], **changes}
+    texts = {**read_configuration()[event], "dry_run": dry_run}
+    return {name: text.format(**values) for name, text in texts.items()}
+
+
+@pytest.fixture
+def webhook(weak, monkeypatch):
+    """The example as a module, which posts to a weak instance and doesn't sleep but notes for how
+    long.
+    """
+    monkeypatch.setenv("CANDOR_URL", weak)
+    monkeypatch.setenv("CANDOR_KEY", "k")
+    module = load("freqtrade_webhook")
+    module.slept = []
+    module.time = types.SimpleNamespace(time_ns=time.time_ns, sleep=module.slept.append)
+    return module
+
+
+def test_a_message_becomes_words(webhook):
+    later = datetime(2026, 11, 21, tzinfo=UTC)
+    part = {"sub_trade": True, "is_final_exit": False, "final_profit_ratio": None, "amount": 6.25}
+    opened, closed = "long SOL/USDT: 12.5 at 142.25.", "long SOL/USDT: 12.5 at 150.0, 5.45% by its"
+    closed += " own count"
+    rest = closed.replace("12.5", "6.25")
+    posts = []
+    for message, body in (
+        (fill("entry_fill"), f"Opened {opened}"),
+        (fill("entry_fill", sub_trade=True, stake_amount=3556.25), f"Added to {opened}"),
+        (fill("exit_fill"), f"Closed {closed}."),
+        (fill("exit_fill", **part), f"Closed part of {rest}; the rest stays open."),
+        (fill("exit_fill", close_date=later), f"Closed {closed}."),
+        (fill("strategy_msg"), "volume is   thin\nand falling"),
+        (fill("strategy_msg", dry_run="true", msg="x"), "Dry run, no real money: x"),
+        ({"event": "strategy_msg", "message": "x"}, "(Whether this is a dry run was not said.) x"),
+    ):
+        posts.append(webhook.make_post(message))
+        assert posts[-1]["body"] == body
+    assert "-7-20261121" in posts[4]["eventId"] and len({post["eventId"] for post in posts}) == 8
+    told = [(post.get("symbol"), post.get("reason")) for post in posts]
+    assert told == [("SOL", None)] * 2 + [("SOL", "roi")] * 3 + [(None, None)] * 3
+    # as in the docstring: anyone who pastes it labels paper trades as paper
+    texts = [part for part in read_configuration().values() if isinstance(part, dict)]
+    assert {part["dry_run"] for part in texts} == {"true"}
+    assert read_configuration()["allow_custom_messages"] is True
+
+
+def test_the_same_text_on_another_day_is_a_new_post(webhook):
+    said, day = {"event": "strategy_msg", "message": "volume is thin"}, 86_400_000
+    times = [0, 5_000, 59_000, 70_000, day]
+    ids = [webhook.write_post(said, webhook.heard.date(said, at))["eventId"] for at in times]
+    # Retries are one post, later ones aren't.
+    assert ids[0] == ids[1] == ids[2] and len(set(ids)) == 3
+    assert all(len(one) <= 128 for one in ids)
+
+
+@pytest.mark.parametrize(
+    "asked, attempt, seconds", [("7", 0, 7), (None, 3, 8), ("999999", 0, 3600), ("soon", 1, 2)]
+)
+def test_waiting_is_limited(webhook, asked, attempt, seconds):
+    assert webhook.find_wait(asked, attempt) == seconds
+
+
+def test_the_instances_retry_after_is_respected(webhook):
+    """Two errors, then it is accepted: the same request three times."""
+    Weak.moods[:], Weak.wait = [429, 503], "11"
+    post = webhook.make_post(fill("exit_fill"))
+    assert webhook.hand_over(post) == (201, "post_x")
+    assert Weak.heard == [post] * 3 and webhook.slept == [11, 11]
+
+
+def test_freqtrade_does_not_wait_long(webhook, monkeypatch):
+    """It is told that a retry is pending; sent again, it joins the pending one."""
+    go_on = threading.Event()
+    webhook.time.sleep = lambda seconds: go_on.wait(60)
+    monkeypatch.setattr(webhook, "ANSWER_SECONDS", 0.1)
+    Weak.moods[:], Weak.wait = [429], "3600"
+    post = webhook.make_post(fill("exit_fill"))
+    assert [webhook.hand_over(post)[0] for _ in range(2)] == [202, 202]
+    assert len(Weak.heard) == 1
+    go_on.set()
+    webhook.sender.shutdown()
+    assert len(Weak.heard) == 2
+
+
+def test_an_absent_instance_is_reported_at_once(webhook, monkeypatch):
+    monkeypatch.setattr(webhook, "URL", "http://127.0.0.1:9")
+    assert webhook.hand_over(webhook.make_post(fill("exit_fill")))[0] == 502
+    webhook.sender.shutdown()
+    assert len(webhook.slept) == webhook.TRIES - 1
+
+
 class Hook:
     """The webhook as a process; send() acts like freqtrade."""
 
@@ -173,186 +490,34 @@ class Hook:
         connection.close()
         return status
 
-    def stop(self):
+    def close(self):
         self.process.terminate()
         self.process.wait(60)
         self.process.stdout.close()
 
 
-@pytest.fixture
-def start_hook():
-    """start_hook(environ) -> a Hook, stopped at the end"""
-    started = []
-
-    def start(environ):
-        started.append(Hook(environ))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.stop()
+def test_a_refusal_reaches_freqtrade(live):
+    with contextlib.closing(Hook({**live.environ, "CANDOR_KEY": live.read_key})) as hook:
+        assert hook.send(fill("exit_fill")) == 403
 
 
 @pytest.fixture
-def hook(live, start_hook):
-    return start_hook(live.environ)
+def hook(live):
+    with contextlib.closing(Hook(live.environ)) as made:
+        yield made
 
 
-def read_configuration():
-    """The webhook section that the example's user pastes."""
-    text = ast.get_docstring(ast.parse((EXAMPLES / "freqtrade_webhook.py").read_text()))
-    return json.loads("{" + text[text.index('"webhook"') : text.rindex("}") + 1] + "}")["webhook"]
-
-
-# In the format of freqtrade 2026.9 (freqtradebot._notify_enter, _notify_exit; rpc_types): values,
-# not texts.
-TRADED = {
-    "trade_id": 7,
-    "exchange": "Binance",
-    "pair": "SOL/USDT",
-    "base_currency": "SOL",
-    "quote_currency": "USDT",
-    "leverage": None,
-    "direction": "Long",
-    "order_rate": 142.25,
-    "open_rate": 142.25,
-    "order_type": "limit",
-    "stake_amount": 1778.125,
-    "stake_currency": "USDT",
-    "fiat_currency": "USD",
-    "amount": 12.5,
-    "enter_tag": None,
-    "current_rate": None,
-    "open_date": datetime(2026, 11, 20, 10, tzinfo=UTC),
-    "sub_trade": False,
-}
-LEFT = {
-    **TRADED,
-    "close_rate": 150.0,
-    "profit_amount": 96.875,
-    "profit_ratio": 0.05448,
-    "gain": "profit",
-    "exit_reason": "roi",
-    "close_date": datetime(2026, 11, 20, 11, 0, 0, 123, tzinfo=UTC),
-    "cumulative_profit": 0.0,
-    "final_profit_ratio": 0.05448,
-    "is_final_exit": True,
-}
-SENT = {
-    "entry_fill": TRADED,
-    "exit_fill": LEFT,
-    "strategy_msg": {"msg": "volume is \x07 thin\nand falling"},
-}
-
-
-def fill(event, dry_run="false", **changes):
-    """Fill the section like freqtrade: str.format with the values of its message."""
-    values = {**SENT[event], **changes}
-    texts = {**read_configuration()[event], "dry_run": dry_run}
-    return {name: text.format(**values) for name, text in texts.items()}
-
-
-def test_fills_and_messages_become_posts(hook, live):
-    assert [hook.send(fill(event)) for event in SENT] == [204] * 3
+def test_messages_are_posted_once_and_others_ignored_or_refused(hook, live):
+    for _ in range(2):
+        assert [hook.send(fill(event)) for event in SENT] == [204] * 3
     message, closed, opened = live.feed("?limit=3")["data"]
-    assert opened["body"] == "Opened long SOL/USDT: 12.5 at 142.25."
-    assert (opened["symbol"], opened["reason"]) == ("SOL", None)
-    assert closed["body"] == "Closed long SOL/USDT: 12.5 at 150.0, 5.45% by its own count."
-    assert closed["reason"] == "roi" and message["body"] == "volume is   thin\nand falling"
+    assert opened["body"].startswith("Opened") and closed["body"].startswith("Closed")
+    assert message["body"] == "volume is   thin\nand falling"
     assert not any(post["verified"] for post in (opened, closed, message))
-    # sent again, posted once
-    assert [hook.send(fill(event)) for event in SENT] == [204] * 3
-    assert live.feed("?limit=1")["data"][0]["id"] == message["id"]
-
-
-def test_partial_exits_and_additions_are_described_as_such(hook, live):
-    later = datetime(2026, 11, 21, tzinfo=UTC)
-    hook.send(fill("entry_fill", sub_trade=True, stake_amount=3556.25, amount=12.5))
-    hook.send(
-        fill("exit_fill", sub_trade=True, is_final_exit=False, final_profit_ratio=None, amount=6.25)
-    )
-    hook.send(fill("exit_fill", close_date=later))
-    closed, part, added = live.feed("?limit=3")["data"]
-    assert added["body"] == "Added to long SOL/USDT: 12.5 at 142.25."
-    assert part["body"] == (
-        "Closed part of long SOL/USDT: 6.25 at 150.0, 5.45% by its own count; the rest stays open."
-    )
-    assert closed["body"].startswith("Closed long") and closed["eventId"] != part["eventId"]
-    assert "-7-20261121" in closed["eventId"]
-
-
-def test_a_dry_run_says_so(hook, live):
-    for event in SENT:
-        assert hook.send(fill(event, dry_run="true")) == 204
-    for post in live.feed("?limit=3")["data"]:
-        assert post["body"].startswith("Dry run, no real money: ")
-    unsaid = fill("exit_fill", trade_id=8)
-    del unsaid["dry_run"]
-    hook.send(unsaid)
-    (post,) = live.feed("?limit=1")["data"]
-    assert post["body"].startswith("(Whether this is a dry run was not said.) ")
-    # as in the docstring: anyone who pastes it labels paper trades as paper
-    texts = [part for part in read_configuration().values() if isinstance(part, dict)]
-    assert {part["dry_run"] for part in texts} == {"true"}
-    assert read_configuration()["allow_custom_messages"] is True
-
-
-def test_the_same_text_on_another_day_is_a_new_post(monkeypatch):
-    webhook = load_webhook(monkeypatch)
-    said, day = {"event": "strategy_msg", "message": "volume is thin"}, 86_400_000
-    heard = webhook.Heard()
-    times = [0, 5_000, 59_000, 70_000, day]
-    ids = [webhook.write_post(said, heard.date(said, at))["eventId"] for at in times]
-    # Retries are one post, later ones aren't.
-    assert ids[0] == ids[1] == ids[2] and len(set(ids)) == 3
-    assert all(len(one) <= 128 for one in ids)
-
-
-def test_waiting_is_limited(monkeypatch):
-    webhook = load_webhook(monkeypatch)
-    assert webhook.find_wait("7", 0) == 7 and webhook.find_wait(None, 3) == 8
-    assert webhook.find_wait("999999", 0) == 3600 and webhook.find_wait("soon", 1) == 2
-
-
-def load_webhook(monkeypatch):
-    """The example as a module; it listens only when run as a program."""
-    monkeypatch.setenv("CANDOR_KEY", "k")
-    spec = importlib.util.spec_from_file_location("webhook", EXAMPLES / "freqtrade_webhook.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_the_instances_retry_after_is_respected(weak, start_hook):
-    """Two errors, then it is accepted: the same request three times, never early."""
-    Weak.moods[:], Weak.wait = [429, 503], "1"
-    hook = start_hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
-    assert hook.send(fill("exit_fill")) == 204
-    assert len(Weak.heard) == 3 and Weak.heard == [Weak.heard[0]] * 3
-    assert all(late - early >= 1 for early, late in itertools.pairwise(Weak.heard_at))
-
-
-def test_freqtrade_does_not_wait_long(weak, start_hook):
-    """It is told that a retry is pending; sent again, it joins the pending one."""
-    Weak.moods[:], Weak.wait = [429], "3600"
-    hook = start_hook({"CANDOR_URL": weak, "CANDOR_KEY": "k"})
-    assert hook.send(fill("exit_fill")) == 202 and len(Weak.heard) == 1
-
-
-def test_the_webhook_ignores_other_events_and_refuses_invalid_messages(hook, live):
-    newest = live.feed("?limit=1")["newestCursor"]
-    for message in ({"event": "status", "status": "running"}, {}, [1]):
-        assert hook.send(message) == 204, message
+    for ignored in ({"event": "status", "status": "running"}, {}, [1]):
+        assert hook.send(ignored) == 204, ignored
     assert hook.send(b"not json") == 400
     assert hook.send(fill("entry_fill"), kind="text/plain") == 415
     assert hook.send(b"x" * 70_000) == 413
     assert hook.send(b"", method="OPTIONS") == 501
-    assert live.feed("?limit=1")["newestCursor"] == newest
-
-
-def test_an_error_reaches_freqtrade(live, start_hook):
-    for wrong, status in (
-        ({"CANDOR_KEY": live.read_key}, 403),
-        ({"CANDOR_URL": "http://127.0.0.1:9"}, 502),
-    ):
-        assert start_hook({**live.environ, **wrong}).send(fill("exit_fill")) == status
+    assert live.feed("?limit=1")["data"][0]["id"] == message["id"]

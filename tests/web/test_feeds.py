@@ -7,8 +7,8 @@ import re
 import xml.etree.ElementTree as ET
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
-from urllib.parse import urlsplit
 
+import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from service import NOW, address, hide_post, signature
@@ -17,120 +17,12 @@ from accounts import influencers, verification
 from models import Bot, Post, Wallet
 from web.site import feeds
 
-ATOM = "{http://www.w3.org/2005/Atom}"
-MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 SITE, W = "http://127.0.0.1:8000", address("w")
-
-
-# ---- valid Atom ----------------------------------------------------------------------------------
-def is_url(text):
-    return urlsplit(text or "").scheme in ("http", "https") and bool(urlsplit(text).netloc)
-
-
-def is_moment(element):
-    return bool(MOMENT.fullmatch(element.text or ""))
-
-
-def is_text(element):
-    kind = element.get("type", "text")
-    return kind in ("html", "xhtml") or (kind == "text" and not len(element))
-
-
-def is_person(element):
-    names = [one.text for one in element.findall("name")]
-    return len(names) == 1 and names[0] and all(is_url(one.text) for one in element.findall("uri"))
-
-
-CHECKS = {
-    "author": is_person,
-    "category": lambda element: element.get("term"),
-    "id": lambda element: re.match(r"[a-z][a-z0-9+.-]*:", element.text or ""),
-    "link": lambda element: is_url(element.get("href")),
-    **dict.fromkeys(("updated", "published"), is_moment),
-    **dict.fromkeys(("title", "subtitle", "summary", "content", "rights"), is_text),
-}
-KNOWN = {
-    "feed": "author category contributor generator icon id link logo rights subtitle title updated"
-    " entry",
-    "entry": "author category content contributor id link published rights source summary title"
-    " updated",
-}
-ONCE = (
-    "generator icon id logo rights subtitle title updated content published source summary"
-).split()
-
-
-def parse_atom(raw):
-    """The root of an Atom document; names have no namespace."""
-    root = ET.fromstring(raw)
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(ATOM)
-    return root
-
-
-def find_atom_faults(raw):
-    """Violations of RFC 4287, sections 3.2, 3.3, 4.1.1, 4.1.2, 4.2.6 and 4.2.7."""
-    root = parse_atom(raw)
-    entries = root.findall("entry")
-    faults = [fault for element in (root, *entries) for fault in find_element_faults(element)]
-    if root.find("author") is None and any(one.find("author") is None for one in entries or [root]):
-        faults.append("no author")
-    if len({entry.findtext("id") for entry in entries}) < len(entries):
-        faults.append("two entries have one id")
-    return faults
-
-
-def find_element_faults(element):
-    names = [child.tag for child in element]
-    yield from (f"unknown {name}" for name in {*names} - {*KNOWN[element.tag].split()})
-    yield from (f"{name} more than once" for name in ONCE if names.count(name) > 1)
-    for name in ("id", "title", "updated"):
-        if not element.findtext(name, "").strip():
-            yield f"no {name}"
-    for child in element:
-        if child.tag in CHECKS and not CHECKS[child.tag](child):
-            yield f"invalid {child.tag}"
-    links = [one for one in element.findall("link") if one.get("rel", "alternate") == "alternate"]
-    if len({(one.get("type"), one.get("hreflang")) for one in links}) < len(links):
-        yield "two alternates of one type"
-    if element.tag == "entry" and not links and "content" not in names:
-        yield "neither content nor alternate link"
-
-
-UPDATED = "<updated>2026-01-01T00:00:00Z</updated>"
-ENTRY = f'<entry><id>urn:b</id><title>E</title>{UPDATED}<content type="text">c</content></entry>'
-GOOD_ATOM = (
-    '<feed xmlns="http://www.w3.org/2005/Atom"><id>urn:a</id><title>T</title>'
-    f"<updated>2026-01-01T00:00:00.5+01:00</updated><author><name>A</name></author>{ENTRY}</feed>"
-)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        ("<title>T</title>", ""),
-        ("<id>urn:a</id>", "<id>a</id>"),
-        ("2026-01-01T00:00:00Z", "2026-01-01"),
-        ("<author><name>A</name></author>", ""),
-        ("<name>A</name>", ""),
-        ('type="text"', 'type="markdown"'),
-        (">c<", "><b>c</b><"),
-        ("<id>urn:b</id>", "<id>urn:b</id><id>urn:c</id>"),
-        ("<title>E</title>", "<title>E</title><body>x</body>"),
-        ('<content type="text">c</content>', ""),
-        ("<title>E</title>", '<title>E</title><link href="/relative"/>'),
-        ("<title>E</title>", '<title>E</title><category label="x"/>'),
-        ("</entry>", f"</entry>{ENTRY}"),
-    ],
-)
-def test_an_invalid_atom_feed_would_be_detected(change):
-    assert find_atom_faults(GOOD_ATOM) == []
-    assert change[0] in GOOD_ATOM and find_atom_faults(GOOD_ATOM.replace(*change))
-
+ATOM = "{http://www.w3.org/2005/Atom}"
 
 # ---- valid JSON Feed -----------------------------------------------------------------------------
-TEXT, URL = {"type": "string", "minLength": 1}, {"type": "string", "pattern": "^https?://[^/]"}
-DATE = {"type": "string", "pattern": f"^{MOMENT.pattern}$"}
+TEXT, URL = {"type": "string", "pattern": r"\S"}, {"type": "string", "pattern": "^https?://[^/]"}
+MOMENT = {"pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"}
 AUTHOR = {
     "minProperties": 1,
     "properties": {"name": TEXT, "url": URL, "avatar": URL},
@@ -147,93 +39,164 @@ ITEM = {
     "properties": {
         **dict.fromkeys(("id", "title", "summary", "content_html", "content_text"), TEXT),
         **dict.fromkeys(("url", "external_url", "image"), URL),
-        **dict.fromkeys(("date_published", "date_modified"), DATE),
+        **dict.fromkeys(("date_published", "date_modified"), MOMENT),
         "authors": {"type": "array", "items": AUTHOR},
         "tags": {"type": "array", "items": TEXT},
     },
     **CUSTOM,
 }
-VERSION = "https://jsonfeed.org/version/1.1"
-JSON_FEED = Draft202012Validator(
-    {
-        "required": ["version", "title", "items"],
-        "properties": {
-            "version": {"const": VERSION},
-            **dict.fromkeys(("title", "description"), TEXT),
-            **dict.fromkeys(("home_page_url", "feed_url", "next_url", "icon"), URL),
-            "items": {"type": "array", "items": ITEM},
-        },
-        **CUSTOM,
-    }
-)
+JSON_FEED = {
+    "required": ["version", "title", "items"],
+    "properties": {
+        "version": {"const": "https://jsonfeed.org/version/1.1"},
+        **dict.fromkeys(("title", "description"), TEXT),
+        **dict.fromkeys(("home_page_url", "feed_url", "next_url", "icon"), URL),
+        "items": {"type": "array", "items": ITEM},
+    },
+    **CUSTOM,
+}
 
 
-def find_json_faults(feed):
-    """Violations of JSON Feed 1.1."""
-    faults = [error.message for error in JSON_FEED.iter_errors(feed)]
-    ids = [] if faults else [item["id"] for item in feed["items"]]
-    return faults + (["two items have one id"] if len({*ids}) < len(ids) else [])
+# ---- valid Atom ----------------------------------------------------------------------------------
+def read_element(element):
+    """An Atom element as JSON: its attributes, its text as `#`, and lists of children by name."""
+    found = {f"@{name}": value for name, value in element.attrib.items()}
+    found["#"] = element.text or ""
+    for child in element:
+        found.setdefault(child.tag.removeprefix(ATOM), []).append(read_element(child))
+    return found
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"version": "1.1"},
-        {"title": None},
-        {"items": {}},
-        {"feed_url": "/feed.json"},
-        {"colour": "red"},
-        {"_own": 5},
-        {"items": [{"id": "a", "content_text": "c"}] * 2},
+def once(content):
+    return {"maxItems": 1, "items": {"properties": {"#": content}}}
+
+
+# RFC 4287, sections 3.2, 3.3, 4.1.1, 4.1.2, 4.2.6 and 4.2.7.
+KIND = {"@type": {"enum": ["text", "html", "xhtml"]}}
+WORDS = {"maxItems": 1, "items": {"properties": {"#": {}, **KIND}, "additionalProperties": False}}
+PERSON = {
+    "required": ["name"],
+    "properties": {"name": once(TEXT), "uri": {"items": {"properties": {"#": URL}}}},
+}
+COMMON = {
+    "#": {},
+    "author": {"items": PERSON},
+    "category": {"items": {"required": ["@term"]}},
+    "id": once({"pattern": "^[a-z][a-z0-9+.-]*:"}),
+    # At most one alternate, which is what a link without `rel` is.
+    "link": {
+        "items": {"required": ["@href"], "properties": {"@href": URL}},
+        "contains": {"properties": {"@rel": {"const": "alternate"}}},
+        "minContains": 0,
+        "maxContains": 1,
+    },
+    **dict.fromkeys(("updated", "published"), once(MOMENT)),
+    "title": {**WORDS, "contains": {"properties": {"#": TEXT}}},
+}
+REQUIRED = {"required": ["id", "title", "updated"], "additionalProperties": False}
+ENTRY = {
+    **REQUIRED,
+    "properties": {**COMMON, **dict.fromkeys(("summary", "content"), WORDS)},
+    "anyOf": [
+        {"required": ["content"]},
+        {"required": ["link"], "properties": {"link": COMMON["link"] | {"minContains": 1}}},
     ],
-)
-def test_an_invalid_json_feed_would_be_detected(change):
-    good = {"version": VERSION, "title": "T", "items": []}
-    assert find_json_faults(good) == [] and find_json_faults({**good, **change})
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"id": 5},
-        {"content_text": None},
-        {"url": "x"},
-        {"date_published": "today"},
-        {"tags": [None]},
-        {"authors": [{}]},
-        {"body": "b"},
+}
+ATOM_FEED = {
+    **REQUIRED,
+    "properties": {
+        **COMMON,
+        **dict.fromkeys(("generator", "icon", "logo"), once({})),
+        **dict.fromkeys(("rights", "subtitle"), WORDS),
+        "entry": {"items": ENTRY},
+    },
+    "anyOf": [
+        {"required": ["author"]},
+        {"required": ["entry"], "properties": {"entry": {"items": {"required": ["author"]}}}},
     ],
-)
-def test_an_invalid_item_would_be_detected(change):
-    feed, item = {"version": VERSION, "title": "T"}, {"id": "a", "content_text": "c", "_own": {}}
-    assert find_json_faults({**feed, "items": [item]}) == []
-    assert find_json_faults({**feed, "items": [{**item, **change}]})
+}
+
+
+def find_faults(raw):
+    """Violations of RFC 4287 or JSON Feed 1.1."""
+    is_atom = raw.startswith(b"<")
+    feed = read_element(ET.fromstring(raw)) if is_atom else orjson.loads(raw)
+    schema = Draft202012Validator(ATOM_FEED if is_atom else JSON_FEED)
+    if faults := [error.message for error in schema.iter_errors(feed)]:
+        return faults
+    ids = [str(item["id"]) for item in feed.get("entry" if is_atom else "items", ())]
+    return ["two items have one id"] if len({*ids}) < len(ids) else []
+
+
+GOOD_ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><id>urn:a</id><title>T</title>
+<updated>2026-01-01T00:00:00.5+01:00</updated><author><name>A</name></author>
+<entry><id>urn:b</id><title>E</title><updated>2026-01-01T00:00:00Z</updated>
+<content type="text">c</content></entry></feed>"""
+BAD_ATOM = """
+<title>T</title> ->
+<id>urn:a</id> -> <id>a</id>
+2026-01-01T00:00:00Z -> 2026-01-01
+<author><name>A</name></author> ->
+<name>A</name> ->
+type="text" -> type="markdown"
+>c< -> ><b>c</b><
+<id>urn:b</id> -> <id>urn:b</id><id>urn:c</id>
+<title>E</title> -> <title>E</title><body>x</body>
+<title>E</title> -> <title> </title>
+<content type="text">c</content> ->
+<title>E</title> -> <title>E</title><link href="/relative"/>
+<title>E</title> -> <title>E</title><category label="x"/>
+</entry> -> </entry>ENTRY
+""".replace("ENTRY", GOOD_ATOM[GOOD_ATOM.index("<entry>") : -7].replace("\n", ""))
+GOOD_JSON = """{"version": "https://jsonfeed.org/version/1.1", "title": "T", "_mine": {},
+"items": [{"id": "a", "content_text": "c", "_own": {}}]}"""
+BAD_JSON = """
+https://jsonfeed.org/version/1.1 -> 1.1
+"T" -> null
+"title" -> "colour": "red", "title"
+"title" -> "feed_url": "/feed.json", "title"
+"_mine": {} -> "_mine": 5
+[{"id": "a", "content_text": "c", "_own": {}}] -> {}
+[{"id" -> [{"id": "a", "content_text": "c"}, {"id"
+"a" -> 5
+"c" -> null
+"id" -> "url": "x", "id"
+"id" -> "date_published": "today", "id"
+"id" -> "tags": [null], "id"
+"id" -> "authors": [{}], "id"
+"id" -> "body": "b", "id"
+"""
+
+
+@pytest.mark.parametrize("good, changes", [(GOOD_ATOM, BAD_ATOM), (GOOD_JSON, BAD_JSON)])
+def test_an_invalid_feed_would_be_detected(good, changes):
+    assert find_faults(good.encode()) == []
+    for change in changes.strip().splitlines():
+        old, _, new = change.partition(" ->")
+        assert old in good and find_faults(good.replace(old, new.strip(), 1).encode()), change
 
 
 # ---- both formats --------------------------------------------------------------------------------
 def read_feed(service, path):
     """A feed, which must be valid; Atom by the names of JSON Feed."""
     answer = service.get(path)
+    assert find_faults(answer.data) == []
     if answer.content_type == "application/feed+json":
-        assert find_json_faults(answer.json) == []
         return answer.json
     assert answer.content_type.startswith("application/atom+xml")
-    assert find_atom_faults(answer.data) == []
-    root = parse_atom(answer.data)
-    links = {f"{link.get('rel')}_url": link.get("href") for link in root.findall("link")}
-    items = [read_entry(entry) for entry in root.findall("entry")]
-    return {**links, "id": root.findtext("id"), "updated": root.findtext("updated"), "items": items}
+    root = read_element(ET.fromstring(answer.data))
+    links = {f"{link['@rel']}_url": link["@href"] for link in root["link"]}
+    items = [read_entry(entry) for entry in root.get("entry", ())]
+    return {**links, "id": root["id"][0]["#"], "updated": root["updated"][0]["#"], "items": items}
 
 
 def read_entry(entry):
-    names = {
-        **{name: name for name in ("id", "title", "summary")},
-        **{"content_text": "content", "date_published": "published", "date_modified": "updated"},
-    }
-    links = {link.get("rel"): link.get("href") for link in entry.findall("link")}
+    names = {"content_text": "content", "date_published": "published", "date_modified": "updated"}
+    names |= {name: name for name in ("id", "title", "summary")}
+    links = {link["@rel"]: link["@href"] for link in entry["link"]}
     return {
-        **{name: entry.findtext(tag) for name, tag in names.items()},
-        "tags": [one.get("term") for one in entry.findall("category")],
+        **{name: entry[tag][0]["#"] for name, tag in names.items()},
+        "tags": [one["@term"] for one in entry["category"]],
         "external_url": links.get("related"),
     }
 
@@ -387,15 +350,12 @@ def test_a_filtered_feed_links_to_itself(service, publish):
     for query in ("mint=nonsense", "source=nobody"):
         assert service.get(f"/feed.json?{query}").json["code"] == "invalid_parameter"
         assert service.get(f"/feed.atom?{query}").status_code == 400
-
-
-def test_an_unknown_bot_has_no_feed(service):
-    assert service.get("/bots/bot_nobody/feed.atom").status_code == 404
     assert service.get("/bots/bot_nobody/feed.json").json["code"] == "not_found"
+    assert service.get("/bots/bot_nobody/feed.atom").status_code == 404
 
 
 # ---- page after page -----------------------------------------------------------------------------
-@pytest.mark.parametrize("character", ["&", "\U0001f332", "\n.", '"', "x"])
+@pytest.mark.parametrize("character", ["&", "\U0001f332", "\n."])
 def test_a_feed_of_long_posts_has_fewer_complete_entries(service, paths, publish, character):
     """50 posts of maximum length would be 2,000,000 bytes of `&amp;`."""
     long = (character * 3999)[:3998] + "."

@@ -2,10 +2,12 @@
 document.
 """
 
+from contextlib import closing
+
 import ground
 import hypothesis
 import pytest
-from service import address, signature
+from service import Service, address, signature
 
 from web.api import openapi
 
@@ -41,18 +43,24 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "403", "409", "422"]
 """
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """The application with a bot, whose key is `service.key`, its posts and trades."""
+    with closing(Service(tmp_path_factory.mktemp("openapi"))) as service:
+        service.key = service.make_bot("Ada", address("w")).publish_key.text
+        for n in range(3):
+            service.observe_trade(address("w"), f"t{n}", slot=n, mint=address("m"))
+            said = {"eventId": f"e{n}", "body": "b", "signature": signature(f"t{n}")}
+            service.post(said, service.key)
+        yield service
+
+
+@pytest.fixture(scope="module")
 def api(service):
     # Imported here because it takes a second, and every worker collects every file.
     import schemathesis
     from schemathesis.config import SchemathesisConfig
 
-    made = service.make_bot("Ada", address("w"))
-    service.key = made.publish_key.text
-    for n in range(3):
-        service.observe_trade(address("w"), f"t{n}", slot=n, mint=address("m"))
-        said = {"eventId": f"e{n}", "body": "b", "signature": signature(f"t{n}")}
-        service.post(said, service.key)
     settings = SchemathesisConfig.from_str(LEFT_OUT)
     return schemathesis.openapi.from_wsgi("/openapi.json", service.app, config=settings)
 
@@ -81,19 +89,15 @@ def test_responses_match_the_openapi_document(api, service, operation):
     check()
 
 
-def test_the_document_is_small(service):
-    """At most 110 KB and 80 schemas, because generated clients and their readers get all of it."""
+def test_the_document_is_small_and_success_responses_are_json(service):
+    """Generated clients and their readers get all of it. Generators use the first media type;
+    others are returned only on request.
+    """
     served = service.get("/openapi.json")
-    assert len(served.data) <= 110_000
-    assert len(served.get_json()["components"]["schemas"]) <= 80
-
-
-def test_success_responses_are_json(service):
-    """Generators use the first media type. Others are returned only on request."""
-    paths = service.get("/openapi.json").get_json()["paths"]
+    assert len(served.data) <= 110_000 and len(served.json["components"]["schemas"]) <= 80
     kinds = {
         (method, path): list((one["responses"].get("200") or one["responses"]["201"])["content"])
-        for path, methods in paths.items()
+        for path, methods in served.json["paths"].items()
         for method, one in methods.items()
     }
     assert kinds.pop(("get", "/api/v1/stream")) == ["text/event-stream"]

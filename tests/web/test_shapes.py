@@ -7,6 +7,9 @@ from datetime import datetime
 import ground
 import orjson
 import pytest
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.exceptions import best_match
+from jsonschema.validators import extend
 from openapi_spec_validator import validate
 from quoted import RAW, derive, observe_quote, quote_trade
 from service import address, make_season, signature
@@ -31,90 +34,80 @@ ELSEWHERE = {
     # test_quotas
     *(f"Problem.{one}" for one in ("quota", "setting", "limit", "used")),
 }
+# Bodies, and shapes that tests/accounts/test_registration.py covers.
+UNSEEN = ("PostBody.", "RegistrationBody.", "Challenge.", "Registered.")
 
 
-def list_parts(schemas, schema, name=""):
-    """An object's shapes by name: its own and those that it extends."""
-    if "$ref" in schema:
-        name = schema["$ref"].removeprefix(SECTION)
-        schema = schemas[name]
+# ---- what the document allows --------------------------------------------------------------------
+def close(schema, is_extended=False):
+    """A copy of a schema in which objects have the described members only."""
+    if isinstance(schema, list):
+        return [close(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {name: close(one) for name, one in schema.items() if name != "allOf"}
+    if "allOf" in schema:
+        made["allOf"] = [close(one, is_extended=True) for one in schema["allOf"]]
+    is_object = {"$ref", "allOf"} & schema.keys() or schema.get("type") == "object"
+    if is_object and not is_extended:
+        made["unevaluatedProperties"] = False
+    return made
+
+
+def list_objects(schema, name):
+    """(name, schema) of this shape and of the inline objects in it."""
     yield name, schema
-    for part in schema.get("allOf", ()):
-        yield from list_parts(schemas, part, name)
-
-
-class Walk:
-    """Compares responses with the document and records the members seen."""
-
-    def __init__(self, document):
-        self.schemas = document["components"]["schemas"]
-        self.seen, self.wrong = set(), []
-
-    def look(self, value, schema, place):
-        if "$ref" in schema:
-            return self.look_inside(value, schema["$ref"].removeprefix(SECTION), place)
-        if "allOf" in schema:
-            return self.look_at_members(value, schema, "a page", place)
-        if "anyOf" in schema:
-            return self.look(value, self.choose(value, schema["anyOf"]), place)
-        if isinstance(value, list):
-            for number, one in enumerate(value):
-                self.look(one, schema["items"], f"{place}[{number}]")
-        elif isinstance(value, dict):
-            self.look_into_object(value, schema, place)
-        else:
-            self.look_at_text(value, schema, place)
-
-    def look_inside(self, value, name, place):
-        self.look_at_members(value, self.schemas[name], name, place)
-
-    def look_at_members(self, value, schema, name, place):
-        parts = list(list_parts(self.schemas, schema, name))
-        owners = {one: of for of, part in parts for one in part.get("properties", ())}
-        members = {one: s for _, part in parts for one, s in part.get("properties", {}).items()}
-        required = {one for _, part in parts for one in part.get("required", ())}
-        self.wrong += [
-            f"{place}: {name}.{one} is not in the document" for one in value.keys() - members
-        ]
-        missing = required - value.keys()
-        self.wrong += [f"{place}: {name}.{one} is missing" for one in missing]
-        for one in value.keys() & members.keys():
-            self.seen.add(f"{owners[one]}.{one}")
-            self.look(value[one], members[one], f"{place}.{one}")
-
-    def look_into_object(self, value, schema, place):
-        if "properties" in schema:
-            return self.look_at_members(value, schema, re.sub(r".*\.|[\[{].*", "", place), place)
-        inner = schema.get("additionalProperties")
-        if not inner:
-            self.wrong.append(f"{place} is an object nobody described")
-        elif isinstance(inner, dict):
-            for name, one in value.items():
-                self.look(one, inner, f"{place}{{{name}}}")
-
-    def look_at_text(self, value, schema, place):
-        if value is None and "null" in schema.get("type", ()):
-            return
-        if schema.get("format") == "date-time" and not is_time(value):
-            self.wrong.append(f"{place}: {value!r} is no time")
-        if is_time(value) and schema.get("format") != "date-time":
-            self.wrong.append(f"{place}: a time that the document does not call one")
-        if "enum" in schema and value not in schema["enum"]:
-            self.wrong.append(f"{place}: {value!r} is not one of {schema['enum']}")
-
-    @staticmethod
-    def choose(value, options):
-        null = {"type": "null"}
-        return null if value is None else next(one for one in options if one != null)
+    inner = [schema.get("items"), schema.get("additionalProperties")]
+    for part in (*schema.get("allOf", ()), *schema.get("anyOf", ()), *inner):
+        yield from list_objects(part, name) if isinstance(part, dict) else ()
+    for member, part in schema.get("properties", {}).items():
+        yield from list_objects(part, member)
 
 
 def is_time(value):
     whole = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3})?Z"
-    if not isinstance(value, str) or not re.fullmatch(whole, value):
-        return False
-    return bool(datetime.fromisoformat(value))
+    return bool(re.fullmatch(whole, value)) and bool(datetime.fromisoformat(value))
 
 
+def check_type(validator, kind, value, schema):
+    """A time is described as one, and only a time."""
+    yield from Draft202012Validator.VALIDATORS["type"](validator, kind, value, schema)
+    if isinstance(value, str) and is_time(value) != (schema.get("format") == "date-time"):
+        yield ValidationError(f"{value!r}: a time, or described as a time, but not both")
+
+
+class Shapes:
+    """Checks responses against the document's shapes. `members`: all of them; `seen`: those that
+    occurred.
+    """
+
+    def __init__(self, document):
+        shapes = document["components"]["schemas"].items()
+        self.schemas = {name: close(shape, is_extended=True) for name, shape in shapes}
+        objects = [one for name, shape in self.schemas.items() for one in list_objects(shape, name)]
+        self.names = {id(schema): name for name, schema in objects}
+        self.members = {
+            f"{name}.{one}" for name, schema in objects for one in schema.get("properties", ())
+        }
+        self.seen = set()
+        checks = {"properties": self.note_members, "type": check_type}
+        self.validator = extend(Draft202012Validator, checks)
+
+    def note_members(self, validator, properties, value, schema):
+        if isinstance(value, dict) and id(schema) in self.names:
+            name = self.names[id(schema)]
+            self.seen |= {f"{name}.{one}" for one in value.keys() & properties.keys()}
+        yield from Draft202012Validator.VALIDATORS["properties"](
+            validator, properties, value, schema
+        )
+
+    def check(self, value, schema, place):
+        whole = {**close(schema), "components": {"schemas": self.schemas}}
+        fault = best_match(self.validator(whole).iter_errors(value))
+        assert fault is None, f"{place}: {fault.json_path}: {fault.message}"
+
+
+# ---- responses -----------------------------------------------------------------------------------
 def list_answers(show):  # noqa: F811
     """(operation, JSON response) of every route, with existing IDs, page after page."""
     key = show.keys.read_key
@@ -251,43 +244,22 @@ def list_refusals(show):  # noqa: F811
 @ground.sqlite_only
 def test_every_response_has_exactly_the_documented_fields(show, document):  # noqa: F811
     add_rare_things(show, time.time_ns() // 1_000_000)
-    walk, count = Walk(document), 0
+    shapes, count = Shapes(document), 0
     for operation, answer in list_answers(show):
         assert answer.status_code == 200, (operation.path, answer.json)
         found = document["paths"][operation.path]["get"]["responses"]["200"]["content"]
-        walk.look(answer.json, found["application/json"]["schema"], operation.path)
+        shapes.check(answer.json, found["application/json"]["schema"], operation.path)
         count += 1
     said = {"eventId": "published", "body": "one"}
     published = show.post(said, show.keys.publish_keys[0])
-    walk.look_inside(published.json, "Post", "POST /api/v1/posts")
+    shapes.check(published.json, {"$ref": f"{SECTION}Post"}, "POST /api/v1/posts")
     for answer, status in list_refusals(show):
         assert answer.status_code == status
-        walk.look_inside(answer.json, "Problem", f"a refusal, {status}")
+        shapes.check(answer.json, {"$ref": f"{SECTION}Problem"}, f"a refusal, {status}")
     assert count >= len(openapi.OPERATIONS) - 4
-    assert not walk.wrong, "\n".join(sorted(set(walk.wrong))[:40])
-    assert list_members(document) - walk.seen - ELSEWHERE == set()
-
-
-def list_members(document):
-    """Members of all response shapes. The demonstration's own members are in lists only."""
-    return {
-        f"{name}.{one}"
-        for shape, schema in document["components"]["schemas"].items()
-        for name, one in list_own_members(shape, schema)
-        if one != "demonstration"
-        # Bodies, and shapes that tests/accounts/test_registration.py covers.
-        and name not in ("PostBody", "RegistrationBody", "Challenge", "Registered")
-    }
-
-
-def list_own_members(name, schema):
-    """A schema's members and those of inline objects."""
-    inner = [schema.get("items"), schema.get("additionalProperties")]
-    for part in (*schema.get("allOf", ()), *schema.get("anyOf", ()), *inner):
-        yield from list_own_members(name, part) if isinstance(part, dict) else ()
-    for one, part in schema.get("properties", {}).items():
-        yield name, one
-        yield from list_own_members(one, part)
+    # The demonstration's own members are in lists only.
+    wanted = {one for one in shapes.members if not one.startswith(UNSEEN)}
+    assert {one for one in wanted if not one.endswith(".demonstration")} - shapes.seen == ELSEWHERE
 
 
 def test_a_real_instance_does_not_mention_demonstrations():

@@ -3,16 +3,14 @@ often the connection breaks.
 """
 
 import itertools
-import json
 import random
 import threading
 import time
-from contextlib import closing
 
 import ground
 import pytest
 from events import Connection, Events, split_lines
-from service import NOW, Service, address, hide_post, signature
+from service import NOW, address, hide_post, signature
 from test_worker import Server
 
 import models
@@ -273,75 +271,90 @@ def test_comments_fill_silence(key, open_stream, monkeypatch):
     assert list(Events(split_lines(sent))) == []
 
 
-def list_networks(service):
-    """The addresses of the streams that haven't ended."""
-    return [one.network for one in service.app.stream_hub._subscribers if one.is_active]
+@pytest.mark.parametrize(
+    "each, total, opened",
+    [
+        pytest.param(
+            4, 99, "e7 a1- a1- a1 a1 a1 a1", id="four per owner, whichever key opens them"
+        ),
+        pytest.param(2, 99, "a1- a2- a3 a4", id="more addresses give an owner no more"),
+        pytest.param(4, 99, "a7 a1- b1- c1- d1- e1- f1 g1 h1 i1", id="owners at one address share"),
+        pytest.param(2, 3, "a1- a1 b2 c3! b2! a1", id="when full, an owner replaces its own"),
+    ],
+)
+def test_one_stream_too_many_ends_the_oldest(
+    service, open_stream, monkeypatch, each, total, opened
+):
+    """A letter is an owner, a digit an address. `-`: ends when a later one opens; `!`: refused."""
+    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", each)
+    monkeypatch.setattr(stream, "MAX_STREAMS", total)
+    made = {letter: service.make_bot(f"Bot {letter}") for letter in "abcdefghi"}
+    keys = {
+        letter: itertools.cycle([one.publish_key.text, service.make_read_key(one.owner)])
+        for letter, one in made.items()
+    }
+    begin = newest(service, next(keys["a"]))
+    answers = [
+        (end, open_stream(next(keys[letter]), begin, f"192.0.2.{digit}"))
+        for letter, digit, end in (f"{one:3}" for one in opened.split())
+    ]
+    uid = post(service, made["a"].publish_key.text, 1)
+    for end, answer in answers:
+        assert answer.status_code == (503 if end == "!" else 200)
+        if end == "-":
+            assert list(read(answer)) == []
+        elif end == " ":
+            assert take_ids(read(answer), 1) == [uid]
 
 
-def make_keys(service, count):
-    return [service.make_bot(f"Bot {n}").publish_key.text for n in range(count)]
-
-
-def test_one_more_stream_ends_the_owners_oldest(service, open_stream, monkeypatch):
-    """Four per owner, whichever of its keys opens them; others' streams stay, and so does the
-    total.
-    """
-    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 4)
-    ada, eve = service.make_bot("Ada"), service.make_bot("Eve")
-    keys = [ada.publish_key.text, service.make_read_key(ada.owner)]
-    begin = newest(service, keys[0])
-    others = open_stream(eve.publish_key.text, begin, "192.0.2.7")
-    opened = [open_stream(keys[n % 2], begin) for n in range(6)]
-    assert [list(read(answer)) for answer in opened[:2]] == [[], []]
-    uid = post(service, keys[0], 1)
-    assert [take_ids(read(answer), 1) for answer in (*opened[2:], others)] == [[uid]] * 5
-
-
-def test_nine_owners_at_one_address_share_four_streams(service, open_stream, monkeypatch):
-    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 4)
-    keys = make_keys(service, 9)
-    begin = newest(service, keys[0])
-    other = open_stream(keys[0], begin, "192.0.2.7")
-    opened = [open_stream(key, begin) for key in keys]
-    assert len(list_networks(service)) == 5
-    assert [list(read(answer)) for answer in opened[:5]] == [[]] * 5
-    uid = post(service, keys[0], 1)
-    assert [take_ids(read(answer), 1) for answer in (*opened[5:], other)] == [[uid]] * 5
-
-
-def test_the_trusted_proxys_address_counts(tmp_path, monkeypatch):
+def test_the_trusted_proxys_address_counts(serve, monkeypatch):
     monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
-    with closing(Service(tmp_path / "data", trusted_proxies=1)) as made:
-        opened = []
-        for n, key in enumerate(make_keys(made, 6)):
-            forwarded = {"X-Forwarded-For": f"203.0.113.9, 198.51.100.{n // 2}"}
-            opened.append(made.get("/api/v1/stream", key, headers=forwarded, buffered=False))
-        assert len(list_networks(made)) == 6
-        for answer in opened:
-            answer.close()
-
-
-def test_more_addresses_give_an_owner_no_more_streams(service, key, open_stream, monkeypatch):
-    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
-    for n in range(4):
-        open_stream(key, peer=f"192.0.2.{n}")
-    assert list_networks(service) == ["192.0.2.2", "192.0.2.3"]
-
-
-def test_at_the_total_limit_an_owner_can_still_replace_a_stream(service, open_stream, monkeypatch):
-    monkeypatch.setattr(stream, "MAX_STREAMS", 3)
-    monkeypatch.setattr(stream, "MAX_STREAMS_EACH", 2)
-    keys = make_keys(service, 3)
-    statuses = [open_stream(keys[n], peer=f"192.0.2.{n}").status_code for n in (0, 0, 1, 2, 1, 0)]
-    assert statuses == [200, 200, 200, 503, 503, 200]
+    made = serve(trusted_proxies=1)
+    opened = []
+    for n in range(6):
+        forwarded = {"X-Forwarded-For": f"203.0.113.9, 198.51.100.{n // 2}"}
+        key = made.make_bot(f"Bot {n}").publish_key.text
+        opened.append(made.get("/api/v1/stream", key, headers=forwarded, buffered=False))
+    assert [one.is_active for one in made.app.stream_hub._subscribers] == [True] * 6
+    for answer in opened:
+        answer.close()
 
 
 def test_nothing_is_polled_without_subscribers(service, key, open_stream):
     open_stream(key).close()
-    end = time.monotonic() + 60
-    while service.app.stream_hub._is_polled and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not service.app.stream_hub._is_polled
+    ground.until(lambda: not service.app.stream_hub._is_polled)
+
+
+def publish(bots, count, made, pause=0.0):
+    """Publish posts in turns, directly into the database, next to the server; return their uids in
+    order, as the single writer decides.
+    """
+    said = {"source": "bot", "channel": "api", "body": "b", "event_at": NOW, "created_at": NOW}
+    with database.connection_context():
+        for number in range(count):
+            bot, event = bots[number % len(bots)].bot.id, str(next(NUMBERS))
+            with storage.writing():
+                made.append(posts.store_post(bot=bot, event_id=event, **said).uid)
+            time.sleep(pause)
+
+
+def in_order():
+    return [uid for (uid,) in Post.select(Post.uid).order_by(Post.id).tuples()]
+
+
+def test_a_poller_among_many_writers_gets_each_post_once(service, get, bot, key):
+    since, got = newest(service, key), []
+    crew = [threading.Thread(target=publish, args=([bot], 60, [])) for _ in range(6)]
+    for thread in crew:
+        thread.start()
+    while len(got) < 360:
+        busy = any(thread.is_alive() for thread in crew)
+        page = get(f"feed?since={since}&limit=7").json
+        got, since = got + [row["id"] for row in page["data"]], page["newestCursor"]
+        assert page["data"] or busy
+    for thread in crew:
+        thread.join()
+    assert got == in_order()
 
 
 # ---- a real server -------------------------------------------------------------------------------
@@ -362,23 +375,6 @@ def server(tmp_path):
     storage.database.close_all()
 
 
-def publish(bots, count, made, pause=0.0):
-    """Publish posts in turns, directly into the database, next to the server; return their uids in
-    order, as the single writer decides.
-    """
-    said = {"source": "bot", "channel": "api", "body": "b", "event_at": NOW, "created_at": NOW}
-    with database.connection_context():
-        for number in range(count):
-            bot, event = bots[number % len(bots)].bot.id, str(next(NUMBERS))
-            with storage.writing():
-                made.append(posts.store_post(bot=bot, event_id=event, **said).uid)
-            time.sleep(pause)
-
-
-def in_order():
-    return [uid for (uid,) in Post.select(Post.uid).order_by(Post.id).tuples()]
-
-
 def test_twenty_disconnects_lose_and_repeat_nothing(server):
     made, got, cuts, last_id, dice = [], [], 0, None, random.Random(9)
     line = Connection(server.port, server.key)
@@ -394,27 +390,6 @@ def test_twenty_disconnects_lose_and_repeat_nothing(server):
     line.cut()
     writer.join()
     assert cuts > 20 and got == made == in_order()
-
-
-def test_a_poller_among_many_writers_gets_each_post_once(server):
-    def ask(query):
-        status, body = server.get(f"/api/v1/feed?{query}", Authorization=f"Bearer {server.key}")
-        assert status == 200
-        return json.loads(body)
-
-    since = ask("limit=1")["newestCursor"]
-    crew = [threading.Thread(target=publish, args=(server.bots, 60, [])) for _ in range(6)]
-    for thread in crew:
-        thread.start()
-    got = []
-    while len(got) < 360:
-        busy = any(thread.is_alive() for thread in crew)
-        page = ask(f"since={since}&limit=7")
-        got, since = got + [row["id"] for row in page["data"]], page["newestCursor"]
-        assert page["data"] or busy
-    for thread in crew:
-        thread.join()
-    assert got == in_order()
 
 
 def test_a_revoked_key_ends_only_its_streams_and_none_delays_shutdown(server):

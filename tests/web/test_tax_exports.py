@@ -42,72 +42,71 @@ def show_koinly(row):
         f"{row[f'{side} Amount']} {row[f'{side} Currency']}".strip()
         for side in ("Sent", "Received", "Fee")
     )
-    return f"{sent} > {received}", fee
+    return f"{sent} > {received}, {fee}"
 
 
-def test_a_purchase_and_a_sale_of_unknown_cost_are_exported(service, bot):
-    """It paid 1.000015 SOL, including a fee of 5,000 lamports and a tip of 10,000; the sale
-    returned 0.499995 SOL after a fee of 5,000 lamports.
-    """
-    service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-1_000_015_000, tip=10_000)
-    sale = {"kind": "sell", "realized": "unmatched", "unmatched_raw": "2500"}
-    service.observe_trade(W, "out", 2, mint=M, raw=-2_500, sol=499_995_000, **sale)
-    sold, bought = read(service, bot, "koinly")
-    assert ",".join(bought) == KOINLY
-    assert show_koinly(bought) == (f"1 SOL > 2.5 {M}", "0.000015 SOL")
-    assert show_koinly(sold) == (f"2.5 {M} > 0.5 SOL", "0.000005 SOL")
-    assert sold["Date"] == "2026-11-05 11:00:00 UTC"
-    assert (sold["TxHash"], sold["Description"]) == (signature("out"), "sell")
-    assert sold["Label"] == sold["Net Worth Amount"] == sold["Net Worth Currency"] == ""
+DUST, FEE = address("dust"), "0.000005 SOL"
+# A purchase or another trade of 2.5 M, and its lines. Unless given, the fee is 5,000 lamports.
+TRADES = {
+    "a purchase pays a fee and a tip beside 1 SOL": (
+        {"sol": -1_000_015_000, "tip": 10_000},
+        [f"1 SOL > 2.5 {M}, 0.000015 SOL"],
+    ),
+    "a sale of unknown cost returns 0.5 SOL before its fee": (
+        {"kind": "sell", "raw": -2_500, "sol": 499_995_000, "realized": "unmatched"},
+        [f"2.5 {M} > 0.5 SOL, {FEE}"],
+    ),
+    "value outside the venue is left out": (
+        {"sol": -10_700, "beside_sol": -700, "beside_tokens": write_changes((M, 500, 3))},
+        [f"{FEE} > 2 {M}, {FEE}"],
+    ),
+    "a swap of more than two assets has a line for each and one fee": (
+        {"kind": "swap", "token_changes": write_changes((N, -7, 0), (M, 3, 0), (DUST, 1, 0))},
+        [f"7 {N} > 3 {M}, {FEE}", f" > 1 {DUST}, "],
+    ),
+    "a round trip is one line with its result": (
+        {"kind": "round_trip", "sol": -8_000, "token_changes": write_changes()},
+        [f"0.000003 SOL > , {FEE}"],
+    ),
+    **{
+        f"{kind} is left out": ({"kind": kind}, [])
+        for kind in ("transfer_in", "failed", "order_open", "order_fill", "other")
+    },
+}
 
 
-def test_the_other_format_has_the_same_trades(service, bot):
+@pytest.mark.parametrize("trade, lines", TRADES.values(), ids=TRADES)
+def test_a_trade_is_exported(service, bot, trade, lines):
+    service.observe_trade(W, "one", 1, **{"mint": M, "raw": 2_500, "sol": -5_000, **trade})
+    assert [show_koinly(row) for row in read(service, bot, "koinly")] == lines
+    assert len(read(service, bot, "rotki")) == len(lines)
+
+
+def test_the_columns_are_those_of_each_tool(service, bot):
     service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-1_000_005_000)
-    (row,) = read(service, bot, "rotki")
-    assert ",".join(row) == ROTKI
-    assert row == {
-        "Location": "solana",
-        "Spend Currency": "SOL",
-        "Spend Amount": "1",
-        "Receive Currency": f"solana/token:{M}",
-        "Receive Amount": "2.5",
-        "Fee": "0.000005",
-        "Fee Currency": "SOL",
-        "Description": f"buy {signature('in')}",
-        "Timestamp": str(NOW - 3_600_000),
-    }
+    (koinly,), (rotki,) = read(service, bot, "koinly"), read(service, bot, "rotki")
+    assert (",".join(koinly), ",".join(rotki)) == (KOINLY, ROTKI)
+    told = {"Date": "2026-11-05 11:00:00 UTC", "TxHash": signature("in"), "Description": "buy"}
+    told |= {"Label": "", "Net Worth Amount": "", "Net Worth Currency": ""}
+    assert told.items() <= koinly.items()
+    sent = {"Spend Currency": "SOL", "Spend Amount": "1", "Fee": "0.000005", "Fee Currency": "SOL"}
+    got = {"Receive Currency": f"solana/token:{M}", "Receive Amount": "2.5"}
+    told = {"Description": f"buy {signature('in')}", "Timestamp": str(NOW - 3_600_000)}
+    assert rotki == {"Location": "solana"} | sent | got | told
 
 
-def test_a_stablecoin_trade_is_exported(service, bot):
-    """Its fee is still in SOL."""
-    service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-5_000)
-    quote_trade("trade_in", "USDC", -12_340_000)
-    (row,) = read(service, bot, "koinly")
-    assert show_koinly(row) == (f"12.34 USDC > 2.5 {M}", "0.000005 SOL")
-
-
-def test_outside_value_is_left_out(service, bot):
-    beside = {"beside_sol": -700, "beside_tokens": write_changes((M, 500, 3))}
-    service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-10_700, **beside)
-    (row,) = read(service, bot, "koinly")
-    assert show_koinly(row) == (f"0.000005 SOL > 2 {M}", "0.000005 SOL")
-
-
-def test_a_swap_of_more_than_two_assets_takes_a_line_for_each(service, bot):
-    """Only the first line has the fee."""
-    changes = write_changes((N, -7, 0), (M, 3, 0), (address("dust"), 1, 0))
-    service.observe_trade(W, "both", 1, kind="swap", mint=M, sol=-5_000, token_changes=changes)
-    first, second = read(service, bot, "koinly")
-    assert show_koinly(first) == (f"7 {N} > 3 {M}", "0.000005 SOL")
-    assert show_koinly(second) == (f" > 1 {address('dust')}", "")
+def test_the_other_format_has_no_empty_amounts(service, bot):
+    changes = write_changes((N, -7, 0), (M, 3, 0), (DUST, 1, 0))
+    service.observe_trade(W, "both", 1, kind="swap", mint=M, token_changes=changes)
     _, second = read(service, bot, "rotki")
     assert (second["Spend Amount"], second["Spend Currency"], second["Fee"]) == ("0", "SOL", "")
 
 
-def test_a_round_trip_is_one_line_with_its_result(service, bot):
-    empty = write_changes()
-    service.observe_trade(W, "trip", 1, kind="round_trip", sol=-8_000, token_changes=empty)
-    assert show_koinly(*read(service, bot, "koinly")) == ("0.000003 SOL > ", "0.000005 SOL")
+def test_a_stablecoin_trade_has_its_fee_in_sol(service, bot):
+    service.observe_trade(W, "in", 1, mint=M, raw=2_500, sol=-5_000)
+    quote_trade("trade_in", "USDC", -12_340_000)
+    (row,) = read(service, bot, "koinly")
+    assert show_koinly(row) == f"12.34 USDC > 2.5 {M}, {FEE}"
 
 
 def test_a_filled_order_exports_what_it_sold(service, bot):
@@ -115,39 +114,25 @@ def test_a_filled_order_exports_what_it_sold(service, bot):
     order = {"kind": "order_fill", "mint": M, "sol": 900, "fee": 0, "token_changes": "[]"}
     filled = {"realized": "matched", "matched_raw": "2000", "unmatched_raw": "500", "currency": ""}
     service.observe_trade(W, "fill", 1, **order, **filled)
-    assert show_koinly(*read(service, bot, "koinly")) == (" > 0.0000009 SOL", "")
+    assert show_koinly(*read(service, bot, "koinly")) == " > 0.0000009 SOL, "
     Token.create(mint=M, held=True, decimals=3)
-    assert show_koinly(*read(service, bot, "koinly")) == (f"2.5 {M} > 0.0000009 SOL", "")
+    assert show_koinly(*read(service, bot, "koinly")) == f"2.5 {M} > 0.0000009 SOL, "
 
 
-@pytest.mark.parametrize("kind", ["transfer_in", "failed", "order_open", "order_fill", "other"])
-def test_other_transactions_are_left_out(service, bot, kind):
-    service.observe_trade(W, "one", 1, kind=kind)
-    assert read(service, bot, "koinly") == read(service, bot, "rotki") == []
-
-
-def test_no_name_becomes_a_formula(service, bot):
+def test_no_name_becomes_a_formula_and_an_unknown_time_is_empty(service, bot):
     Token.create(mint=M, held=True, symbol="=1+1")
-    service.observe_trade(W, "in", 1, mint=M, venue="=cmd()")
+    service.observe_trade(W, "in", 1, mint=M, venue="=cmd()", block_time=None)
     (row,) = read(service, bot, "koinly")
     # The kind comes first, so no cell begins with untrusted text.
-    assert row["Description"] == "buy =1+1 =cmd()"
-
-
-def test_an_unknown_time_is_empty(service, bot):
-    service.observe_trade(W, "in", 1, block_time=None)
-    assert read(service, bot, "koinly")[0]["Date"] == ""
+    assert (row["Description"], row["Date"]) == ("buy =1+1 =cmd()", "")
     assert read(service, bot, "rotki")[0]["Timestamp"] == ""
 
 
-def test_an_unknown_format_is_refused(service, bot):
-    answer = service.get(f"/bots/{bot.bot.uid}/trades.csv?format=excel")
+def test_both_formats_are_linked_and_others_refused(service, bot):
+    service.observe_trade(W, "in", 1)
+    path = f"/bots/{bot.bot.uid}/trades.csv?format="
+    page = service.get(f"/bots/{bot.bot.uid}?tab=trades").text
+    assert all(f'href="{path}{form}"' in page for form in ("koinly", "rotki"))
+    answer = service.get(f"{path}excel")
     assert answer.status_code == 400
     assert "Format must be one of: candor, koinly, rotki" in answer.text
-
-
-def test_the_trades_tab_links_both_formats(service, bot):
-    service.observe_trade(W, "in", 1)
-    page = service.get(f"/bots/{bot.bot.uid}?tab=trades").text
-    for form in ("koinly", "rotki"):
-        assert f'href="/bots/{bot.bot.uid}/trades.csv?format={form}"' in page

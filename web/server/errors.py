@@ -5,7 +5,6 @@ import secrets
 from collections import Counter
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import orjson
 from flask import Response, g, render_template, request
@@ -55,12 +54,20 @@ log = logging.getLogger("candor")
 
 def init_app(app: Application) -> None:
     app.busy_answers = Counter()
+    app.after_request(shorten_redirect)
     app.register_error_handler(Problem, answer)
     app.register_error_handler(HTTPException, answer_http)
     app.register_error_handler(PeeweeException, answer_database)
     for unusable in app.allowance.store.unusable:
         app.register_error_handler(unusable, answer_busy)
     app.register_error_handler(Exception, answer_unexpected)
+
+
+def shorten_redirect(response: Response) -> Response:
+    """Remove the client's host and port from a redirect to this instance."""
+    if target := response.headers.get("Location"):
+        response.headers["Location"] = target.removeprefix(request.host_url.rstrip("/"))
+    return response
 
 
 def wants_json() -> bool:
@@ -93,16 +100,9 @@ def describe(base_url: str, status: int, title: str, detail: str, code: str) -> 
 
 
 def answer_http(error: HTTPException) -> AnyResponse:
-    """Convert Flask's own errors: unknown paths and methods, oversized or truncated bodies.
-
-    Redirects stay redirects, but without the host and port that the client sent.
-    """
+    """Convert Flask's own errors: unknown paths and methods, oversized or truncated bodies."""
     if error.code is None or error.code < 400:
-        response = error.get_response()
-        if target := response.headers.get("Location"):
-            parts = urlsplit(target)
-            response.headers["Location"] = urlunsplit(("", "", parts.path, parts.query, ""))
-        return response
+        return error.get_response()
     allowed = getattr(error, "valid_methods", None)
     code = FLASK_CODES.get(error.code, "bad_request" if error.code < 500 else "internal_error")
     return answer(
