@@ -9,7 +9,6 @@ from test_records import move, show
 
 from chain.ledger.inventory import SOL
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
-from chain.stored.derived import StoredRisk, load_risk
 from chain.stored.tables import DelayTotal, RunningTotal, TokenTotal
 from models import Attachment, Wallet
 from storage import database
@@ -34,12 +33,12 @@ def observe_hours(wallet, changes, span=None, **sums):
             add_total(number, SOL, view, hour * 3_600, realized=total, **sums)
 
 
-def observe_risk(wallet, results):
+def observe_risk(wallet, results, held=70):
     """Write positions over all history and for the latest attachment."""
     number = Wallet.get(Wallet.address == wallet)
     latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
     for view in (0, latest.get().id):
-        add_risk(number, view, results)
+        add_risk(number, view, results, held)
 
 
 def observe(service, wallet, realized=0):
@@ -48,38 +47,33 @@ def observe(service, wallet, realized=0):
     Wallet.update(forward_realized=realized).where(Wallet.address == wallet).execute()
 
 
-RATES = {"ended": 1, "ended_won": 1, "held": 2, "held_sold": 1, "open_cost": 70}
-
-
 def test_risk_is_next_to_results_and_record(service, bot):
     """0, 50, -40, -10, an hour each: a drop of 90. One of two positions won; 70 are still held."""
     observe(service, W, -10)
     hours = {HOUR - 3: 50, HOUR - 2: -90, HOUR - 1: 30, HOUR: 0}
-    observe_hours(W, hours, days=4, cost=1_000, proceeds=990, **RATES)
+    rates = {"ended": 1, "ended_won": 1, "held": 2, "held_sold": 1, "open_cost": 70}
+    observe_hours(W, hours, days=4, cost=1_000, proceeds=990, **rates)
     observe_risk(W, [50, -90])
     shown = show(service, bot)
     risk = {"maxDrawdownLamports": "90", "bestLamports": "50", "worstLamports": "-90"}
     risk |= {"medianHoldingSeconds": 70, "daysActive": 4}
     assert (shown["risk"], shown["riskReason"]) == (risk, None)
     assert shown["results"]["maxDrawdownLamports"] == "90"
-    assert shown["record"]["maxDrawdownLamports"] == "90"
-    record = {"worstCaseLamports": "-80", "returnPct": "-1.00", "winRate": "0.5000"}
-    record |= {"positions": 2, "positionsWon": 1, "positionsOpen": 2}
+    record = {"maxDrawdownLamports": "90", "worstCaseLamports": "-80", "returnPct": "-1.00"}
+    record |= {"winRate": "0.5000", "positions": 2, "positionsWon": 1, "positionsOpen": 2}
     assert record.items() <= shown["record"].items()
 
 
-def test_missing_risk_has_a_reason(service, bot):
+def test_missing_risk_has_a_reason_and_is_not_zero(service, bot):
     mute = service.make_bot("Mute")
-    assert show(service, mute)["riskReason"] == "no_wallet"
-    assert show(service, mute)["tokens"] is None
+    shown = show(service, mute)
+    assert (shown["riskReason"], shown["tokens"]) == ("no_wallet", None)
     page = service.get(f"/bots/{mute.bot.uid}?tab=record").text
     assert "Recently, since connected" not in page and "Can it be followed?" not in page
     assert show(service, bot)["riskReason"] == "not_observed"
     service.observe_results(W, 5)
     assert (show(service, bot)["risk"], show(service, bot)["riskReason"]) == (None, "damaged")
-
-
-def test_zero_risk_without_sales_is_not_unknown(service, bot):
+    # Without a sale, a drawdown is known and a holding time isn't.
     observe(service, W)
     shown = show(service, bot)
     told = {"maxDrawdownLamports": "0", "bestLamports": None, "medianHoldingSeconds": None}
@@ -103,17 +97,17 @@ def test_the_curve_continues_with_the_next_wallet(service, bot):
 def test_several_wallets_are_summed_hourly(service, bot):
     """Two at once: 10, -30 and 25 in the hours 3 to 1 ago, and 20, 0 and -15 with the other.
     Separately they dropped by 30 and 15; together 30, 0 and 10 are a drop of 30. Both traded today,
-    one of them also the day before.
+    one of them also the day before. The lower median of 30, 30, 60 and 60 seconds is 30.
     """
     today = HOUR - HOUR % 24
-    observe(service, W, 5)
     service.make_bot("Ben", OTHER)
-    observe(service, OTHER, 5)
-    for wallet, changes in (
-        (W, {HOUR - 3: 10, HOUR - 2: -30, HOUR - 1: 25}),
-        (OTHER, {HOUR - 3: 20, HOUR - 1: -15}),
+    for wallet, changes, positions, held in (
+        (W, {HOUR - 3: 10, HOUR - 2: -30, HOUR - 1: 25}, [5, -1], 60),
+        (OTHER, {HOUR - 3: 20, HOUR - 1: -15}, [7, 7], 30),
     ):
+        observe(service, wallet, 5)
         observe_hours(wallet, changes, days=1)
+        observe_risk(wallet, positions, held)
     latest = Attachment.select().order_by(Attachment.id.desc()).get()
     for view in (0, latest.id):
         add_total(latest.wallet, SOL, view, (today - 24) * 3_600, days=1)
@@ -123,8 +117,10 @@ def test_several_wallets_are_summed_hourly(service, bot):
     database.execute_sql("DROP INDEX IF EXISTS attachment_open_bot")
     Attachment.update(bot=bot.bot.id).execute()
     for source in (OF_RECORD, OF_RESULTS):
-        risk = results.find_risk(source, bot.bot.id)
-        assert (risk["maxDrawdownLamports"], risk["daysActive"]) == ("30", 2)
+        assert results.find_risk(source, bot.bot.id) == {
+            **{"maxDrawdownLamports": "30", "daysActive": 2, "medianHoldingSeconds": 30},
+            **{"bestLamports": "7", "worstLamports": "-1"},
+        }
         assert results.find_drawdowns(source, [bot.bot.id], HOUR - 2) == {bot.bot.id: 30}
         # -30 + 25 - 15 from the hour two hours ago on; 10 from the next one.
         assert results.find_drawdowns(source, [bot.bot.id], HOUR - 1) == {bot.bot.id: 0}
@@ -241,15 +237,19 @@ def cover(wallet):
 
 
 def test_the_profile_shows_windows_posting_and_owner(service, bot):
-    """In the last 24 hours it lost 3 SOL and gained 1 SOL, with 0.5 SOL of cost still held."""
+    """In the last 24 hours it lost 3 SOL and gained 1 SOL, with 0.5 SOL of cost still held. A
+    second wallet has no result.
+    """
     observe(service, W, -2 * 10**9)
     losses = {HOUR - 3: -3 * 10**9, HOUR - 2: 10**9, HOUR: 0}
     observe_hours(W, losses, open_cost=5 * 10**8, ended=4, ended_won=1, trades=8, volume=10**10)
     cover(W)
+    path = f"/bots/{bot.bot.uid}?tab=record"
+    assert "None of its posts about trades has a verified receipt yet" in service.get(path).text
     DelayTotal.create(bot=bot.bot.id, posted=4, within_minute=3, median=20, delays="[]")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("time.time_ns", lambda: NOW * 1_000_000)
-        page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
+        page = service.get(path).text
     (line,) = re.findall(r"<tr><th scope=\"row\">24 hours</th>(.*?)</tr>", page)
     cells = re.findall(r"<td[^>]*>(.*?)</td>", line)
     assert cells == ["−2.000 SOL", "−2.500 SOL", "25%, 1 of 4 positions", "10.00 SOL"]
@@ -257,35 +257,10 @@ def test_the_profile_shows_windows_posting_and_owner(service, bot):
         "It posted about 4 trades with a verified receipt. 75% of those posts came within a minute"
         " of the trade; the median delay is 20 s." in page
     )
-    assert (
-        "Its owner created 1 bot (0 retired), connected 1 wallet and disconnected 0. A new browser"
-        in page
-    )
-
-
-def test_a_profile_shows_the_total_of_its_owners_bots(service, bot):
-    """-2 SOL with the first wallet, 0 with the second."""
-    observe(service, W, -2 * 10**9)
+    created = "Its owner created 1 bot (0 retired), connected 1 wallet and disconnected 0."
+    assert f"{created} A new browser" in page
     move(service, bot, OTHER)
     observe(service, OTHER)
     cover(OTHER)
-    page = service.get(f"/bots/{bot.bot.uid}?tab=record").text
+    page = service.get(path).text
     assert "Together they realized about −2.000 SOL while connected." in page
-    assert "None of its posts about trades has a verified receipt yet" in page
-
-
-def test_positions_of_several_wallets_are_summed():
-    """The lower median of 30, 30, 60 and 90 seconds is 30; the median of 30, 60 and 90 is 60."""
-    stored = [
-        {"best": best, "worst": worst, "median_holding": median, "holdings": holdings}
-        for best, worst, median, holdings in (
-            (5, -1, 30, "[[30,1],[60,1]]"),
-            (7, 7, 30, "[[30,1]]"),
-            (None, None, None, "[]"),
-            (3, -9, 90, "[[90,1]]"),
-        )
-    ]
-    assert load_risk(stored) == StoredRisk(7, -9, 30)
-    assert load_risk([stored[3], stored[0]]) == StoredRisk(5, -9, 60)
-    assert [load_risk([one]).median_holding for one in stored] == [30, 30, None, 90]
-    assert load_risk([]) == StoredRisk()
