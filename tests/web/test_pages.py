@@ -336,6 +336,46 @@ def test_a_wallet_without_transactions_is_not_called_complete(service, publish, 
     assert "No claims yet." in service.get(path).text
 
 
+# ---- spam: unknown tokens that arrived without a purchase ----------------------------------------
+JUP = "JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN"
+PRICE = {"price_sol": "0.001", "source": "dexscreener", "quoted_at": NOW, "held": True}
+
+
+@pytest.fixture
+def hold(service, path):
+    """hold(mints, **more) -> the mints in the table of 1.5 of each, and the folded ones."""
+
+    def show(*mints, **more):
+        held = {"amountRaw": "1500", "decimals": 3, "costLamports": None, "unknownBasisRaw": "1500"}
+        store(positions=[{"mint": mint, **held, **more} for mint in mints])
+        page = service.get(f"{path}?tab=holdings").text
+        section = re.search(r'<section aria-labelledby="holdings">.*?</section>', page, re.S)[0]
+        table, _, folded = section.partition("<details")
+        assert ("unknown tokens that arrived without a purchase" in folded) == (len(mints) > 1)
+        return [re.findall(r"/tokens/(\w+)", part) for part in (table, folded)]
+
+    return show
+
+
+def test_spam_is_folded_away_and_stays_in_the_api(hold, service, bot):
+    assert hold(OTHER, MINT) == [[], [OTHER, MINT]]
+    shown = service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json
+    assert [one["mint"] for one in shown["openPositions"]] == [OTHER, MINT]
+
+
+def test_bought_traded_known_and_priced_tokens_are_not_spam(hold, service):
+    for unknown in ("1500", "0"):
+        assert hold(MINT, costLamports="90", unknownBasisRaw=unknown) == [[MINT], []]
+    # Another bot's trades don't matter.
+    service.make_bot("Bob", address("b"))
+    traded, priced, absurd = map(address, ("traded", "priced", "absurd"))
+    service.observe_trade(address("b"), "theirs", 1, mint=MINT)
+    service.observe_trade(WALLET, "mine", 1, mint=traded)
+    Token.create(mint=priced, **PRICE)
+    Token.create(mint=absurd, **PRICE, absurd="jump")
+    assert hold(JUP, traded, priced, absurd, MINT) == [[JUP, traded, priced], [absurd, MINT]]
+
+
 # ---- tokens --------------------------------------------------------------------------------------
 def test_a_token_page_shows_buyers_and_sellers(service, observed):
     page = service.get(f"/tokens/{MINT}")
