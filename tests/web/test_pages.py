@@ -7,12 +7,13 @@ import time
 import orjson
 import pytest
 from flask import url_for
-from service import NOW, address, signature
+from service import NOW, add_risk, address, signature
 
 import jobs
 from accounts import influencers, traders
+from chain.ledger.inventory import SOL
 from chain.stored.derived import NOT_POLLED
-from chain.stored.tables import TradeMint
+from chain.stored.tables import TokenTotal, TradeMint
 from market.tables import Token
 from models import Post, Wallet
 from paper.tables import DiaryEntry, PaperPost, Period
@@ -334,6 +335,62 @@ def test_a_wallet_without_transactions_is_not_called_complete(service, publish, 
     assert "coverage-complete" not in page and '<dl class="tiles' not in page
     publish("hello")
     assert "No claims yet." in service.get(path).text
+
+
+# ---- results by token, and a history that is still loading ---------------------------------------
+def observe_tokens(service, results):
+    """Write the results of tokens, in lamports, and a partial history with them."""
+    service.observe_results(WALLET, sum(results))
+    Wallet.update(forward_realized=sum(results)).execute()
+    add_risk(Wallet.get(), 0, results)
+    for number, realized in enumerate(results):
+        earned = {"realized": realized, "sales": 1, "winning": int(realized > 0)}
+        mint = address(f"m{number}")
+        TokenTotal.create(wallet=Wallet.get(), money=SOL, view=0, mint=mint, **earned)
+
+
+def find_tokens(service, path):
+    """The list of results by token on the trades tab."""
+    page = service.get(f"{path}?tab=trades").text
+    return re.search(r'aria-labelledby="by-token".*?</section>', page, re.S)[0]
+
+
+def test_tokens_are_listed_once_best_first(service, path):
+    observe_tokens(service, [n * 10**9 for n in (3, -2, 1, -4, 5, -6, 7)])
+    shown = re.findall(r'value="(-?\d+)"', find_tokens(service, path))
+    assert shown == ["7", "5", "3", "1", "-2", "-4", "-6"]
+
+
+def test_the_record_shows_a_dash_where_nothing_is_known(service, path):
+    observe_tokens(service, [250_000_000])
+    page = service.get(f"{path}?tab=record").text
+    rows = dict(re.findall(r'<tr><th scope="row">([^<]+)</th>(.*?)</tr>', page))
+    assert rows["Worst position"] == "<td>–</td><td>+0.2500 SOL</td>"
+    assert rows["Return on cost"] == rows["Win rate"] == "<td>–</td><td>–</td>"
+
+
+def test_a_loading_profile_has_a_bar_updates_itself_and_decides_nothing(service, path):
+    observe_tokens(service, [250_000_000])
+    loading = {**NOT_POLLED, "receipts": 20, "pending": 216, "note": None}
+    store(coverage={**loading, "state": "backfilling"})
+    page = service.get(path).text
+    assert '<progress id="progress" max="236" value="20">' in page
+    assert '<noscript><meta http-equiv="refresh"' in page
+    assert "Realized PnL so far" in page and "so-far" in page
+    # No color, because nothing is decided yet.
+    tiles = re.search(r'<dl class="tiles.*?</dl>', page, re.S)[0]
+    by_token = find_tokens(service, path)
+    assert 'class="amount up"' not in tiles + by_token
+    assert "Result per token so far" in by_token and "made a profit so far." in by_token
+    assert "0.2500" in by_token and "so-far" in by_token
+    store(coverage={**loading, "state": "complete"})
+    page, by_token = service.get(path).text, find_tokens(service, path)
+    assert "<progress" not in page and "http-equiv" not in page and 'class="amount up"' in page
+    assert "so far" not in by_token and "+0.2500" in by_token
+    # Sales after a gap have no result.
+    for gaps, count in (([], 1), ([{"fromSlot": 1, "toSlot": 9}], 0)):
+        store(coverage={**loading, "state": "partial", "gaps": gaps})
+        assert service.get(path).text.count("It can still be ranked") == count
 
 
 # ---- spam: unknown tokens that arrived without a purchase ----------------------------------------

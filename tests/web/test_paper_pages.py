@@ -11,7 +11,6 @@ from market.tables import Snapshot
 from paper.rules import DAY_MS
 from web.api import timeline
 from web.site.cards import describe_post
-from web.site.figures import told
 from web.site.paper_pages import NO_PRICES, NO_SCOUT, SORTS
 
 MINUS = "\N{MINUS SIGN}"
@@ -133,17 +132,3 @@ def test_a_diary_has_real_minus_signs_and_short_amounts(service):
     page = service.get(f"/traders/{trader.uid}?tab=posts").text
     diary = page[page.index('class="diary"') :]
     assert f"Closed AA for 1.235 SOL (stop): {MINUS}0.0982 SOL net, {MINUS}4.1%." in diary
-
-
-@pytest.mark.parametrize(
-    "text, shown",
-    [
-        ("-0.5 SOL", f"{MINUS}0.5000 SOL"),
-        ("+12.345678 SOL, -3%", f"+12.35 SOL, {MINUS}3%"),
-        ("fees 0.000005, slippage -0.1", f"fees 0.000005, slippage {MINUS}0.1"),
-        ("2-3 closes on 2026-11-22", "2-3 closes on 2026-11-22"),
-        ("A-1 and B2 and 1.2.3 and 5x", "A-1 and B2 and 1.2.3 and 5x"),
-    ],
-)
-def test_numbers_in_a_sentence_are_formatted(text, shown):
-    assert told(text) == shown
