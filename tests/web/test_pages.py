@@ -484,7 +484,7 @@ def test_pages_and_health_agree_on_the_status(service, monkeypatch, broken):
 
 EMPTY = """
 / /leaderboard /market /traders /strategies /create /status /log/ /docs /docs/errors /docs/fields
-/connect
+/connect /seasons
 """
 
 
