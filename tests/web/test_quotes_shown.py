@@ -16,7 +16,7 @@ from accounts import verification
 from agents.answers import trim_bot, trim_post, trim_trade
 from chain.reading.currencies import STABLECOINS
 from chain.stored.derived import NOT_POLLED
-from models import Post, Trade, Wallet
+from models import Trade, Wallet
 from web.api.stream import list_events
 from web.api.trades import TRADE_KINDS
 from web.site import facts
@@ -262,42 +262,6 @@ def test_a_receipt_shows_its_stablecoin_result(service, bot, get, key):
     sell(service, "later", **SOLD)
     (arrived,) = get(f"feed?since={since}").json["data"]
     assert arrived["receipt"]["result"] == told["result"]
-
-
-def test_a_changed_ledger_shows_at_once_though_post_and_trade_are_unchanged(service, get, key):
-    say(service, key)
-    sell(service, **SOLD)
-    for changed, name, shown in (
-        ({"result": 7_000_000}, "result", "7"),
-        # 7 of 1,400
-        ({"cost": 1_400_000_000}, "resultPct", "0.5"),
-        ({"realized": "partial"}, "realized", "partial"),
-        ({"currency": USDT.mint}, "currency", "USDT"),
-    ):
-        (before,) = get("feed").json["data"]
-        Trade.update(changed).execute()
-        (after,) = get("feed").json["data"]
-        assert before["receipt"][name] != after["receipt"][name] == shown
-        assert {**before, "receipt": None} == {**after, "receipt": None}
-
-
-def test_a_purchase_found_later_gives_a_post_its_result(service):
-    """1,000 A for 40 USDC, found after its sale for 55 and the post about that: 15 earned. In SOL
-    nothing changes except the inherited cost.
-    """
-    key = service.make_bot("Ada", W).publish_key.text
-    told = Teller().gain(USDC.mint, 40_000_000).swap(USDC.mint, 40_000_000, "A", 1_000)
-    *given, bought, sold = told.swap("A", 1_000, USDC.mint, 55_000_000).entries
-    service.post({"eventId": "1", "body": "Sold."}, key)
-    observe(W, [*given, sold])
-    Post.update(trade=Trade.get(Trade.signature == sold.signature)).execute()
-    (before,) = service.get("/api/v1/feed", key).json["data"]
-    assert before["receipt"]["result"] is None
-    observe(W, [bought])
-    (after,) = service.get("/api/v1/feed", key).json["data"]
-    told = after["receipt"]
-    # 15 of 40
-    assert (told["realized"], told["result"], told["resultPct"]) == ("matched", "15", "37.5")
 
 
 def test_only_what_was_bought_in_the_same_currency_has_a_result(service, key):
