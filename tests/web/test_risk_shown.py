@@ -21,23 +21,26 @@ W, OTHER, THIRD = address("w"), address("other"), address("third")
 HOUR = NOW // 3_600_000
 
 
-def observe_hours(wallet, changes, span=None, **sums):
-    """Write a wallet's results {hour: lamports} as running totals, over all history and for its
-    latest attachment. `sums`: the same in each hour.
-    """
-    number, total = Wallet.get(Wallet.address == wallet).id, 0
+def list_views(wallet):
+    """(the wallet's number, all history and its latest attachment)"""
+    number = Wallet.get(Wallet.address == wallet).id
     latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
+    return number, (0, latest.get().id)
+
+
+def observe_hours(wallet, changes, **sums):
+    """Write a wallet's results {hour: lamports} as running totals. `sums`: the same in each."""
+    (number, views), total = list_views(wallet), 0
     for hour, change in sorted(changes.items()):
         total += change
-        for view in (0, latest.get().id) if span is None else (span,):
+        for view in views:
             add_total(number, SOL, view, hour * 3_600, realized=total, **sums)
 
 
 def observe_risk(wallet, results, held=70):
-    """Write positions over all history and for the latest attachment."""
-    number = Wallet.get(Wallet.address == wallet)
-    latest = Attachment.select().where(Attachment.wallet == number).order_by(Attachment.id.desc())
-    for view in (0, latest.get().id):
+    """Write positions with these results and holding times."""
+    number, views = list_views(wallet)
+    for view in views:
         add_risk(number, view, results, held)
 
 
@@ -148,21 +151,19 @@ def test_windows_begin_at_full_hours(service, bot):
 
 
 # ---- the board -----------------------------------------------------------------------------------
-def test_signs_are_shown_and_change_no_rank(service, bot):
+def test_signs_are_shown_and_change_no_rank(service, bot, get):
     """81 of 100 came from one token; ten pairs were flat."""
     observe(service, W, 100)
-    key = bot.publish_key.text
-    for view in (0, Attachment.get().id):
-        add_total(Wallet.get(), SOL, view, NOW // 1000, realized=100, matched=3, flat_pairs=10)
-        for mint, realized in (("m1", 81), ("m2", 19)):
-            columns = {"realized": realized, "sales": 1, "winning": 1}
-            TokenTotal.create(
-                wallet=Wallet.get(), money=SOL, view=view, mint=address(mint), **columns
-            )
+    number, views = list_views(W)
+    for view in views:
+        add_total(number, SOL, view, NOW // 1000, realized=100, matched=3, flat_pairs=10)
+        for mint, realized in ((address("m1"), 81), (address("m2"), 19)):
+            key = {"wallet": number, "money": SOL, "view": view, "mint": mint}
+            TokenTotal.create(**key, realized=realized, sales=1, winning=1)
     signs = ["one_token", "flat_round_trips"]
     assert show(service, bot)["signs"] == signs
     for record in ("forward", "all"):
-        (row,) = service.get(f"/api/v1/leaderboard?record={record}", key).json["data"]
+        (row,) = get(f"leaderboard?record={record}").json["data"]
         assert (row["signs"], row["ranked"]) == (signs, True)
     TokenTotal.update(realized=80).where(TokenTotal.realized == 81).execute()
     assert show(service, bot)["signs"] == signs[1:]
@@ -170,45 +171,30 @@ def test_signs_are_shown_and_change_no_rank(service, bot):
         assert "many flat round trips" in service.get(path).text
 
 
-def test_results_by_token_are_listed(service, bot, monkeypatch):
+def test_results_by_token_are_listed(service, bot, key, monkeypatch):
     """Of -5, 1 and 4 lamports, the two with the largest effect, best first."""
     observe(service, W)
-    (first,) = Attachment.select()
-    for number, realized in enumerate((1, -5, 4)):
+    wallet, mints = Wallet.get(), [address(f"m{number}") for number in range(3)]
+    for mint, realized in zip(mints, (1, -5, 4), strict=True):
         columns = {"realized": realized, "sales": 2, "winning": int(realized > 0)}
-        key = {"wallet": first.wallet, "money": SOL, "view": 0, "mint": address(f"m{number}")}
-        TokenTotal.create(**key, **columns)
+        TokenTotal.create(wallet=wallet, money=SOL, view=0, mint=mint, **columns)
     monkeypatch.setattr(results, "MAX_LISTED", 2)
     told = [
-        {"mint": address(f"m{n}"), "symbol": None, "sells": 2, "winningSells": won} | result
-        for n, won, result in (
-            (2, 1, {"realizedLamports": "4"}),
-            (0, 1, {"realizedLamports": "1"}),
-            (1, 0, {"realizedLamports": "-5"}),
-        )
+        {"mint": mints[n], "symbol": None, "sells": 2, "winningSells": won, "realizedLamports": of}
+        for n, won, of in ((2, 1, "4"), (0, 1, "1"), (1, 0, "-5"))
     ]
     assert show(service, bot)["tokens"] == [told[0], told[2]]
-    path = f"/api/v1/bots/{bot.bot.uid}/tokens"
-    assert service.pages(path, bot.publish_key.text, 2) == told
+    assert service.pages(f"/api/v1/bots/{bot.bot.uid}/tokens", key, 2) == told
 
 
-def board(service, bot, **query):
-    asked = "&".join(f"{name}={value}" for name, value in query.items())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("time.time_ns", lambda: NOW * 1_000_000)
-        return service.get(f"/api/v1/leaderboard?{asked}", bot.publish_key.text).json
-
-
-def test_the_board_shows_the_drawdown_of_its_window(service, bot):
-    """90 over all time, 20 in the last 24 hours."""
+@pytest.mark.usefixtures("agreed_clock")
+def test_the_board_shows_the_drawdown_of_its_window(service, bot, get):
     observe(service, W)
     observe_hours(W, {HOUR - 90: 50, HOUR - 80: -90, HOUR - 2: 30, HOUR - 1: -20, HOUR: 30})
-    for record in ("forward", "all"):
-        falls = [
-            board(service, bot, record=record, window=window)["data"][0]["maxDrawdownLamports"]
-            for window in ("all", "24h")
-        ]
-        assert falls == ["90", "20"]
+    for window, drawdown in (("all", "90"), ("24h", "20")):
+        for record in ("forward", "all"):
+            (row,) = get(f"leaderboard?record={record}&window={window}").json["data"]
+            assert row["maxDrawdownLamports"] == drawdown, (record, window)
 
 
 def test_the_board_counts_all_wallets_ever_connected(service, bot):
@@ -236,6 +222,7 @@ def cover(wallet):
     Wallet.update(coverage=orjson.dumps(whole).decode()).where(Wallet.address == wallet).execute()
 
 
+@pytest.mark.usefixtures("agreed_clock")
 def test_the_profile_shows_windows_posting_and_owner(service, bot):
     """In the last 24 hours it lost 3 SOL and gained 1 SOL, with 0.5 SOL of cost still held. A
     second wallet has no result.
@@ -247,9 +234,7 @@ def test_the_profile_shows_windows_posting_and_owner(service, bot):
     path = f"/bots/{bot.bot.uid}?tab=record"
     assert "None of its posts about trades has a verified receipt yet" in service.get(path).text
     DelayTotal.create(bot=bot.bot.id, posted=4, within_minute=3, median=20, delays="[]")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("time.time_ns", lambda: NOW * 1_000_000)
-        page = service.get(path).text
+    page = service.get(path).text
     (line,) = re.findall(r"<tr><th scope=\"row\">24 hours</th>(.*?)</tr>", page)
     cells = re.findall(r"<td[^>]*>(.*?)</td>", line)
     assert cells == ["−2.000 SOL", "−2.500 SOL", "25%, 1 of 4 positions", "10.00 SOL"]

