@@ -5,7 +5,6 @@ Skipped with a message if Debian's chromium isn't installed.
 """
 
 import io
-import itertools
 import threading
 import time
 from datetime import UTC, datetime
@@ -30,7 +29,9 @@ from web.site.profiles import CONTENTS
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu"]
-AXE = (Path(__file__).resolve().parents[1] / "vendor" / "axe-core" / "axe.min.js").read_text()
+HERE = Path(__file__).resolve().parent
+AXE = (HERE.parent / "vendor" / "axe-core" / "axe.min.js").read_text()
+CHECKS = (HERE / "page_checks.js").read_text()
 WALLET, CAT = story.address("nell"), story.address("CAT")
 HOSTILE = "<script>window.pwned=1</script><img src=x onerror=window.pwned=1> tail"
 pytestmark = [
@@ -179,11 +180,12 @@ def test_a_newcomer_gets_to_a_verified_post(site, open_page):
 
 def test_reloading_shows_no_key_and_creates_no_second_bot(site, open_page):
     page = open_page()
-    key, code = connect_bot(page)
+    secrets = connect_bot(page)
     page.reload()
-    assert page.url.endswith("/manage") and key not in page.content() and code not in page.content()
+    assert page.url.endswith("/manage")
+    assert not [secret for secret in secrets if secret in page.content()]
     page.go_back()
-    assert key not in page.content() and models.Bot.select().count() == 1
+    assert secrets[0] not in page.content() and models.Bot.select().count() == 1
 
 
 def test_the_preview_updates_while_typing(open_page):
@@ -268,34 +270,10 @@ def test_everything_works_by_keyboard(open_page):
     page.get_by_role("heading", name="Keyboard Kim is connected").wait_for()
 
 
-RING = """() => {
-    const here = document.activeElement;
-    if (!here || here === document.body) return '';
-    const style = getComputedStyle(here);
-    const seen = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2
-        && !/rgba\\(.*, 0\\)|transparent/.test(style.outlineColor);
-    return seen ? '' : here.outerHTML.slice(0, 120);
-}"""
-
-
-# For each focusable element, check in one step that focus is visible, because a key press takes 20
-# ms.
-FIND_RINGLESS = f"""() => {{
-    const ringless = [], visited = [];
-    for (const place of document.querySelectorAll('a, button, input, select, textarea, summary')) {{
-        place.focus();
-        if (document.activeElement !== place) continue;
-        visited.push(place);
-        const missing = ({RING})();
-        if (missing) ringless.push(missing);
-    }}
-    return [visited.length, ringless];
-}}"""
-
-
-def test_times_use_the_readers_zone_and_format(site, full, open_page):
+def test_times_use_the_readers_zone_and_format(site, open_page):
     """Noon in UTC is 9 in the evening in Tokyo; the title keeps UTC."""
-    post = next(path for path in full if path.startswith("/posts/"))
+    key = site.make_bot("Nell").publish_key.text
+    post = f"/posts/{site.post({'eventId': '1', 'body': 'Words.'}, key).json['id']}"
     at = datetime(2026, 11, 26, 12, tzinfo=UTC).timestamp()
     with storage.database.connection_context():
         models.Post.update(created_at=int(at) * 1000).execute()
@@ -336,23 +314,24 @@ def test_a_browser_verifies_a_posts_proof_and_detects_a_changed_byte(site, open_
         for n in range(300):
             append_leaf("test", NOW + n)
     said = {"eventId": "1", "body": 'Zoë said "sold"\n\t\u2028 <b>& 🐕', "reason": "thin"}
-    post = site.post(said, made.publish_key.text).json
     page = open_page()
-    page.goto(f"/posts/{post['id']}")
+    page.goto(f"/posts/{site.post(said, made.publish_key.text).json['id']}")
     page.get_by_text("Check this post yourself").click()
-    page.get_by_text("from this entry to the root of").wait_for()
+
+    def check(said, *buttons):
+        for name in buttons:
+            page.get_by_role("button", name=name).click()
+        page.get_by_text(said).wait_for()
+
+    check("from this entry to the root of")
     told = page.locator("#proof-verdict").inner_text()
     assert "the entry contains the hash of these words. The log’s key signed that root." in told
-    page.get_by_role("button", name="Change one byte").click()
-    page.get_by_text("Not in the log:").wait_for()
-    page.get_by_role("button", name="Put it back").click()
-    page.get_by_text("from this entry to the root of").wait_for()
+    check("Not in the log:", "Change one byte")
+    check("from this entry to the root of", "Put it back")
     # The check reads the visible text: a changed word is detected.
     words = page.locator('[data-proof="words"]')
     words.evaluate("(shown) => { shown.textContent = shown.textContent.replace('sold', 'held'); }")
-    page.get_by_role("button", name="Change one byte").click()
-    page.get_by_role("button", name="Put it back").click()
-    page.get_by_text("Not what was logged:").wait_for()
+    check("Not what was logged:", "Change one byte", "Put it back")
 
 
 def test_pages_work_without_javascript(site, open_page):
@@ -400,47 +379,43 @@ def full(site):
     ]
 
 
-def visit_all(page, full):
-    """Visit each page, then the owner's pages."""
-    for path in full:
+def visit_all(page, paths):
+    """Visit each page, then the owner's and the operator's; yield after each."""
+
+    def open_and_press(path, name, role="button"):
+        if path:
+            page.goto(path)
+        press(page, role, name)
+        return name
+
+    for path in paths:
         assert page.goto(path).status == 200
         yield path
     connect_bot(page, wallet=story.address("another"))
     yield "created"
-    press(page, "link", "Manage it")
-    yield "manage"
-    press(page, "button", "Start the proof")
-    yield "proof"
-    page.goto("/connect")
-    press(page, "button", "Create read key")
-    yield "read key"
+    yield open_and_press(None, "Manage it", "link")
+    yield open_and_press(None, "Start the proof")
+    yield open_and_press("/connect", "Create read key")
     page.goto("/connect")
     yield "account"
-    press(page, "button", "Rotate")
-    yield "confirm"
-    yield from visit_operator(page)
-
-
-def visit_operator(page):
-    """Visit the operator's pages with a sign-in link."""
+    yield open_and_press(None, "Rotate")
     with storage.database.connection_context():
         code = admin.make_login(time.time_ns() // 1_000_000)
         owner = models.Owner.select().order_by(models.Owner.id).get().uid
         bot = models.Bot.select().order_by(models.Bot.id).get().uid
-    assert page.goto(f"/admin/login?code={code}").status == 200
+    page.goto(f"/admin/login?code={code}")
     yield "operator's link"
-    press(page, "button", "Sign in as the operator")
-    yield "/admin"
+    yield open_and_press(None, "Sign in as the operator")
     lists = ("owners", "bots", "wallets", "keys", "hooks", "posts", "backups", "acts")
     # By default, every second list.
     for path in (*sampling.sample(lists, 4), f"owners/{owner}", f"bots/{bot}/retire"):
         assert page.goto(f"/admin/{path}").status == 200
-        yield f"/admin/{path}"
+        yield path
     page.get_by_label("Reason").fill("a complaint")
     press(page, "button", "Yes, retire it")
-    assert page.goto("/admin/acts").status == 200
+    page.goto("/admin/acts")
     assert page.get_by_text("a complaint").count() == 1
-    yield "/admin/acts, full"
+    yield "acts, full"
 
 
 # In dark mode the markup is the same, so only colors and widths are checked again.
@@ -455,128 +430,53 @@ def test_every_page_fits_is_accessible_shows_focus_and_loads_little(
     page = open_page(viewport={"width": width, "height": 740}, color_scheme=scheme)
     # with the debugger, because the page's policy allows no foreign or inline scripts
     page.add_init_script(AXE)
-    watch_shifts(page)
-    # By default, every second or third public page.
-    for name in visit_all(page, sampling.sample(full, 8 if rules else 14)):
+    page.add_init_script(CHECKS)
+    page.route("**/candor.js*", answer_slowly)
+    # By default, every third or fourth public page.
+    for name in visit_all(page, sampling.sample(full, 8 if rules else 11)):
         assert page.evaluate("shift") == 0, name
-        assert 1_000 < page.evaluate(FIND_SIZE) < 100_000, name
-        check_layout(page, name)
+        assert 1_000 < page.evaluate("findSize()") < 100_000, name
+        assert page.evaluate("[...findBroken(), ...findOblong()]") == [], name
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        assert page.evaluate("findWide()") == [], name
+        assert page.evaluate("window.pwned === undefined"), name
+        assert page.locator("h1").count() == 1, name
         # After the first key press, focus set by scripts is shown like keyboard focus.
         page.keyboard.press("Tab")
-        places, ringless = page.evaluate(FIND_RINGLESS)
+        places, ringless = page.evaluate("findRingless()")
         assert places > 5 and ringless == [], name
-        assert find_serious(page, rules) == [], name
-    page.evaluate(SPOIL)
-    found = {rule for rule, *_ in find_serious(page, rules)}
+        assert page.evaluate("(rules) => findSerious(rules)", rules) == [], name
+    page.evaluate("spoil()")
+    found = {rule for rule, *_ in page.evaluate("(rules) => findSerious(rules)", rules)}
     assert found == {"color-contrast"} if rules else found >= {"image-alt", "label"}
 
 
-def watch_shifts(page):
-    """Count in `shift` how much the page has moved since it loaded."""
-    page.add_init_script(
-        "window.shift = 0; new PerformanceObserver(list => list.getEntries().forEach(e => shift +="
-        " e.value)).observe({type: 'layout-shift', buffered: true})"
-    )
-
-    def answer_slowly(route):
-        time.sleep(0.05)
-        route.continue_()
-
-    page.route("**/candor.js*", answer_slowly)
-
-
-FIND_SIZE = """performance.getEntries().filter(one =>
-    one.entryType === 'navigation' || one.name.includes('/static/')
-).reduce((sum, one) => sum + one.decodedBodySize, 0)"""
-
-
-def check_layout(page, name):
-    """Check that nothing is wider than the page. A name or remark has at most one box per word."""
-    broken = page.evaluate(FIND_BROKEN)
-    assert broken == [], name
-    boxes = page.evaluate("""[...document.querySelectorAll('.avatar')].map(one =>
-        one.getBoundingClientRect()).map(({width, height}) => [width, height])""")
-    assert all(abs(width - height) < 1 for width, height in boxes), name
-    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
-    assert page.evaluate(FIND_WIDE) == [], name
-    assert (
-        page.evaluate("window.pwned === undefined && document.querySelectorAll('h1').length") == 1
-    )
+def answer_slowly(route):
+    time.sleep(0.05)
+    route.continue_()
 
 
 def test_doubled_text_scrolls_no_page_sideways(site, full, driver):
     size = "--blink-settings=defaultFontSize=32,defaultFixedFontSize=26"
     browser = driver.chromium.launch(executable_path=str(CHROMIUM), args=[*ARGUMENTS, size])
     page = browser.new_page(base_url=site.url)
+    page.add_init_script(CHECKS)
     for path in sampling.sample(full, 12):
         page.goto(path)
         for width in (360, 768):
             page.set_viewport_size({"width": width, "height": 740})
-            assert page.evaluate(FIND_WIDE) == [], (path, width)
+            assert page.evaluate("findWide()") == [], (path, width)
     browser.close()
-
-
-# What makes the page scroll sideways.
-FIND_WIDE = """() => {
-    const room = document.documentElement.clientWidth;
-    if (document.documentElement.scrollWidth <= room) return [];
-    const wide = [...document.querySelectorAll('main *, header *, footer *')]
-        .filter(one => one.getBoundingClientRect().right > room + 1 && !one.closest('.scroll'))
-        .slice(0, 4).map(one => one.outerHTML.slice(0, 140));
-    return wide.length ? wide : ['something else'];
-}"""
-
-
-FIND_BROKEN = """() => [...document.querySelectorAll('bdi, .board small')].filter(one => {
-    const text = one.firstChild;
-    if (!text || text.nodeType !== 3 || !one.checkVisibility()) return false;
-    return [...text.data.matchAll(/\\S+/g)].some(({0: word, index}) => {
-        const range = document.createRange();
-        range.setStart(text, index);
-        range.setEnd(text, index + word.length);
-        return new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1;
-    });
-}).map(one => one.outerHTML)"""
 
 
 def test_on_a_phone_the_search_is_complete_and_buttons_do_not_touch(open_page):
     page = open_page(viewport={"width": 360, "height": 740})
+    page.add_init_script(CHECKS)
     page.goto("/market")
-    # The word's width in its font against its room, in px. This kind of box reserves about ten for
-    # its clear button.
-    needed, room = page.evaluate("""() => {
-        const box = document.querySelector('.find input'), style = getComputedStyle(box);
-        const pen = document.createElement('canvas').getContext('2d');
-        pen.font = style.font;
-        return [pen.measureText(box.placeholder).width,
-            box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight)];
-    }""")
+    needed, room = page.evaluate("measureSearch()")
+    # This kind of box reserves about ten for its clear button.
     assert needed + 10 <= room
     connect_bot(page)
     page.goto("/connect")
-    boxes = page.evaluate("""() => [...document.querySelectorAll('main :is(button, a, .button)')]
-        .filter(one => one.checkVisibility({visibilityProperty: true}))
-        .map(one => one.getBoundingClientRect()).map(({top, bottom}) => [top, bottom])""")
-    boxes.sort()
-    apart = [after - end for (_, end), (after, _) in itertools.pairwise(boxes) if after >= end]
-    assert len(apart) >= 7 and min(apart) >= 8
-
-
-SPOIL = """() => {
-    document.querySelector('h1').innerHTML = '<img src="data:,"><input><span>words</span>';
-    // The page's policy allows no style attribute.
-    const words = document.querySelector('h1 span').style;
-    words.color = '#777';
-    words.background = '#888';
-}"""
-
-
-def find_serious(page, rules):
-    """axe's serious findings for these rules, or for all."""
-    asked = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
-    return page.evaluate(
-        """async (asked) => (await axe.run(asked)).violations
-        .filter(one => ['serious', 'critical'].includes(one.impact))
-        .map(one => [one.id, one.nodes[0].html.slice(0, 160), one.nodes[0].failureSummary])""",
-        asked,
-    )
+    gaps = page.evaluate("findGaps()")
+    assert len(gaps) >= 7 and min(gaps) >= 8

@@ -110,6 +110,11 @@ def test_axis_amounts_are_round():
     ticks = charts.list_levels(Scale(5 * 10**9, -2 * 10**9))
     assert [tick.label for tick in ticks] == ["−2", "0", "+2", "+4"]
     assert ticks[0].at == charts.BOTTOM and ticks[1].at == round(5 + 83 * 5 / 7, 2)
+    # 3 SOL: steps of 1 SOL. A level has no sign, and a drop has one.
+    points = [Point(n * 10_000, sol * 10**9) for n, sol in enumerate((10, 12, 9))]
+    equity, falls = (draw(points, 30_000) for draw in (pictures.draw_equity, pictures.draw_falls))
+    assert [tick.label for tick in equity.levels] == ["9", "10", "11", "12"]
+    assert [tick.label for tick in falls.levels] == ["−3", "−2", "−1", "0"]
 
 
 def test_a_sparkline_shows_the_change_since_its_beginning():
@@ -144,20 +149,16 @@ def test_a_calendar_has_a_row_for_each_weekday():
 
 
 def test_purchases_are_above_the_line_and_sales_below():
-    timeline = charts.draw_timeline([TimedTrade(200, "sell", 500), TimedTrade(100, "buy", -1000)])
-    buy, sell = timeline.bars
-    assert (timeline.begins, timeline.ends) == (100, 200)
+    """A swap has a minimal bar, because its value is unknown."""
+    trades = [TimedTrade(200, "sell", 500), TimedTrade(100, "buy", -1000)]
+    trades += [TimedTrade(300, "gave", 0), TimedTrade(400, "got", 0)]
+    timeline = charts.draw_timeline(trades)
+    assert (timeline.begins, timeline.ends) == (100, 400)
+    buy, sell, gave, got = timeline.bars
     middle = charts.BOTTOM / 2
-    assert (buy.side, buy.y + buy.height) == ("buy", middle)
-    assert (sell.side, sell.y) == ("sell", middle)
-    assert buy.x < sell.x and buy.height > sell.height
-
-
-def test_a_swap_has_a_minimal_bar_because_its_value_is_unknown():
-    trades = [TimedTrade(100, "buy", -1000), TimedTrade(200, "gave", 0), TimedTrade(300, "got", 0)]
-    _, gave, got = charts.draw_timeline(trades).bars
-    middle = charts.BOTTOM / 2
-    assert (gave.y, gave.height) == (middle, 4) and got.y == middle - 4
+    assert [bar.side for bar in timeline.bars[:2]] == ["buy", "sell"]
+    assert buy.y + buy.height == got.y + got.height == middle == sell.y == gave.y
+    assert buy.x < sell.x and buy.height > sell.height > gave.height == got.height == 4
 
 
 def test_a_paper_account_starts_at_its_opening():
@@ -166,14 +167,6 @@ def test_a_paper_account_starts_at_its_opening():
     # It was 100 until 10 s, 80 until 20 s, then 180.
     assert [run.side for run in line.runs] == ["flat", "down", "up"]
     assert line.total == 180 and line.zero == round(5 + 83 * 80 / 100, 2)
-
-
-def test_a_level_has_no_sign_and_a_drop_has_one():
-    points = [Point(n * 10_000, sol * 10**9) for n, sol in enumerate((10, 12, 9))]
-    equity, falls = (draw(points, 30_000) for draw in (pictures.draw_equity, pictures.draw_falls))
-    # 3 SOL in at most four parts: steps of 1 SOL.
-    assert [tick.label for tick in equity.levels] == ["9", "10", "11", "12"]
-    assert [tick.label for tick in falls.levels] == ["−3", "−2", "−1", "0"]
 
 
 def test_exposure_is_a_share_on_the_equity_axis():

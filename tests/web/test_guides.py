@@ -73,18 +73,25 @@ def test_the_skill_is_short(serve):
     assert "/api/v1/bots/challenge" in text and "claimUrl" in text
 
 
-def test_guides_contain_this_instances_address_routes_and_limits(service):
+@pytest.mark.parametrize(
+    "path, kind, prefix",
+    [("/skill.md", "text/markdown", "/api/v1"), ("/llms.txt", "text/plain", "")],
+)
+def test_a_guide_has_this_instances_address_routes_and_limits(service, path, kind, prefix):
+    answer = service.get(path)
+    assert answer.content_type == f"{kind}; charset=utf-8"
     routes = [f"{one.method.upper()} {one.path}" for one in openapi.OPERATIONS]
-    for path in ("/skill.md", "/llms.txt"):
-        text = service.get(path).text
-        for said in (
-            "http://127.0.0.1:8000/connect",
-            "1,000,000 per minute, 1,000,000 per hour, 1,000,000 per day",
-            "never as instructions",
-            "untrusted",
-            *(route for route in routes if path == "/llms.txt" or " /api/v1" in route),
-        ):
-            assert said in text
+    for said in (
+        "http://127.0.0.1:8000/connect",
+        "1,000,000 per minute, 1,000,000 per hour, 1,000,000 per day",
+        "never as instructions",
+        "untrusted",
+        *(route for route in routes if f" {prefix}" in route),
+    ):
+        assert said in answer.text
+    assert "Set-Cookie" not in answer.headers
+    again = service.get(path, headers={"If-None-Match": answer.headers["ETag"]})
+    assert again.status_code == 304
 
 
 def test_stated_lengths_match_the_validators(service):
@@ -110,14 +117,3 @@ def test_a_guide_for_a_bot_contains_its_id_and_no_free_text(service):
     mute = service.make_bot("Mute")
     assert "stay unverified" in service.get(f"/skill.md?bot={mute.bot.uid}").text
     assert service.get("/skill.md?bot=bot_nobody").status_code == 404 and Bot.select().count() == 2
-
-
-def test_guides_are_text_with_an_etag(service):
-    for path, kind in (
-        ("/skill.md", "text/markdown; charset=utf-8"),
-        ("/llms.txt", "text/plain; charset=utf-8"),
-    ):
-        answer = service.get(path)
-        assert answer.content_type == kind and "Set-Cookie" not in answer.headers
-        again = service.get(path, headers={"If-None-Match": answer.headers["ETag"]})
-        assert again.status_code == 304

@@ -46,50 +46,46 @@ def bot(service):
     return made
 
 
+@pytest.fixture
 def health(service):
-    return service.get("/api/health").json["walletObserver"]
+    """health() -> what health says about wallets"""
+    return lambda: service.get("/api/health").json["walletObserver"]
 
 
-def test_health_counts_each_wallet(bot, service):
+def change(*wallets, **columns):
+    Wallet.update(columns).where(Wallet.address.in_(wallets)).execute()
+
+
+def test_health_counts_each_wallet_and_its_errors(bot, health):
     pending = {"signature": signature("s"), "slot": 1, "seen_at": NOW, "state": "pending"}
     beside = Wallet.get(Wallet.address == BESIDE)
     WalletSignature.create(wallet=beside, problem="nobody can read it", **pending)
-    told = health(service)
-    assert (told["wallets"], told["pending"]) == (2, 1)
+    change(BESIDE, GONE, trouble="no node lists it", trouble_at=NOW, trouble_tries=3)
+    told = health()
+    assert (told["wallets"], told["pending"], told["troubledWallets"]) == (2, 1, 1)
     assert {one["wallet"]: one["pending"] for one in told["byWallet"]} == {LEAD: 0, BESIDE: 1}
-    assert [one["wallet"] for one in told["refused"]] == [BESIDE]
-
-
-def test_health_reports_each_wallets_errors(bot, service):
-    trouble = {"trouble": "no node lists it", "trouble_at": NOW, "trouble_tries": 3}
-    Wallet.update(**trouble).where(Wallet.address.in_([BESIDE, GONE])).execute()
-    told = health(service)
-    assert ([one["wallet"] for one in told["troubled"]], told["troubledWallets"]) == ([BESIDE], 1)
-    Wallet.update(trouble=None, polled_at=NOW).where(Wallet.address != GONE).execute()
+    assert [one["wallet"] for one in told["refused"] + told["troubled"]] == [BESIDE] * 2
+    change(LEAD, BESIDE, trouble=None, polled_at=NOW)
     counts = {name: select_value(f"SELECT COUNT(*) {sql}") for name, _, sql in metrics.COUNTS}
     assert counts["wallets_in_trouble"] == 0 and select_value(f"SELECT {COUNT_HELD}") == 2
-    Wallet.update(polled_at=NOW - 1).where(Wallet.address == BESIDE).execute()
+    change(BESIDE, polled_at=NOW - 1)
     assert select_value(metrics.OLDEST_POLL, (IS_PROGRAM,)) == NOW - 1
 
 
-def test_health_does_not_count_programs_or_disconnected_wallets(bot, service):
+def test_health_does_not_count_programs_or_disconnected_wallets(bot, health):
     """Of three wallets, one is disconnected and one is a program, which isn't polled: one is left,
     polled two minutes ago. The lag of a wallet that was never polled is unknown.
     """
-
-    def change(wallet, **columns):
-        Wallet.update(columns).where(Wallet.address == wallet).execute()
-        return health(service)
-
-    told = change(BESIDE, trouble=IS_PROGRAM, trouble_at=NOW)
-    assert (told["wallets"], told["lagSeconds"]) == (1, None)
-    told = change(LEAD, polled_at=time.time_ns() // 10**6 - 120_000)
-    assert told["wallets"] == 1 and 120 <= told["lagSeconds"] < 180
-    assert [one["wallet"] for one in told["byWallet"]] == [LEAD]
+    change(BESIDE, trouble=IS_PROGRAM, trouble_at=NOW)
     # Disconnected, with more problems than any other.
-    assert change(GONE, imbalance=7)["walletsWithDifference"] == 0
-    told = change(LEAD, stablecoin_imbalance='{"USDC": 1}')
-    assert told["walletsWithDifference"] == 1
+    change(GONE, imbalance=7)
+    told = health()
+    assert (told["wallets"], told["lagSeconds"], told["walletsWithDifference"]) == (1, None, 0)
+    change(LEAD, polled_at=time.time_ns() // 10**6 - 120_000, stablecoin_imbalance='{"USDC": 1}')
+    told = health()
+    assert (told["wallets"], told["walletsWithDifference"]) == (1, 1)
+    assert 120 <= told["lagSeconds"] < 180
+    assert [one["wallet"] for one in told["byWallet"]] == [LEAD]
 
 
 @ground.sqlite_only
@@ -108,12 +104,12 @@ def test_rare_rows_have_their_own_index(service):
         assert any(index in row[-1] for row in plan), (index, plan)
 
 
-def test_the_wallet_counts_as_connected(bot, service):
+def test_the_wallet_counts_as_connected(bot, service, get):
     connected = show_connected()
     assert (connected["walletsEver"], connected["walletsHeld"]) == (3, 2)
     assert wallets.count_tracked() == 2
     service.make_bot("Bob", address("other"))
-    owner = service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json["owner"]
+    owner = get(f"bots/{bot.bot.uid}").json["owner"]
     assert (owner["walletsTried"], owner["walletsDetached"], owner["influencers"]) == (3, 1, 1)
     assert [one.wallets for one in read_list("owners", 9)] == [1, 2]
     rows = {one.address: one for one in read_list("wallets", 9)}
@@ -127,15 +123,12 @@ def test_a_bot_is_found_by_any_wallet_and_its_accounts(bot):
     assert not find_others(address("nobody's")).bots
 
 
-def test_a_removed_wallet_is_former_and_a_returned_one_is_not(bot, service):
-    def former():
-        path = f"/api/v1/bots/{bot.bot.uid}"
-        return service.get(path, bot.publish_key.text).json["formerWallets"]
-
-    assert former() == [GONE]
+def test_a_removed_wallet_is_former_and_a_returned_one_is_not(bot, get):
+    path = f"bots/{bot.bot.uid}"
+    assert get(path).json["formerWallets"] == [GONE]
     gone = Wallet.get(Wallet.address == GONE)
     Attachment.create(bot=bot.bot, wallet=gone, ownership="proven", attached_at=NOW + 9)
-    assert former() == []
+    assert get(path).json["formerWallets"] == []
 
 
 def test_a_post_under_it_is_of_a_proven_wallet(bot):
@@ -170,9 +163,18 @@ def test_the_wallet_and_its_accounts_are_subscribed():
 
 
 # ---- what an owner takes along -------------------------------------------------------------------
-def test_an_archive_has_its_attachment_and_trades_with_the_leading_wallet_first(
-    bot, service, tmp_path
-):
+def read_archive(owner):
+    """{file: rows} of an owner's archive"""
+    file = io.BytesIO()
+    departures.write_archive(owner, "https://old.example", "0.2.0", NOW + 60_000, file)
+    with zipfile.ZipFile(file) as opened:
+        return {
+            name: [*csv.DictReader(io.StringIO(opened.read(name).decode(), newline=""))]
+            for name in ("wallets.csv", "trades.csv")
+        }
+
+
+def test_an_archive_has_its_attachment_and_trades_with_the_leading_wallet_first(bot, service):
     # The leading wallet left and returned, so the other one leads.
     lead = Wallet.get(Wallet.address == LEAD)
     Attachment.update(detached_at=NOW + 5).where(Attachment.wallet == lead).execute()
@@ -180,15 +182,8 @@ def test_an_archive_has_its_attachment_and_trades_with_the_leading_wallet_first(
     service.observe_trade(BESIDE, "beside", 1)
     service.make_bot("Bob", address("other"))
     service.observe_trade(address("other"), "not hers", 2)
-    path = tmp_path / "archive.zip"
-    with open(path, "wb") as file:
-        departures.write_archive(bot.owner, "https://old.example", "0.2.0", NOW + 60_000, file)
-
-    def rows(name):
-        with zipfile.ZipFile(path) as opened:
-            return list(csv.DictReader(io.StringIO(opened.read(name).decode(), newline="")))
-
-    held = [(one["wallet"], bool(one["detachedAt"])) for one in rows("wallets.csv")]
+    sheets = read_archive(bot.owner)
+    held = [(one["wallet"], bool(one["detachedAt"])) for one in sheets["wallets.csv"]]
     assert held == [(LEAD, True), (BESIDE, False), (GONE, True), (LEAD, False)]
-    assert {one["ownership"] for one in rows("wallets.csv")} == {"proven"}
-    assert [one["wallet"] for one in rows("trades.csv")] == [BESIDE]
+    assert {one["ownership"] for one in sheets["wallets.csv"]} == {"proven"}
+    assert [one["wallet"] for one in sheets["trades.csv"]] == [BESIDE]

@@ -1,4 +1,4 @@
-"""Paper mode's pages: the table of traders, the message when there are no prices, signs."""
+"""Paper mode's pages: the table of traders, warnings, empty states, and the diary."""
 
 import re
 
@@ -11,7 +11,6 @@ from market.tables import Snapshot
 from paper.rules import DAY_MS
 from web.api import timeline
 from web.site.cards import describe_post
-from web.site.figures import told
 from web.site.paper_pages import NO_PRICES, NO_SCOUT, SORTS
 
 MINUS = "\N{MINUS SIGN}"
@@ -50,17 +49,24 @@ def test_win_rates_sort_by_their_lower_bound(service, four):
     """Three wins of three have no interval; of the two traders with twelve closes on six days, the
     one that won more comes first, however good the others look.
     """
-    made = {name: make_trader(service, name) for name in ("Even", "Often")}
     for name, won in (("Even", 6), ("Often", 9)):
+        trader = make_trader(service, name)
         for number in range(12):
             at = NOW - (number % 6 + 1) * DAY_MS
             net = SOL // 4 if number < won else -SOL // 4
-            closed(made[name], number, net, mint=f"M{number}", opened_at=at, closed_at=at + 60_000)
+            closed(trader, number, net, mint=f"M{number}", opened_at=at, closed_at=at + 60_000)
     closed(four["High"], 3, SOL // 4)
     assert order(service, "?sort=wins") == ["Often", "Even", "Low", "High", "None", "Odd"]
     page = service.get("/traders?sort=wins").text
     assert page.count("<small>at least ") == 2 and page.count("<small>not ranked") == 4
     assert "not ranked" not in service.get("/traders").text
+
+
+@pytest.mark.usefixtures("agreed_clock")
+def test_rows_chart_the_last_thirty_days_of_records_that_are_not_withheld(service, four):
+    closed(four["Low"], 2, 3 * SOL, closed_at=NOW - 31 * DAY_MS)
+    charts = re.findall(r'aria-label="([^"]+) in 30 days, simulated"', service.get("/traders").text)
+    assert charts == [f"{MINUS}0.5000 SOL", "+0.5000 SOL"]
 
 
 def test_every_form_of_a_post_warns_about_a_review(service, four):
@@ -84,23 +90,6 @@ def test_every_form_of_a_post_warns_about_a_review(service, four):
             forms.append(describe_post(timeline.find_post(post.uid))["stamp_note"])
         assert [("under review" in form) for form in forms] == [is_warned] * len(forms)
         assert bool(item["_candor"]["warning"]) is is_warned
-
-
-@pytest.mark.usefixtures("agreed_clock")
-def test_rows_have_a_chart_and_withheld_records_have_none(service, four):
-    page = service.get("/traders").text
-    assert re.findall(r'aria-label="([^"]+) in 30 days, simulated"', page) == [
-        f"{MINUS}0.5000 SOL",
-        "+0.5000 SOL",
-    ]
-
-
-@pytest.mark.usefixtures("agreed_clock")
-def test_a_sum_covers_the_open_account_and_thirty_days(service):
-    trader = make_trader(service, "Old")
-    closed(trader, 1, SOL, closed_at=NOW - 31 * 86_400_000)
-    closed(trader, 2, -2 * SOL)
-    assert f'aria-label="{MINUS}2.000 SOL in 30 days' in service.get("/traders").text
 
 
 def test_creating_a_trader_without_prices_shows_a_notice(service, monkeypatch):
@@ -133,17 +122,3 @@ def test_a_diary_has_real_minus_signs_and_short_amounts(service):
     page = service.get(f"/traders/{trader.uid}?tab=posts").text
     diary = page[page.index('class="diary"') :]
     assert f"Closed AA for 1.235 SOL (stop): {MINUS}0.0982 SOL net, {MINUS}4.1%." in diary
-
-
-@pytest.mark.parametrize(
-    "text, shown",
-    [
-        ("-0.5 SOL", f"{MINUS}0.5000 SOL"),
-        ("+12.345678 SOL, -3%", f"+12.35 SOL, {MINUS}3%"),
-        ("fees 0.000005, slippage -0.1", f"fees 0.000005, slippage {MINUS}0.1"),
-        ("2-3 closes on 2026-11-22", "2-3 closes on 2026-11-22"),
-        ("A-1 and B2 and 1.2.3 and 5x", "A-1 and B2 and 1.2.3 and 5x"),
-    ],
-)
-def test_numbers_in_a_sentence_are_formatted(text, shown):
-    assert told(text) == shown

@@ -43,18 +43,14 @@ class Proxied(Browser):
 
     def __init__(self, service):
         self.client, self.cookie = service.app.test_client(use_cookies=False), ""
-        asked, front = self.client.open, service.front
+        ask, front = self.client.open, service.front
 
-        def open_below(path="/", **more):
-            assert path.startswith("/candor/") or path == "/candor", f"{path} is not below /candor"
-            inner = front + path.removeprefix("/candor")
-            headers = {
-                "X-Forwarded-Proto": "https",
-                "Cookie": self.cookie,
-                "Referer": "https://candor.example/candor/",
-                **(more.pop("headers", None) or {}),
-            }
-            answer = asked(inner or "/", base_url="https://candor.example", headers=headers, **more)
+        def open_below(path="/", headers=None, **more):
+            assert f"{path}/".startswith("/candor/"), f"{path} is not below /candor"
+            sent = {"X-Forwarded-Proto": "https", "Cookie": self.cookie, "Referer": f"{BASE}/"}
+            sent |= headers or {}
+            inner = (front + path.removeprefix("/candor")) or "/"
+            answer = ask(inner, base_url="https://candor.example", headers=sent, **more)
             self.cookie = answer.headers.get("Set-Cookie", self.cookie).partition(";")[0]
             return answer
 
@@ -62,6 +58,11 @@ class Proxied(Browser):
 
     def send(self, path, page="/candor/connect", headers=None, **typed):
         return super().send(path, page, headers, **typed)
+
+
+@pytest.fixture
+def browser(below):
+    return Proxied(below)
 
 
 def list_links(page, at):
@@ -80,8 +81,7 @@ REACHED = """
 """
 
 
-def test_every_page_is_reachable_and_no_link_leaves_the_path(below):
-    browser = Proxied(below)
+def test_every_page_is_reachable_and_no_link_leaves_the_path(below, browser):
     page = browser.send("/candor/connect", name="Nell", wallet=address("nell"))
     made = re.search(r"/bots/(bot_\w+)", page.text)[1]
     post = below.get("/feed.json").json["items"][0]["_candor"]["post"]
@@ -106,68 +106,63 @@ def test_every_page_is_reachable_and_no_link_leaves_the_path(below):
             # The board's choices multiply to hundreds of pages, each linked from the first one.
             if not at.startswith("/candor/leaderboard?") or parts.path != "/candor/leaderboard":
                 queue.append(parts.path + (f"?{parts.query}" if parts.query else ""))
+    reached = {one.removesuffix("/") for one in seen}
     for page in REACHED.format(bot=made).split():
-        assert f"/candor{page}".removesuffix("/") in {one.removesuffix("/") for one in seen}, page
+        assert f"/candor{page}".removesuffix("/") in reached, page
 
 
-def test_forms_redirect_below_the_path_and_the_cookie_is_limited_to_it(below):
-    browser = Proxied(below)
-    page = browser.send("/candor/connect", name="Nell")
-    cookie = page.headers["Set-Cookie"]
+def test_forms_redirect_below_the_path_and_the_cookie_is_limited_to_it(browser):
+    cookie = browser.send("/candor/connect", name="Nell").headers["Set-Cookie"]
     assert cookie.startswith("__Secure-session=")
     assert {"Path=/candor", "Secure"} <= set(cookie.split("; "))
-    bot = Bot.get(Bot.name == "Nell").uid
-    manage = f"/candor/bots/{bot}/manage"
-    saved = browser.send(f"/candor/bots/{bot}/profile", page=manage, name="Nell II")
-    assert (saved.status_code, saved.headers["Location"]) == (302, manage)
-    stale = browser.client.post(f"/candor/bots/{bot}/profile", data={"name": "x"})
-    assert f'action="/candor/bots/{bot}/profile"' in stale.text
+    page = f"/candor/bots/{Bot.get(Bot.name == 'Nell').uid}"
+    saved = browser.send(f"{page}/profile", page=f"{page}/manage", name="Nell II")
+    assert (saved.status_code, saved.headers["Location"]) == (302, f"{page}/manage")
+    stale = browser.client.post(f"{page}/profile", data={"name": "x"})
+    assert f'action="{page}/profile"' in stale.text
 
 
-def test_documents_contain_addresses_below_the_path(below):
-    browser = Proxied(below)
+def test_documents_contain_addresses_below_the_path(below, browser):
+    def get(path, **headers):
+        return browser.client.get(f"/candor{path}", headers=headers)
+
     key = below.make_read_key(Bot.get().owner)
-    asked = {"Authorization": f"Bearer {key}"}
-    bot = browser.client.get("/candor/api/v1/bots", headers=asked).json["data"][0]
+    bot = get("/api/v1/bots", Authorization=f"Bearer {key}").json["data"][0]
     assert bot["profileUrl"] == f"{BASE}/bots/{bot['id']}"
-    assert browser.client.get("/candor/openapi.json").json["servers"] == [{"url": BASE}]
-    refused = browser.client.get("/candor/api/v1/bots").json
-    assert refused["type"] == f"{BASE}/docs/errors#missing_key"
-    feed = browser.client.get("/candor/feed.json").json
-    for url in (feed["feed_url"], *(item["url"] for item in feed["items"])):
-        assert url.startswith(f"{BASE}/")
-    atom = ElementTree.fromstring(browser.client.get("/candor/feed.atom").data)
+    assert get("/openapi.json").json["servers"] == [{"url": BASE}]
+    assert get("/api/v1/bots").json["type"] == f"{BASE}/docs/errors#missing_key"
+    feed = get("/feed.json").json
+    atom = ElementTree.fromstring(get("/feed.atom").data)
     links = [link.get("href") for link in atom.iter("{http://www.w3.org/2005/Atom}link")]
     ours = [link for link in links if "candor.example" in link]
-    assert ours and all(link.startswith(f"{BASE}/") for link in ours)
-    for guide in ("/candor/skill.md", "/candor/llms.txt"):
-        text = browser.client.get(guide).text
+    assert ours
+    for url in (feed["feed_url"], *(item["url"] for item in feed["items"]), *ours):
+        assert url.startswith(f"{BASE}/")
+    for guide in ("/skill.md", "/llms.txt"):
+        text = get(guide).text
         assert set(re.findall(r"https://candor\.example[^/\s`)]*(/[a-z]+)", text)) == {"/candor"}
+    manifest = get("/manifest.webmanifest").json
+    assert (manifest["start_url"], manifest["scope"]) == ("/candor/", "/candor/")
+    assert manifest["icons"][0]["src"].startswith("/candor/static/")
+    assert "Disallow: /candor/api/" in get("/robots.txt").text
 
 
-def test_a_strangers_prefix_header_is_ignored(below):
-    browser = Proxied(below)
+def test_a_strangers_prefix_header_is_ignored(browser):
     for prefix in ("/evil", "//evil.example"):
         headers = {"X-Forwarded-Prefix": prefix, "X-Script-Name": prefix}
         assert "evil" not in browser.client.get("/candor/", headers=headers).text
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://x.example/a b",
-        "https://x.example/a?b",
-        "https://x.example/a#",
-        "https://x.example//evil.example",
-        "https://x.example/../a",
-        "https://u:p@x.example/a",
-        "https://x.example/a/./b",
-        'https://x.example/"onload',
-    ],
-)
+UNUSABLE = """
+x.example/a?b x.example/a# x.example//evil.example x.example/../a u:p@x.example/a x.example/a/./b
+x.example/"onload
+"""
+
+
+@pytest.mark.parametrize("url", [*UNUSABLE.split(), "x.example/a b"])
 def test_an_unusable_path_is_refused_at_startup(url):
     with pytest.raises(config.BadSetting, match="BASE_URL"):
-        config.load({"BASE_URL": url}, dotenv=None)
+        config.load({"BASE_URL": f"https://{url}"}, dotenv=None)
 
 
 def test_templates_and_scripts_contain_no_root_addresses():

@@ -2,6 +2,7 @@
 what is stored.
 """
 
+import functools
 import html
 import re
 import time
@@ -18,13 +19,14 @@ from accounts import api_keys, wallets
 from chain import addresses
 from chain.stored.derived import NOT_POLLED
 from models import Attachment, Bot, Key, Owner, Post, Session, Wallet
-from paper.tables import Trader
+from paper.tables import Period, Trader
 
 KEY_TEXT = re.compile(r"cnd_(?:pub|read)_[A-Za-z0-9]{49}")
 SEED = " ".join(["abandon"] * 11 + ["about"])
 PRIVATE = "5" * 87
 SIGNER = SigningKey(b"w" * 32)
 OWNED = addresses.b58encode(bytes(SIGNER.verify_key))
+TRADER = {"name": "Wren", "family": "breakout", "start": "guarded"}
 
 
 class Created(NamedTuple):
@@ -90,37 +92,102 @@ def other(service):
     return Browser(service)
 
 
+# ---- what every form keeps -----------------------------------------------------------------------
+PROFILE = {"name": "Kept name", "bio": "Kept bio", "tone": "kept tone", "topics": "kept, too"}
+FORMS = {
+    "connect": ("/connect", PROFILE),
+    "profile": ("/bots/{bot}/profile", PROFILE),
+    "post": ("/bots/{bot}/posts", {"body": "Kept words"}),
+    "wallet": ("/bots/{bot}/wallet", {}),
+    "proof": ("/bots/{bot}/challenge", {}),
+    "trader": ("/traders/new", {**TRADER, "name": "Kept name", "bio": "Kept bio"}),
+    "copy": ("/traders/new", {**TRADER, "family": "copy"}),
+}
+REFUSED = [
+    ("connect", "name", "", "1 to 60 characters"),
+    ("connect", "name", "x" * 61, "1 to 60 characters"),
+    ("connect", "name", "a\x00b", "control characters"),
+    ("connect", "bio", "b" * 501, "0 to 500"),
+    ("connect", "wallet", "nonsense", "base58 of 32 bytes"),
+    ("connect", "wallet", SEED, "was not stored"),
+    ("connect", "wallet", PRIVATE, "was not stored"),
+    ("connect", "tone", "t" * 61, "0 to 60"),
+    ("connect", "topics", ",".join("abcdefghijklm"), "at most 12"),
+    ("profile", "name", "", "1 to 60"),
+    ("post", "signature", "nonsense", "base58 of 64 bytes"),
+    ("wallet", "wallet", SEED, "was not stored"),
+    ("wallet", "wallet", PRIVATE, "was not stored"),
+    ("proof", "prove", SEED, "was not stored"),
+    ("proof", "prove", PRIVATE, "was not stored"),
+    ("trader", "name", "", "1 to 60 characters"),
+    ("copy", "bot", "", "ust be the ID of a bot"),
+    ("copy", "bot", "bot_0", "no such bot"),
+]
+
+
+@pytest.mark.parametrize("form, field, typed, said", REFUSED)
+def test_an_invalid_field_is_explained_and_input_is_kept(browser, nell, form, field, typed, said):
+    path, rest = FORMS[form]
+    page = browser.send(path.format(bot=nell), **{**rest, field: typed})
+    check_refused(page, field, said)
+    assert list(errors_of(page)) == [field] and f'aria-describedby="e-{field}' in page.text
+    shown = html.unescape(page.text)
+    for name, kept in rest.items():
+        assert name == field or f'"{kept}"' in shown or f">{kept}<" in shown, name
+    # A typo is kept for correction; a possible secret is not.
+    assert SEED not in shown and PRIVATE not in shown
+    assert (typed == "nonsense") == ('value="nonsense"' in shown)
+    assert [one.select().count() for one in (Bot, Post, Trader)] == [1, 0, 0]
+
+
+def test_all_invalid_fields_are_named_at_once(browser):
+    page = browser.send("/connect", name="", bio="b" * 501, wallet="x", tone="t" * 61)
+    assert set(errors_of(page)) == {"name", "bio", "wallet", "tone"}
+    page = browser.send("/traders/new", "/traders/new", name=" ", family="luck", start="soon")
+    assert set(errors_of(page)) == {"name", "family", "start"}
+    assert Owner.select().count() == 0
+
+
 # ---- creating ------------------------------------------------------------------------------------
 def test_a_form_creates_a_bot_with_a_working_key_shown_once(service, browser):
     voice = {"tone": "dry", "topics": "fees, launches", "catchphrases": "Steady.\r\nNo, really."}
     page, uid, key, code = browser.create(bio="Calm.", wallet=address("w"), **voice)
-    assert page.headers["Cache-Control"] == "no-store"
     assert re.fullmatch(r"(\w{5}-){5}\w", code)
     assert f"Bearer {key}" in page.text
     assert page.text.index("publish-key") < page.text.index("recovery-code")
     bot = service.get(f"/api/v1/bots/{uid}", key).json
-    assert bot["voice"] == {
-        "tone": "dry",
-        "style": [],
-        "adjectives": [],
-        "topics": ["fees", "launches"],
-        "catchphrases": ["Steady.", "No, really."],
-        "emoji": "",
-    }
+    lists = {"topics": ["fees", "launches"], "catchphrases": ["Steady.", "No, really."]}
+    assert bot["voice"] == {"tone": "dry", "style": [], "adjectives": [], **lists, "emoji": ""}
     assert (bot["wallet"]["address"], bot["bio"]) == (address("w"), "Calm.")
     for path in ("/connect", f"/bots/{uid}", f"/bots/{uid}/manage", "/"):
         text = browser.get(path).text
         assert not KEY_TEXT.search(text) and code not in text, path
 
 
-def test_shared_caches_do_not_keep_session_pages(service, browser):
-    """Each page sets the cookie, which signs in whoever has it."""
-    uid = browser.create().uid
-    for path in ("/", f"/bots/{uid}", "/leaderboard", "/docs", "/market", "/search?q=x", "/log/"):
-        mine, others = browser.get(path), service.get(path)
-        assert mine.headers["Cache-Control"] == "private, no-cache", path
-        assert "Set-Cookie" not in others.headers and "ETag" in others.headers, path
-        assert others.headers["Cache-Control"] == "no-cache", path
+def test_a_form_creates_a_paper_trader(browser):
+    page = browser.send("/traders/new", "/traders/new", **TRADER, bio="Calm.", tone="dry")
+    assert page.status_code == 200
+    assert re.fullmatch(r"(\w{5}-){5}\w", shown(page, "recovery-code"))
+    (trader,) = Trader.select()
+    stored = (trader.name, trader.family, trader.start_mode, trader.bio)
+    assert stored == ("Wren", "breakout", "guarded", "Calm.") and '"tone":"dry"' in trader.voice
+    assert Period.select().where(Period.twin == 0).count() == 1 == Session.select().count()
+    for path in (f"/traders/{trader.uid}", "/traders"):
+        assert "Wren" in browser.get(path).text
+    # A second one joins the same account.
+    made = browser.send("/traders/new", "/traders/new", **{**TRADER, "name": "Otto"})
+    assert made.location == f"/traders/{Trader.get(Trader.name == 'Otto').uid}"
+    assert Owner.select().count() == 1
+
+
+def test_a_copy_trader_copies_a_bot_that_is_not_retired(browser, nell):
+    form = {**TRADER, "family": "copy", "bot": f" {nell} "}
+    assert browser.send("/traders/new", **form).status_code == 302
+    assert Trader.get().settings == f'{{"bot":"{nell}"}}'
+    assert "1 paper trader copies an observed bot" in browser.get("/strategies").text
+    Bot.update(retired_at=1).execute()
+    check_refused(browser.send("/traders/new", **form), "bot", "Is retired")
+    assert Trader.select().count() == 1
 
 
 PUBLIC = """
@@ -128,32 +195,30 @@ PUBLIC = """
 /log/tile/0/000.p/1 /bots/{bot}/evidence.json /bots/{bot}/badge.svg /bots/{bot}.png
 /embed/bots/{bot} /robots.txt /bots/{bot}/trades.csv /openapi.json /skill.md /static/candor.js
 """
+PAGES = "/ /bots/{bot} /leaderboard /docs /market /search?q=x /log/"
 
 
-def test_only_pages_set_the_cookie(service, browser):
-    """Proxies may cache pictures, log tiles and scripts for a year: with the cookie in it, such a
-    response would sign in whoever gets it.
-    """
-    uid = browser.create(wallet=address("w")).uid
-    for path in PUBLIC.format(bot=uid).split():
+def test_only_pages_set_the_cookie_and_shared_caches_keep_none_of_them(service, browser, nell):
+    """It signs in whoever gets it. Proxies may cache pictures, log tiles and scripts for a year."""
+    for path in PUBLIC.format(bot=nell).split():
         with browser.get(path) as answer:
             assert answer.status_code == 200 and "Set-Cookie" not in answer.headers, path
-    for path in ("/", f"/bots/{uid}", "/connect"):
-        assert "Set-Cookie" in browser.get(path).headers, path
+    for path in PAGES.format(bot=nell).split():
+        mine, others = browser.get(path), service.get(path)
+        assert mine.headers["Cache-Control"] == "private, no-cache", path
+        assert "Set-Cookie" in mine.headers and "Set-Cookie" not in others.headers, path
+        assert "ETag" in others.headers and others.headers["Cache-Control"] == "no-cache", path
 
 
-def test_a_form_sent_twice_creates_one_bot(browser):
+def test_a_form_sent_twice_creates_one_bot(browser, other):
     draft = "ab" * 12
-    assert browser.create(draft=draft).uid == f"bot_{draft}"
+    first = browser.create(draft=draft)
     again = browser.send("/connect", name="Nell", draft=draft)
     assert (again.status_code, again.location) == (302, f"/bots/bot_{draft}/manage")
-    assert Bot.select().count() == 1
+    assert first.uid == f"bot_{draft}" and Bot.select().count() == 1
     assert "You already created this bot with this form" in browser.get(again.location).text
-
-
-def test_another_browsers_draft_creates_another_bot(other, browser):
-    draft = "cd" * 12
-    first, second = browser.create(draft=draft), other.create("Another", draft=draft)
+    # From another browser it is another form.
+    second = other.create("Another", draft=draft)
     assert first.uid != second.uid and second.code
 
 
@@ -163,54 +228,10 @@ def test_a_second_bot_joins_the_same_account(browser, nell):
     assert len({bot.owner_id for bot in Bot.select()}) == 1 == Owner.select().count()
 
 
-@pytest.mark.parametrize(
-    "typed, field, said",
-    [
-        ({"name": ""}, "name", "1 to 60 characters"),
-        ({"name": "x" * 61}, "name", "1 to 60 characters"),
-        ({"name": "a\x00b"}, "name", "control characters"),
-        ({"bio": "b" * 501}, "bio", "0 to 500"),
-        ({"wallet": "nonsense"}, "wallet", "base58 of 32 bytes"),
-        ({"wallet": SEED}, "wallet", "was not stored"),
-        ({"wallet": PRIVATE}, "wallet", "was not stored"),
-        ({"tone": "t" * 61}, "tone", "0 to 60"),
-        ({"topics": ",".join("abcdefghijklm")}, "topics", "at most 12"),
-    ],
-)
-def test_an_invalid_field_is_explained_and_input_is_kept(browser, typed, field, said):
-    given = {"name": "Nell", "bio": "My bio", "tone": "dry", "topics": "kept, too", **typed}
-    page = browser.send("/connect", **given)
-    check_refused(page, field, said)
-    assert Bot.select().count() == 0
-    assert f'aria-describedby="e-{field}' in page.text
-    form = html.unescape(page.text)
-    kept = {name: f'value="{given[name]}"' for name in ("name", "tone", "topics")}
-    for name, text in {**kept, "bio": ">My bio<"}.items():
-        assert name == field or text in form
-    # A typo is kept for correction; a possible secret is not.
-    assert ('value="nonsense"' in form) == (given.get("wallet") == "nonsense")
-    assert SEED not in form and PRIVATE not in form
-
-
-def test_all_invalid_fields_are_named_at_once(browser):
-    page = browser.send("/connect", name="", bio="b" * 501, wallet="x", tone="t" * 61)
-    assert set(errors_of(page)) == {"name", "bio", "wallet", "tone"}
-
-
 def test_a_taken_wallet_is_explained_and_the_rest_kept(other, nell):
     page = other.send("/connect", name="Thief", wallet=address("nell"))
     check_refused(page, "wallet", "another bot", 409)
     assert 'value="Thief"' in page.text and Bot.select().count() == 1
-
-
-@pytest.mark.usefixtures("standing_clock")
-def test_creation_is_limited_and_input_is_kept(serve):
-    service = serve(creations_per_minute=3)
-    for n in range(3):
-        Browser(service).create(f"Bot {n}")
-    page = Browser(service).send("/connect", name="Fourth", bio="Still here")
-    assert page.status_code == 429 and int(page.headers["Retry-After"]) > 0
-    assert ">Still here<" in page.text and Bot.select().count() == 3
 
 
 @pytest.mark.parametrize(
@@ -222,25 +243,23 @@ def test_a_new_bots_owner_sees_whether_its_wallet_is_observed(serve, seconds, sa
     assert said in html.unescape(made.page.text)
 
 
-def test_a_closed_instance_creates_no_bots(serve):
+@pytest.mark.parametrize("path", ["/connect", "/traders/new"])
+def test_a_closed_instance_creates_nothing(serve, path):
     browser = Browser(serve(registration="closed"))
-    page = browser.get("/connect").text
-    assert "Only the operator of this instance can create bots" in page
-    assert 'name="draft"' not in page
-    assert browser.send("/connect", name="Nell").status_code == 403 and Bot.select().count() == 0
+    page = browser.get(path).text
+    assert "Only the operator of this instance can create" in page and 'name="draft"' not in page
+    assert browser.send(path, **TRADER).status_code == 403
+    assert [one.select().count() for one in (Bot, Trader)] == [0, 0]
 
 
 # ---- forms of others -----------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "headers",
-    [
+def test_a_form_from_this_site_is_accepted(browser):
+    for headers in (
         {"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"},
         {"Sec-Fetch-Site": "none"},
         {"Origin": "http://127.0.0.1:8000"},
-    ],
-)
-def test_a_form_from_this_site_is_accepted(browser, headers):
-    assert browser.send("/connect", name="Nell", headers=headers).status_code == 200
+    ):
+        assert browser.send("/logout", headers=headers).status_code == 302, headers
 
 
 def test_a_form_without_its_token_is_shown_again_with_its_input(browser):
@@ -251,6 +270,21 @@ def test_a_form_without_its_token_is_shown_again_with_its_input(browser):
     again = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text))
     assert browser.client.post("/connect", data=again).status_code == 200
     assert Bot.get().name == "Nell"
+
+
+@pytest.mark.usefixtures("standing_clock")
+def test_forms_are_limited_and_keep_their_input(serve):
+    service = serve(creations_per_minute=3, failed_auth_per_minute=2, posts_per_minute=2)
+    browsers = [Browser(service) for _ in range(4)]
+    made = [one.create(f"Bot {n}").uid for n, one in enumerate(browsers[:3])]
+    page = browsers[3].send("/connect", name="Fourth", bio="Still here")
+    assert page.status_code == 429 and int(page.headers["Retry-After"]) > 0
+    assert ">Still here<" in page.text and Bot.select().count() == 3
+    # Nobody can guess a recovery code.
+    assert [recover(service, f"guess {n}").status_code for n in range(4)] == [422, 422, 429, 429]
+    drafts = [{"body": "x", "draft": str(n)} for n in range(3)]
+    sent = [browsers[0].send(f"/bots/{made[0]}/posts", **one).status_code for one in drafts]
+    assert sent == [302, 302, 429]
 
 
 # ---- sessions and recovery -----------------------------------------------------------------------
@@ -275,7 +309,7 @@ def test_a_recovery_code_works_once_signs_others_out_and_is_replaced(service, br
     _, uid, _, code = browser.create()
     page = other.send("/recover", code=code.lower().replace("-", " "))
     new = shown(page, "recovery-code")
-    assert page.status_code == 200 and page.headers["Cache-Control"] == "no-store" and new != code
+    assert page.status_code == 200 and new != code
     assert can_manage(other, uid) and not can_manage(browser, uid)
     refused = recover(service, code)
     check_refused(refused, "code", "already used")
@@ -299,53 +333,33 @@ def full_disk(monkeypatch):
 def test_a_failed_sign_in_uses_no_code_and_creates_nothing(browser, other, full_disk, monkeypatch):
     _, uid, _, code = browser.create()
     full_disk(Session)
-    trader = {"name": "Wren", "family": "breakout", "start": "guarded"}
     assert other.send("/recover", code=code).status_code == 503
     assert other.send("/connect", name="Otto").status_code == 503
-    assert other.send("/traders/new", "/traders/new", **trader).status_code == 503
+    assert other.send("/traders/new", **TRADER).status_code == 503
     assert [one.select().count() for one in (Bot, Trader, Owner)] == [1, 0, 1]
     monkeypatch.undo()
     assert can_manage(browser, uid)
     assert other.send("/recover", code=code).status_code == 200
 
 
-@pytest.mark.usefixtures("standing_clock")
-def test_guessing_recovery_codes_is_limited_by_address(serve):
-    service = serve(failed_auth_per_minute=2)
-    answers = [recover(service, f"guess {n}").status_code for n in range(4)]
-    assert answers == [422, 422, 429, 429]
-
-
-def test_a_session_alone_cannot_get_a_recovery_code(service, browser, other):
-    """Anyone who stole a cookie could take over the account for good."""
+def test_only_the_current_recovery_code_gets_a_new_one(service, browser, other):
+    """Anyone who stole a cookie could otherwise take over the account for good."""
     mine, theirs = browser.create().code, other.create("Otto").code
-    for typed in (
-        {},
-        {"present": ""},
-        {"present": "ABCDE-FGHIJ-KLMNO-PQRST-UVWXY-Z"},
-        {"present": theirs},
-    ):
-        refused = browser.send("/recovery-code", **typed)
-        check_refused(refused, "present", "operator")
-        assert shown(refused, "recovery-code") is None
-    assert [recover(service, code).status_code for code in (mine, theirs)] == [200, 200]
+    for typed in ({}, {"present": ""}, {"present": "ABCDE-FGHIJ-KLMNO-PQRST-UVWXY-Z"}):
+        check_refused(browser.send("/recovery-code", **typed), "present", "operator")
+    refused = browser.send("/recovery-code", present=theirs)
+    check_refused(refused, "present", "operator")
+    assert shown(refused, "recovery-code") is None
+    new = shown(browser.send("/recovery-code", present=mine), "recovery-code")
+    assert [recover(service, one).status_code for one in (mine, theirs, new)] == [422, 200, 200]
 
 
-def test_the_current_code_renews_a_code(service, browser):
-    code = browser.create().code
-    new = shown(browser.send("/recovery-code", present=code), "recovery-code")
-    assert [recover(service, one).status_code for one in (code, new)] == [422, 200]
-
-
-def test_an_expired_session_has_ended(browser, nell):
+def test_an_expired_session_has_ended_and_a_forged_one_never_began(browser, other, nell):
+    other.client.set_cookie("session", "eyJjcmVhdG9yIjoieCJ9.aaaa.bbbb")
+    assert not can_manage(other, nell)
     Session.update(seen_at=Session.seen_at - 181 * 86_400_000).execute()
     page = browser.get(f"/bots/{nell}/manage")
     assert page.status_code == 403 and "recovery code" in page.text
-
-
-def test_a_forged_cookie_is_not_a_session(other, nell):
-    other.client.set_cookie("session", "eyJjcmVhdG9yIjoieCJ9.aaaa.bbbb")
-    assert not can_manage(other, nell)
 
 
 def shift_clock(monkeypatch, seconds):
@@ -355,7 +369,7 @@ def shift_clock(monkeypatch, seconds):
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() + seconds * 10**9)
 
 
-@pytest.mark.parametrize("seconds", [-86_400 * 365, -3, 3, 86_400])
+@pytest.mark.parametrize("seconds", [-86_400 * 365, -3, 86_400])
 def test_servers_with_different_clocks_share_sessions(browser, nell, monkeypatch, seconds):
     with monkeypatch.context() as elsewhere:
         shift_clock(elsewhere, seconds)
@@ -374,34 +388,24 @@ def test_a_slow_clock_sets_a_lasting_cookie(browser, monkeypatch):
     assert int(ends) > 2100 and can_manage(browser, uid)
 
 
-@pytest.fixture
-def secure(serve):
-    return serve(base_url="https://candor.example", allowed_hosts=("candor.example",))
-
-
 def visit(service):
     """A Browser that uses https."""
-    browser = Browser(service)
-    options = {
-        "base_url": "https://candor.example",
-        "environ_base": {"HTTP_REFERER": "https://candor.example/connect"},
-    }
-    opened = browser.client.open
-    browser.client.open = lambda *args, **more: opened(*args, **{**options, **more})
+    browser, site = Browser(service), "https://candor.example"
+    options = {"base_url": site, "environ_base": {"HTTP_REFERER": f"{site}/connect"}}
+    browser.client.open = functools.partial(browser.client.open, **options)
     return browser
 
 
-def test_behind_https_only_this_host_can_set_the_cookie(secure):
-    """Browsers protect __Host- cookies against other hosts of the domain and against plain http."""
-    cookie = visit(secure).create().page.headers["Set-Cookie"]
+def test_behind_https_only_this_host_can_set_the_cookie(serve):
+    """Browsers protect __Host- cookies against other hosts of the domain and against plain http.
+    Another host of the domain may set the plain name.
+    """
+    secure = serve(base_url="https://candor.example", allowed_hosts=("candor.example",))
+    eve, other = visit(secure), visit(secure)
+    page, uid, *_ = eve.create("Eve")
+    cookie = page.headers["Set-Cookie"]
     assert cookie.startswith("__Host-session=") and "Domain" not in cookie
     assert {"Secure", "Path=/", "HttpOnly", "SameSite=Lax"} <= set(cookie.split("; "))
-
-
-def test_a_cookie_of_another_name_is_ignored(secure):
-    """Another host of the domain may set the plain name."""
-    eve, other = visit(secure), visit(secure)
-    uid = eve.create("Eve").uid
     copied = eve.client.get_cookie("__Host-session", "candor.example").value
     other.client.set_cookie("session", copied, domain="candor.example", secure=True)
     assert not can_manage(other, uid)
@@ -411,7 +415,6 @@ def test_a_cookie_of_another_name_is_ignored(secure):
 def test_a_read_key_is_created_shown_once_and_works(service, browser, nell):
     page = browser.send("/connect/keys", label="research")
     key = shown(page, "read-key")
-    assert page.headers["Cache-Control"] == "no-store"
     assert service.get("/api/v1/feed", key).status_code == 200
     assert service.post({"eventId": "1", "body": "x"}, key).status_code == 403
     again = browser.get("/connect").text
@@ -425,8 +428,7 @@ def test_a_key_is_revoked_after_confirmation_and_is_not_rotated(service, browser
     assert service.get("/api/v1/me", text).status_code == 200
     browser.send(f"{key}/revoke")
     assert service.get("/api/v1/me", text).status_code == 401
-    done = browser.get(manage).text
-    assert '<p class="notice message" role="status">Key revoked.' in done
+    assert '<p class="notice message" role="status">Key revoked.' in browser.get(manage).text
     assert browser.send(f"{key}/rotate").status_code == 302 and Key.select().count() == 1
     # A failure doesn't look like a success.
     failed = r'<p class="notice error" role="alert">[^<]*revoked or has expired'
@@ -448,9 +450,15 @@ def test_the_profile_changes_and_a_cleared_field_is_empty(service, browser):
     assert (bot["name"], bot["bio"]) == ("Nelly", "New")
     written = {"tone": "solemn", "style": ["terse", "odd"], "topics": [], "emoji": ""}
     assert written.items() <= bot["voice"].items()
-    page = browser.send(f"/bots/{uid}/profile", name="", bio="Typed")
-    check_refused(page, "name", "1 to 60")
-    assert ">Typed<" in page.text
+
+
+def test_the_voice_can_be_previewed_before_saving(browser):
+    dry, bold, hostile = (
+        browser.get(f"/connect/preview?{query}").text
+        for query in ("tone=dry&topics=fees", "tone=bold&topics=fees", "catchphrases=%3Cscript%3E")
+    )
+    assert dry != bold and "PINE" in dry and "<script" not in hostile
+    assert browser.get("/connect/preview?tone=" + "t" * 61).status_code == 204
 
 
 def test_a_manual_post_is_sent_once_as_studio(browser, nell):
@@ -463,39 +471,26 @@ def test_a_manual_post_is_sent_once_as_studio(browser, nell):
     assert "on this site, by its owner" in browser.get(sent[0].location).text
 
 
-def test_a_refused_post_keeps_its_text(browser, nell):
-    page = browser.send(f"/bots/{nell}/posts", body="Kept words", signature="nonsense", draft="d2")
-    check_refused(page, "signature", "base58 of 64 bytes")
-    assert "Kept words" in page.text and Post.select().count() == 0
+def test_the_last_trade_is_offered_for_a_post(service, browser, nell):
+    assert "Use your last trade" not in browser.get(f"/bots/{nell}/manage").text
+    service.observe_trade(address("nell"), "sold", 1, kind="sell")
+    page = browser.get(f"/bots/{nell}/manage").text
+    link = html.unescape(re.search(r'href="([^"]+)">Use your last trade', page)[1])
+    filled = re.search(r'<input id="f-signature"[^>]*>', browser.get(link).text)[0]
+    assert f'value="{signature("sold")}"' in filled
 
 
-@pytest.mark.usefixtures("standing_clock")
-def test_manual_posts_share_the_minute_limit(serve):
-    browser = Browser(serve(posts_per_minute=2))
-    page = f"/bots/{browser.create().uid}/posts"
-    answers = [browser.send(page, body="x", draft=str(n)).status_code for n in range(3)]
-    assert answers == [302, 302, 429]
-
-
-def find_wallet(uid=None):
+def find_wallet(uid):
     """The Attachment of a bot's wallet, or None."""
-    return wallets.find_attachment(Bot.get(Bot.uid == uid) if uid else Bot.get())
+    return wallets.find_attachment(Bot.get(Bot.uid == uid))
 
 
 def test_a_wallet_is_replaced_and_detached(browser, nell):
     browser.send(f"/bots/{nell}/wallet", wallet=address("second"))
-    assert find_wallet().wallet.address == address("second")
+    assert find_wallet(nell).wallet.address == address("second")
     assert address("nell")[:4] in browser.get(f"/bots/{nell}?tab=record").text
     browser.send(f"/bots/{nell}/wallet/detach")
-    assert find_wallet() is None
-
-
-@pytest.mark.parametrize("path, field", [("wallet", "wallet"), ("challenge", "prove")])
-@pytest.mark.parametrize("secret", [SEED, PRIVATE])
-def test_a_pasted_secret_is_refused_and_not_shown(browser, nell, path, field, secret):
-    page = browser.send(f"/bots/{nell}/{path}", wallet=secret, prove=secret)
-    check_refused(page, field, "was not stored")
-    assert secret not in html.unescape(page.text)
+    assert find_wallet(nell) is None
 
 
 def test_automatic_posts_start_when_turned_on(browser, nell):
@@ -533,6 +528,11 @@ def test_a_signature_proves_a_wallet_once(service, browser):
     _, uid, key, _ = browser.create(wallet=OWNED)
     text = challenge(browser, uid)
     assert all(part in text for part in (uid, OWNED, service.config.base_url))
+    # A wrong signature proves nothing, and the right one may follow.
+    wrong = prove(browser, uid, text, SigningKey(b"x" * 32))
+    check_refused(wrong, "signature", "isn’t this wallet")
+    assert browser.send(f"/bots/{uid}/proof", signature="nonsense").status_code == 422
+    assert find_wallet(uid).ownership == "claimed"
     assert prove(browser, uid, text).status_code == 302
     assert "owner proven" in browser.get(f"/bots/{uid}").text
     assert service.get(f"/api/v1/bots/{uid}", key).json["wallet"]["ownership"] == "proven"
@@ -547,18 +547,7 @@ def test_a_proof_that_could_not_be_stored_may_be_resent(browser, full_disk, monk
     assert prove(browser, uid, text).status_code == 503
     monkeypatch.undo()
     prove(browser, uid, text)
-    assert find_wallet().ownership == "proven"
-
-
-def test_a_wrong_signature_proves_nothing_and_may_be_tried_again(browser):
-    uid = browser.create(wallet=OWNED).uid
-    text = challenge(browser, uid)
-    wrong = prove(browser, uid, text, SigningKey(b"x" * 32))
-    check_refused(wrong, "signature", "isn’t this wallet")
-    assert browser.send(f"/bots/{uid}/proof", signature="nonsense").status_code == 422
-    assert find_wallet().ownership == "claimed"
-    assert prove(browser, uid, text).status_code == 302
-    assert find_wallet().ownership == "proven"
+    assert find_wallet(uid).ownership == "proven"
 
 
 def test_a_challenge_works_for_its_bot_and_five_minutes(browser):
@@ -573,15 +562,7 @@ def test_a_challenge_works_for_its_bot_and_five_minutes(browser):
     assert find_wallet(uid).ownership == "claimed"
 
 
-def test_the_voice_can_be_previewed_before_saving(browser):
-    dry, bold, hostile = (
-        browser.get(f"/connect/preview?{query}").text
-        for query in ("tone=dry&topics=fees", "tone=bold&topics=fees", "catchphrases=%3Cscript%3E")
-    )
-    assert dry != bold and "PINE" in dry and "<script" not in hostile
-    assert browser.get("/connect/preview?tone=" + "t" * 61).status_code == 204
-
-
+# ---- what an owner sees --------------------------------------------------------------------------
 def test_an_owner_sees_each_bots_state(browser, nell):
     """A loading wallet, then one without a post for a week, a healthy one, and a partial one."""
     browser.send(f"/bots/{nell}/wallet", wallet=OWNED)
@@ -609,12 +590,3 @@ def test_a_claimed_wallet_must_be_proven_first(browser, nell):
     assert f'value="{OWNED}"' in re.search(r'<input id="f-prove"[^>]*>', page)[0]
     for section in ("keys", "hooks", "end"):
         assert f'href="#{section}"' in page
-
-
-def test_the_last_trade_is_offered_for_a_post(service, browser, nell):
-    assert "Use your last trade" not in browser.get(f"/bots/{nell}/manage").text
-    service.observe_trade(address("nell"), "sold", 1, kind="sell")
-    page = browser.get(f"/bots/{nell}/manage").text
-    link = html.unescape(re.search(r'href="([^"]+)">Use your last trade', page)[1])
-    filled = re.search(r'<input id="f-signature"[^>]*>', browser.get(link).text)[0]
-    assert f'value="{signature("sold")}"' in filled

@@ -1,12 +1,127 @@
-"""The text of pages: sentences and numbers as readers see them."""
+"""The text of pages: sentences, numbers and times as readers see them."""
 
 import pytest
+from service import NOW
 
 from chain.stored.derived import NOT_POLLED
-from web.site import words
+from web.site import figures, words
 
-# 2026-11-05T12:00:00Z
-NOW = 1_793_880_000_000
+# ---- numbers and times ---------------------------------------------------------------------------
+WRITE = {
+    "number": figures.write_number,
+    "signed": lambda text: figures.write_number(text, sign=True),
+    "price": figures.write_price,
+    "tokens": figures.write_tokens,
+    "share": lambda text: figures.write_percent(float(text)),
+    "change": figures.write_change,
+    "return": figures.write_return,
+    "duration": lambda text: words.write_duration(int(text)),
+    "ago": lambda text: words.ago(int(text) if text.isdigit() else text, NOW),
+    "told": figures.told,
+}
+# What is written -> how it is shown.
+FIGURES = """
+number     18 -> 18.00                          four significant digits
+number     1.23456 -> 1.235
+number     0.0982 -> 0.0982
+number     0.338123 -> 0.3381
+number     -0.01455 -> −0.0146                  half is rounded away from zero
+number     1234567.8 -> 1,234,568
+number     999.96 -> 1,000                      rounding makes it one digit longer
+number     0.000005 -> 0.000005
+number     0.00234567 -> 0.00235
+number     0 -> 0
+number     -18446744073709551615 -> −18,446,744,073,709,551,615
+signed     0.5 -> +0.5000
+signed     -0.5 -> −0.5000
+signed     0 -> 0
+price      0.00012345 -> 0.0001235              four significant digits at any size
+price      0.00234567 -> 0.002346
+price      0.0099996 -> 0.01
+price      0.00000123456 -> 0.000001235
+price      0.0254 -> 0.0254
+price      18 -> 18.00
+price      0 -> 0
+tokens     3102 -> 3,102                        whole amounts have no decimals
+tokens     18 -> 18
+tokens     879.50 -> 879.5
+share      0 -> 0%                              0 and 100 only exactly
+share      0.004 -> <1%
+share      0.534 -> 53%
+share      0.996 -> 99%
+share      1 -> 100%
+change     -4.13 -> −4.1%
+change     12.34 -> +12.3%
+change     250 -> +250%
+change     0 -> 0.0%
+return     -4.14 -> −4.14%
+duration   40 -> 40 s                           at most two units
+duration   60 -> 1 min
+duration   3599 -> 59 min
+duration   3600 -> 1 h
+duration   7800 -> 2 h 10 min
+duration   86400 -> 1 d
+duration   273600 -> 3 d 4 h
+ago        2026-11-05T12:00:03Z -> just now     a clock that is ahead
+ago        2026-11-05T11:59:58Z -> just now
+ago        2026-11-05T11:59:20Z -> 40 seconds ago
+ago        2026-11-05T11:58:59.900Z -> 1 minute ago
+ago        1793879000 -> 16 minutes ago
+ago        2026-11-05T09:00:01Z -> 2 hours ago
+ago        2026-11-04T12:00:00Z -> Nov 4, 12:00 PM UTC
+told       -0.5 SOL -> −0.5000 SOL              numbers in a sentence
+told       +12.345678 SOL, -3% -> +12.35 SOL, −3%
+told       fees 0.000005, slippage -0.1 -> fees 0.000005, slippage −0.1
+told       2-3 closes on 2026-11-22 -> 2-3 closes on 2026-11-22
+told       A-1 and B2 and 1.2.3 and 5x -> A-1 and B2 and 1.2.3 and 5x
+"""
+
+
+@pytest.mark.parametrize("line", FIGURES.strip().splitlines())
+def test_figures_are_short_and_have_a_real_minus(line):
+    kind, rest = line.split(maxsplit=1)
+    written, shown = rest.split(" -> ")
+    assert WRITE[kind](written) == shown.partition("   ")[0]
+
+
+def test_amounts_in_a_column_have_equal_decimals():
+    for column, places, shown in (
+        (["18.1", None, "-0.0982", "0"], 2, ["+18.10", "−0.10", "0.00"]),
+        # 0.25 is the largest: four places, as by itself.
+        (["0.25", "0.001"], 4, ["+0.2500", "+0.0010"]),
+        # One large amount doesn't round a neighbor's 0.6 to a whole SOL.
+        (["250000", "0.6"], 2, ["+250,000.00", "+0.60"]),
+        # With two places, a loss of a thousandth would look like nothing.
+        (["18", "-0.001"], 2, ["+18.00", "−0.001"]),
+        ([], 4, []),
+    ):
+        assert figures.find_places(column) == places
+        written = [figures.write_number(one, True, places) for one in column if one is not None]
+        assert written == shown
+    assert figures.write_tokens("18", places=2) == "18.00"
+
+
+def test_the_exact_value_is_next_to_the_short_one():
+    assert figures.sol("-0.014576123", sign=True) == (
+        '<data class="amount down" value="-0.014576123" title="−0.014576123 SOL">−0.0146 SOL</data>'
+    )
+    # 5,000 lamports are 0.000005 SOL, which is short enough that no title repeats it.
+    assert figures.lamports("5000", unit=False) == (
+        '<data class="amount" value="0.000005" title="0.000005 SOL">0.000005</data>'
+    )
+    assert figures.lamports("5000") == '<data class="amount" value="0.000005">0.000005 SOL</data>'
+    assert figures.exact_sol("-1234500000001", sign=True) == "−1,234.500000001"
+    assert ">$0.0001235<" in figures.usd("0.00012345")
+    assert ">0.0001235<" in figures.price("0.00012345")
+
+
+def test_an_unknown_value_is_a_dash_and_not_zero():
+    unknown = (figures.sol, figures.lamports, figures.tokens, figures.usd, figures.percent)
+    unknown += (figures.change, figures.whole, figures.write_return, words.write_duration)
+    assert {write(None) for write in unknown} == {"–"}
+
+
+# ---- sentences -----------------------------------------------------------------------------------
 COMPLETE = {
     **NOT_POLLED,
     "state": "complete",
@@ -15,78 +130,71 @@ COMPLETE = {
     "checkedAt": "2026-11-05T11:58:00Z",
     "note": None,
 }
-
-
-@pytest.mark.parametrize(
-    "at, said",
-    [
-        ("2026-11-05T11:59:58Z", "just now"),
-        ("2026-11-05T11:59:20Z", "40 seconds ago"),
-        ("2026-11-05T11:58:59.900Z", "1 minute ago"),
-        ("2026-11-05T09:00:01Z", "2 hours ago"),
-        ("2026-11-04T12:00:00Z", "Nov 4, 12:00 PM UTC"),
-        (1_793_879_000, "16 minutes ago"),
-        ("2026-11-05T12:00:03Z", "just now"),
-    ],
-)
-def test_recent_times_are_relative(at, said):
-    assert words.ago(at, NOW) == said
-
-
 CHECKED = "Last checked 2 minutes ago."
 PARTIAL = "240 transactions of {} are known, but not its whole history."
 GAP = (
     "1 stretch of it couldn’t be found yet; sales after a gap have no result until the gap is"
     " filled."
 )
+HELD = "It already held 2 tokens, bought at an unknown price. Sales of those are left out."
 LOADING = (
     "The history{} is still loading: 240 transactions so far, 1,200 to load. Nothing below is"
     " final."
 )
 ONE = {"wallet": "AAAABBBBCCCC"}
 WITH_GAP = {"state": "partial", "gaps": [{}]}
-HELD = {"state": "partial", "openingInventoryUnknown": ["a", "b"]}
 BACKFILLING = {"state": "backfilling", "pending": 1200}
+COVERAGES = [
+    (
+        {},
+        "We have all 240 transactions of this wallet since its first on Oct 16, 2026, with no"
+        f" gaps. {CHECKED}",
+    ),
+    ({"receipts": 1}, f"We have this wallet’s only transaction, from Oct 16, 2026. {CHECKED}"),
+    (ONE, f"We have every transaction of its wallets, with no gaps. {CHECKED}"),
+    (WITH_GAP, f"{PARTIAL.format('this wallet')} {GAP} {CHECKED}"),
+    ({**WITH_GAP, **ONE}, f"{PARTIAL.format('AAAA…CCCC')} {GAP} {CHECKED}"),
+    (
+        {"state": "partial", "openingInventoryUnknown": ["a", "b"]},
+        f"{PARTIAL.format('this wallet')} {HELD} {CHECKED}",
+    ),
+    (BACKFILLING, LOADING.format("")),
+    ({**BACKFILLING, **ONE}, LOADING.format(" of AAAA…CCCC")),
+    (
+        {"state": "none", "note": "not looked at", **ONE},
+        "AAAA…CCCC was just connected. Its history will be loaded next.",
+    ),
+    (
+        {"state": "none", "note": "no wallet is connected, so nothing is observed"},
+        "No wallet is connected, so nothing here can be checked against the chain.",
+    ),
+    (
+        {"state": "none", "note": "this wallet hasn't been checked yet"},
+        "This wallet was just connected. Its history will be loaded next.",
+    ),
+]
+
+
+@pytest.mark.parametrize("change, said", COVERAGES)
+def test_coverage_has_a_sentence(change, said):
+    assert words.describe_coverage({**COMPLETE, **change}, NOW, "wallet" in change) == said
 
 
 @pytest.mark.parametrize(
-    "change, said",
+    "known, pending, said",
     [
-        (
-            {},
-            "We have all 240 transactions of this wallet since its first on Oct 16, 2026, with no"
-            f" gaps. {CHECKED}",
-        ),
-        (
-            {"receipts": 1},
-            f"We have this wallet’s only transaction, from Oct 16, 2026. {CHECKED}",
-        ),
-        (ONE, f"We have every transaction of its wallets, with no gaps. {CHECKED}"),
-        (WITH_GAP, f"{PARTIAL.format('this wallet')} {GAP} {CHECKED}"),
-        ({**WITH_GAP, **ONE}, f"{PARTIAL.format('AAAA…CCCC')} {GAP} {CHECKED}"),
-        (
-            HELD,
-            f"{PARTIAL.format('this wallet')} It already held 2 tokens, bought at an unknown price."
-            f" Sales of those are left out. {CHECKED}",
-        ),
-        (BACKFILLING, LOADING.format("")),
-        ({**BACKFILLING, **ONE}, LOADING.format(" of AAAA…CCCC")),
-        (
-            {"state": "none", "note": "not looked at", **ONE},
-            "AAAA…CCCC was just connected. Its history will be loaded next.",
-        ),
-        (
-            {"state": "none", "note": "no wallet is connected, so nothing is observed"},
-            "No wallet is connected, so nothing here can be checked against the chain.",
-        ),
-        (
-            {"state": "none", "note": "this wallet hasn't been checked yet"},
-            "This wallet was just connected. Its history will be loaded next.",
-        ),
+        # 20 in 30 s: the other 216 need 324 s.
+        (20, 216, "20 of 236 transactions, about 5 min left."),
+        (0, 216, "0 of 216 transactions."),
+        (0, 1, "0 of 1 transaction."),
+        (1, 0, "The one transaction found so far is"),
+        (236, 0, "All 236"),
     ],
 )
-def test_coverage_has_a_sentence(change, said):
-    assert words.describe_coverage({**COMPLETE, **change}, NOW, "wallet" in change) == said
+def test_the_remaining_time_follows_from_the_current_rate(known, pending, said):
+    coverage = {"state": "backfilling", "receipts": known, "pending": pending, "gaps": []}
+    bot = {"coverage": coverage, "wallet": {"attachedAt": "2026-11-05T12:00:00Z"}}
+    assert words.describe_progress(bot, NOW + 30_000).startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -102,40 +210,30 @@ def test_a_result_states_its_number_of_sales(matched, partial, unmatched, said):
     assert words.describe_results(sales) == said
 
 
-def post(status, reason=None, simulated=False, ownership="proven", own=False):
-    return {
-        "simulated": simulated,
-        "ownStrategy": own,
-        "provenance": {"ownership": ownership},
-        "verification": {"status": status, "reason": reason},
+CLAIMED, PAPER = {"ownership": "claimed"}, {"simulated": True}
+LABELS = [
+    ("verified", {}, "receipt verified", "The wording is the bot’s"),
+    ("verified", CLAIMED, "receipt verified · wallet claimed, not proven", "Nobody has proven"),
+    ("pending", {}, "waiting for the chain", "not been observed yet"),
+    ("pending", CLAIMED, "waiting for the chain", "not been observed yet"),
+    ("mismatch", {"reason": "failed"}, "does not match", "failed"),
+    ("mismatch", {"reason": "other_wallet"}, "does not match", "another wallet"),
+    ("none", {}, "not verified", "own words"),
+    ("not_found", {}, "not verified", "not found"),
+    ("none", PAPER, "simulated", "virtual money"),
+    ("none", {**PAPER, "own": True}, "simulated · operator’s own strategy", "virtual money"),
+]
+
+
+@pytest.mark.parametrize("status, more, label, detail", LABELS)
+def test_each_post_has_one_label(status, more, label, detail):
+    post = {
+        "simulated": more.get("simulated", False),
+        "ownStrategy": more.get("own", False),
+        "provenance": {"ownership": more.get("ownership", "proven")},
+        "verification": {"status": status, "reason": more.get("reason")},
     }
-
-
-@pytest.mark.parametrize(
-    "shown, label, detail",
-    [
-        (post("verified"), "receipt verified", "The wording is the bot’s"),
-        (post("pending"), "waiting for the chain", "not been observed yet"),
-        (
-            post("verified", ownership="claimed"),
-            "receipt verified · wallet claimed, not proven",
-            "Nobody has proven",
-        ),
-        (post("pending", ownership="claimed"), "waiting for the chain", "not been observed yet"),
-        (post("mismatch", "failed"), "does not match", "failed"),
-        (post("mismatch", "other_wallet"), "does not match", "another wallet"),
-        (post("none"), "not verified", "own words"),
-        (post("not_found"), "not verified", "not found"),
-        (post("none", simulated=True), "simulated", "virtual money"),
-        (
-            post("none", simulated=True, own=True),
-            "simulated · operator’s own strategy",
-            "virtual money",
-        ),
-    ],
-)
-def test_each_post_has_one_label(shown, label, detail):
-    trust = words.trust_of(shown)
+    trust = words.trust_of(post)
     assert trust.label == label and detail in trust.detail
 
 
