@@ -83,16 +83,17 @@ order_fill 90 at e -8 A at f -8 A   => partial 56-100 | average 45-80 in 0 | esc
 buy 10 A for 100
 buy 10 A for 200
 sell 10 A for 180                   => matched 180-100 | average 180-150 in 1 | pool A 10@150
+sell 5 A for 90                     => matched 90-100 | average 30+90-75 in 2
 
-# a sale uses known and unknown units proportionally: 3 and 1 of 4, for a quarter of the proceeds
+# a sale uses known and unknown units proportionally: 3 and 1 of 4, for 103 // 4
 gain 6 A
 buy 2 A for 40
-sell 4 A for 100                    => average 25-20 in 0 | pool A 1@20 3@?
+sell 4 A for 103                    => average 25-20 in 0 | pool A 1@20 3@?
 
-# less than a thousandth of unknown cost keeps a sale matched, for 4002 * 2000 // 2001
+# less than a thousandth of unknown cost keeps a sale matched, for 4002 * 1000 // 1001
 gain 1 A
-buy 2000 A for 2000
-sell 2001 A for 4002                => average 4000-2000 in 1
+buy 1000 A for 2000
+sell 1001 A for 4002                => matched 3999-2000 | average 3998-2000 in 1
 
 # orders keep the average cost
 buy 10 A for 100

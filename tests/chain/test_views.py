@@ -79,8 +79,8 @@ sell 10 A for 200               => since: partial 100-50 | since: trades 2 | sin
 # a purchase in the very second of an attachment belongs to it
 gain 1 B
 attach
-dated 121 buy 5 A for 50
-sell 5 A for 70                 => since: matched 70-50 | since: trades 2
+dated 121 buy 5 A for 50        => since: holding 1
+sell 5 A for 70                 => since: matched 70-50 | since: trades 2 | since: holding 0
 
 # a day is counted once; a clock set back starts no earlier one
 dated 172800 buy 10 A for 100

@@ -18,10 +18,10 @@ venue), `market -4 A` (what swaps took for a fill), `left B` (a residue), `at ES
 Expected, separated by `|`: `matched N`, `partial N` or `unmatched` with the [flags]; lots `A 6@60
 3@?` or `A -`; `left A 40`: known cost that left, by mint; `pool A 5@20 3@?` and `average 30 in 1`
 (sale) by average cost; `side buy -9 2`: what moved through its venue, and outside; `its carried 1`:
-a field of the result; `holdings A 6@60 3@?`: the positions; `escrows e f`: the orders; `books
-received 9 open_cost 60`: all lines of the reconciliation but zeros and the first transfer; `trades
-2`: a line or a sum; `tokens A 30 1/2`: a token's result and won sales. `Q:` is in a stablecoin,
-`since:` since the last attachment.
+a field of the result; `holdings A 6@60 3@?`: the positions, and `holding 1`: their number;
+`escrows e f`: the orders; `books received 9 open_cost 60`: all lines of the reconciliation but
+zeros and the first transfer; `trades 2`: a line or a sum; `tokens A 30 1/2`: a token's result and
+won sales. `Q:` is in a stablecoin, `since:` since the last attachment.
 """
 
 import re
@@ -216,6 +216,8 @@ class TextLedger:
         if word == "books":
             return self._see_books(ledger, money, rest)
         account = ledger.accounts.get((money, view), Account())
+        if word == "holding":
+            return ledger.find_holdings()[view].open_positions, number(rest)
         if word == "tokens":
             told = sorted(account.tokens.items())
             return " ".join(f"{m} {t.realized} {t.winning}/{t.sales}" for m, t in told), rest
