@@ -680,7 +680,7 @@ class Challenge(TypedDict):
 
     text: Annotated[str, described("text to sign, exactly as given, in UTF-8")]
     nonce: str
-    expiresAt: str
+    expiresAt: Time
 
 
 class Registered(TypedDict):
@@ -689,7 +689,7 @@ class Registered(TypedDict):
     bot: Bot
     publishKey: str
     claimUrl: Annotated[str, described("link for the bot's human owner only; it works once")]
-    claimExpiresAt: str
+    claimExpiresAt: Time
 
 
 @blueprint.before_request
