@@ -116,7 +116,7 @@ LONG = (
     "browser demo worst canaries openapi observer_trouble mcp stream audit inspection"
     " nginx survival observer standings lies cli connections hostile caddy own_strategies"
     " gaps redis cuts keeping ledger_store audit_lies faults simulation rows audit_log"
-    " studio scout matrix papertrade worker mcp_http hook_kills make"
+    " studio scout matrix papertrade worker mcp_http make"
 ).split()
 
 
