@@ -20,11 +20,11 @@ HOUR_MS = 3_600_000
 
 def tell_crowd(count):
     """A chain of this many people who bought something."""
-    story = Story()
-    for number in range(count):
-        story.fund(f"bot {number}", 10**9)
-        story.buy(f"bot {number}", "CAT", 10, 5_000)
-    return story.chain(), [address(f"bot {number}") for number in range(count)]
+    people = [f"bot {number}" for number in range(count)]
+    story = Story(*people)
+    for person in people:
+        story.buy(person, "CAT", 10, 5_000)
+    return story.chain(), [*map(address, people)]
 
 
 def spy(monkeypatch):
