@@ -115,7 +115,7 @@ storage.SQLite._add_conn_hooks = _hurry
 LONG = (
     "browser demo worst canaries openapi observer_trouble mcp stream audit inspection"
     " nginx survival observer standings lies cli connections hostile caddy own_strategies"
-    " gaps redis cuts keeping ledger_store audit_lies faults simulation rows audit_log"
+    " gaps redis cuts backups ledger_store audit_lies faults simulation rows audit_log"
     " studio scout matrix papertrade worker mcp_http make"
 ).split()
 
