@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import socket
-import threading
 import time
 from datetime import datetime
 from functools import partial
@@ -14,6 +12,7 @@ from bellnode import BellNode
 from ground import until
 from story import ADA, account_of, address, market
 from websockets.exceptions import WebSocketException
+from websockets.server import ServerProtocol
 
 import config
 import jobs
@@ -242,55 +241,19 @@ def test_a_flood_is_read_at_a_limited_rate(node, listen, monkeypatch):
     assert noticed_at[150] - noticed_at[0] > 1.0
 
 
-class DeadLine:
-    """A relay in front of a node that can fall silent: it keeps connections but forwards
-    nothing.
-    """
-
-    def __init__(self, port):
-        self.silent, self._port, self.accepted = False, port, 0
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.url = f"ws://127.0.0.1:{self._server.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-        self._thread.start()
-
-    def _accept(self):
-        with self._server, contextlib.suppress(OSError):
-            while True:
-                near, _ = self._server.accept()
-                self.accepted += 1
-                far = socket.create_connection(("127.0.0.1", self._port))
-                for pair in ((near, far), (far, near)):
-                    threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
-
-    def _pass_on(self, source, target):
-        with source, contextlib.suppress(OSError):
-            while data := source.recv(4096):
-                if not self.silent:
-                    target.sendall(data)
-        with contextlib.suppress(OSError):
-            target.shutdown(socket.SHUT_RDWR)
-
-    def close(self):
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-
-
 def test_a_connection_that_falls_silent_is_reopened(node, listen, monkeypatch):
     """No bytes arrive, and the connection stays open: this is detected after two pings, 40 s of the
     allowed 60; here half a second each. Meanwhile no wallet counts as covered.
     """
     assert 2 * subscriptions.PING_SECONDS < 60
     monkeypatch.setattr(subscriptions, "PING_SECONDS", 0.5)
-    line = DeadLine(node.port)
-    listener = listen(line)
-    line.silent, begun_at = True, time.monotonic()
-    until(lambda: listener.notices.count_covered() == 0)
-    assert time.monotonic() - begun_at >= 0.4 and listener.state != "listening"
-    line.silent = False
+    listener, begun_at = listen(node), time.monotonic()
+    with monkeypatch.context() as silent:
+        silent.setattr(ServerProtocol, "send_frame", lambda *_: None)
+        until(lambda: listener.notices.count_covered() == 0)
+        assert time.monotonic() - begun_at >= 0.4 and listener.state != "listening"
     until(lambda: listener.notices.count_covered() == 2)
-    assert line.accepted >= 2
-    line.close()
+    assert node.connections >= 2
 
 
 # ---- errors of ours, and what is shown -----------------------------------------------------------

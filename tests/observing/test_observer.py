@@ -178,21 +178,6 @@ def is_readable(signature):
     return Receipt.get(Receipt.signature == signature).body != b"no zlib"
 
 
-def test_rereading_the_newest_receipt_loses_no_trade(look):
-    """Entries are reread and it is fetched again at the head. A bug dropped and applied it in one
-    step, and it stayed dropped.
-    """
-    story = Story("ada")
-    story.buy("ada", "CAT", 10, 1_000_000)
-    sold = story.sell("ada", "CAT", 4, 600_000)
-    seen = look(story.chain()).settle()
-    truth = seen.ledger()
-    spoil(sold)
-    Wallet.update(rules="").execute()
-    seen.look(6)
-    assert seen.state() == "complete" and seen.ledger() == truth and is_readable(sold)
-
-
 @pytest.fixture
 def shared(look):
     """(a lookout of ada and eve, eve's wallet, the signature of their transaction, whose stored
