@@ -99,6 +99,12 @@ def test_a_trickle_ends_at_the_deadline(receivers, monkeypatch):  # noqa: F811
     assert time.monotonic() - began < 10
 
 
+def test_a_redirect_is_not_followed(receivers):  # noqa: F811
+    (inside,) = receivers()
+    answered = post(receivers, receiver.answer(302, Location=inside.url))
+    assert answered == client.Answer(302, "returned HTTP 302") and inside.got == []
+
+
 def test_of_a_response_only_the_status_and_the_wait_are_kept(receivers):  # noqa: F811
     more = {"X-Canary": "canary", "Retry-After": "90"}
     answered = post(receivers, receiver.answer(429, b"<script>canary</script>", **more))
