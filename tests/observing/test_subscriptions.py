@@ -253,6 +253,16 @@ def test_a_notice_costs_three_requests_and_one_more_for_a_token_account(street, 
     assert street.pass_on() == {}
 
 
+def test_wallets_with_notices_share_a_comparison_of_balances(look):
+    """Each transaction is listed and fetched by itself: two and a half requests for each of two."""
+    street = Street(look)
+    for person in street.people:
+        street.tell(street.go_on("sell", person, "CAT", 400, 300_000), person)
+    assert street.pass_on() == {name: 2 for name in SALE} | {"getMultipleAccounts": 1}
+    sold = {trade.signature for trade in Trade.select().where(Trade.kind == "sell")}
+    assert sold == {row.signature for row in street.story.rows[-2:]}
+
+
 def test_an_unannounced_sale_is_found_in_the_wallets_list(look):
     """It moved a token account too, which then needs no list. If there is news, the page before it
     is requested as well.
@@ -396,55 +406,3 @@ def test_covered_idle_wallets_cost_fewer_requests(look):
     before, after = asked
     assert after.total() < 0.6 * before.total()
     assert after["getMultipleAccounts"] == before["getMultipleAccounts"]
-
-
-FLOW_SECONDS, A_SECOND, TICK_SECONDS = 40 if sampling.FULL else 12, 8, 0.05
-
-
-class Flow(Street):
-    """Twenty fully covered wallets, with eight transactions a second among them; a notice comes a
-    twentieth of a second after its transaction, a poll every 15 seconds.
-    """
-
-    def __init__(self, look):
-        super().__init__(look, [f"bot {number}" for number in range(20)])
-        self.dice, self.due, self.happened = random.Random(3), [], []
-        self.cover()
-
-    def happen(self):
-        """One in ten transactions involves only a token account."""
-        person = self.dice.choice(self.people)
-        verb = self.dice.choice([*["buy"] * 5, *["sell"] * 3, "give", "receive"])
-        price = [100_000] if verb in ("buy", "sell") else []
-        row = self.go_on(verb, person, "CAT", 1, *price)
-        self.happened.append(row.signature)
-        self.due.append((self.seen.clock() + TICK_SECONDS, row, person))
-
-    def run(self):
-        """Let it run; return the requests to nodes by method."""
-        before = self.node.calls.copy()
-        polled_at = begun_at = self.seen.clock()
-        while (now := self.seen.clock()) < begun_at + FLOW_SECONDS:
-            if len(self.happened) <= A_SECOND * (now - begun_at):
-                self.happen()
-            while self.due and self.due[0][0] <= now:
-                self.tell(*self.due.pop(0)[1:])
-            if now - polled_at >= self.seen.config.observer_interval_seconds:
-                polled_at = now
-                self.seen.observer.run_tick(self.seen.now)
-            self.poll_noticed()
-            self.seen.clock.sleep(TICK_SECONDS)
-        return self.node.calls - before
-
-
-def test_a_steady_flow_costs_two_and_a_half_requests_a_transaction(look):
-    """Each transaction is listed and fetched, and balances are compared once for all wallets that
-    had a notice since the last comparison.
-    """
-    flow = Flow(look)
-    calls = flow.run()
-    flow.pass_on()
-    count = len(flow.happened)
-    assert set(flow.happened) <= set(Trade.select(Trade.signature).scalars())
-    assert calls["getTransaction"] <= count >= FLOW_SECONDS * A_SECOND
-    assert calls.total() <= 2.5 * count
