@@ -41,11 +41,15 @@ def account_of(owner, mint):
 
 
 class Story:
-    def __init__(self, slots_apart=2):
+    """Each of `people` begins with 1 SOL."""
+
+    def __init__(self, *people, slots_apart=2):
         self.rows, self.slot, self._apart, self._index = [], BEGIN - slots_apart, slots_apart, 0
         self.lamports = defaultdict(int, {"bank": PLENTY, "maker": PLENTY})
         # account word -> [mint word, owner word, amount].
         self.tokens = {}
+        for person in people:
+            self.fund(person, 10**9)
 
     def chain(self):
         return Chain(self.rows)

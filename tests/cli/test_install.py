@@ -16,24 +16,15 @@ from cli import parser, processes
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_settings_and_data_come_from_the_working_directory_and_code_does_not(
-    tmp_path,
-):
-    port = find_port()
+def test_settings_and_data_come_from_the_working_directory_and_code_does_not(tmp_path):
+    port, unset = find_port(), ("PORT", "DATA_DIR", "BASE_URL")
     for name in ("app.py", "serving.py", "gunicorn.conf.py"):
         (tmp_path / name).write_text("raise SystemExit('imported from the working directory')\n")
     (tmp_path / ".env").write_text(f"PORT={port}\n")
-    environ = {**os.environ, **JOBS_OFF}
-    for name in ("PORT", "DATA_DIR", "BASE_URL"):
-        environ.pop(name, None)
-    server = subprocess.Popen(
-        [sys.executable, ROOT / "app.py", "run"],
-        cwd=tmp_path,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    environ = {name: one for name, one in {**os.environ, **JOBS_OFF}.items() if name not in unset}
+    argv = [sys.executable, ROOT / "app.py", "run"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    server = subprocess.Popen(argv, cwd=tmp_path, env=environ, **pipes)
     with contextlib.closing(server.stdout):
         said = server.stdout.readline() + server.stdout.readline()
         assert f"http://127.0.0.1:{port}/connect" in said

@@ -6,7 +6,6 @@ import os
 import pickle
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -15,17 +14,20 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
+import ground
 import orjson
 import pytest
 from node import connect
 from service import Service
 
+import app
 import config
 import models
 import storage
-from accounts import posts
+from accounts import influencers, posts
 from bench._ports import find_port, wait_for
 from chain import rpc
+from chain.reading.currencies import STABLECOINS
 from demo import cast, stage
 from demo.market import TOKENS, Market
 from demo.node import SLOW, SLOW_SECONDS, BadCall, Node, load_recording
@@ -40,8 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 START = 1_793_880_000
 # Everything recorded has happened.
 END = 9_100
-
-
+DORA = next(one for one in cast.BOTS if one.name == "Dora Dollar")
 # Transactions of the wallet whose history loads slowly, and the number that the node returns here.
 SLOW_COUNT, SLOW_GIVEN = 60, 21
 # Seconds to wait for a start on a busy machine.
@@ -97,18 +98,16 @@ def staged(tmp_path_factory, chain, recording):
     return folder, pickle.loads(keys.read_bytes())
 
 
+def settings_for(folder, recording, **more):
+    given = {"DATA_DIR": str(folder), "EXTRA_SWAP_PROGRAMS": recording["venue"], **more}
+    return config.load(given, dotenv=None)
+
+
 def set_up(folder, chain, recording):
     """Set up a demonstration as of START and observe it; return its stage.DemoKeys."""
     market = Market(recording["mints"], START)
     stage.clear_folder(folder)
-    given = config.load(
-        {
-            "DATA_DIR": str(folder),
-            "EXTRA_SWAP_PROGRAMS": recording["venue"],
-            "SCOUT_INTERVAL_SECONDS": "15",
-        },
-        dotenv=None,
-    )
+    given = settings_for(folder, recording, SCOUT_INTERVAL_SECONDS="15")
     lines = [line for line in cast.list_posts(recording) if line.at < 0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage, "PAST_SECONDS", 600)
@@ -135,26 +134,19 @@ def show(staged):
 
 # ---- what was recorded ---------------------------------------------------------------------------
 def test_ledgers_end_with_the_nodes_balances(db, settings, chain, recording):
-    from accounts import influencers
-
     # The recording doesn't cover the added wallets.
     recorded = recording["wallets"][:SLOW]
     for number, wallet in enumerate(recorded):
         influencers.create_bot(settings, f"Bot {number}", START * 1000, wallet)
-    given = config.load(
-        {"DATA_DIR": str(settings.data_dir), "EXTRA_SWAP_PROGRAMS": recording["venue"]}, dotenv=None
-    )
+    given = settings_for(settings.data_dir, recording)
     coverages = observe_once(Observer(given, rpc=connect(AsOf(chain, END))), (START + END) * 1000)
     # The fourth one has an older past.
     states = [coverages[wallet]["state"] for wallet in recorded]
     assert states == ["complete", "complete", "complete", "partial"]
     assert all(not coverage["gaps"] and not coverage["pending"] for coverage in coverages.values())
     for wallet in models.Wallet.select():
-        held = {
-            mint: raw
-            for mint, raw in recording["holdings"][wallet.address]["tokens"].items()
-            if raw != "0" and mint in recording["accounts"]
-        }
+        tokens = recording["holdings"][wallet.address]["tokens"].items()
+        held = {mint: raw for mint, raw in tokens if raw != "0" and mint in recording["accounts"]}
         assert {one["mint"]: one["amountRaw"] for one in orjson.loads(wallet.positions)} == held
     kinds = Counter(kind for (kind,) in models.Trade.select(models.Trade.kind).tuples())
     told = Counter(row["kind"] for row in recording["transactions"] if row["who"] < SLOW)
@@ -347,16 +339,24 @@ def test_every_state_appears_on_a_page(show):
     assert (int(bar[1]), int(bar[2])) == (SLOW_COUNT, SLOW_GIVEN)
 
 
-def test_a_boast_appears_next_to_the_loss(show):
+SOL_BOASTS = r"Took profit on"
+USDC_BOASTS = r"Took profit on \w+|\w+ paid for dinner|Another win with|Sold \w+ at the top"
+
+
+@pytest.mark.parametrize(
+    "is_dora, words, unit", [(False, SOL_BOASTS, ""), (True, USDC_BOASTS, r"[\d.,]+ USDC")]
+)
+def test_a_boast_appears_next_to_the_loss(show, is_dora, words, unit):
     """Text that a number contradicts gets no verdict: the number appears next to it."""
-    posts_shown = show.pages("/api/v1/feed", show.keys.read_key, 100)
-    boasts = [post for post in posts_shown if post["body"].startswith("Took profit on")]
+    shown = show.pages("/api/v1/feed", show.keys.read_key, 100)
+    of_bot = [post for post in shown if (post["botName"] == DORA.name) == is_dora]
+    boasts = [post for post in of_bot if re.match(words, post["body"])]
     assert boasts
     for post in boasts:
         assert post["verified"] and post["receipt"]["result"].startswith("-")
         page = show.get(f"/posts/{post['id']}")
-        assert "Took profit on" in page.text.partition("<article")[2]
-        assert "\N{MINUS SIGN}" in text_of(page)
+        assert post["body"].split(" ")[0] in page.text.partition("<article")[2]
+        assert re.search(rf"\N{{MINUS SIGN}}{unit}", text_of(page))
 
 
 def test_only_a_slow_wallet_is_waited_for(chain):
@@ -376,54 +376,71 @@ def test_a_real_instance_never_says_demonstration(service):
     assert "on cached prices" in service.get("/traders").text
 
 
+# ---- the bot that trades in USDC -----------------------------------------------------------------
+USDC = STABLECOINS[0]
+GIVEN = 10_000 * 10**6
+
+
+def find_change(row):
+    """The USDC that a transaction moved into its wallet, in raw units."""
+    held = {"pre": 0, "post": 0}
+    for side in held:
+        for one in row.receipt["meta"][f"{side}TokenBalances"]:
+            if (one["owner"], one["mint"]) == (row.keys[0], USDC.mint):
+                held[side] += int(one["uiTokenAmount"]["amount"])
+    return held["post"] - held["pre"]
+
+
+@ground.sqlite_only
+def test_a_bots_result_in_usdc_is_what_its_trades_left(show, chain):
+    """It buys twice and sells everything: each turn of three earns the sum of its movements."""
+    key = show.keys.read_key
+    bots = show.get("/api/v1/bots", key).json["data"]
+    uid = next(one["id"] for one in bots if one["name"] == DORA.name)
+    dora = show.get(f"/api/v1/bots/{uid}", key).json
+    swaps = [one for one in chain.transactions if one.wallet == DORA.wallet and one.kind == "swap"]
+    changes = [find_change(one) for one in swaps if one.at <= 0]
+    turns = [sum(changes[n : n + 3]) for n in range(0, len(changes) - 2, 3)]
+    (usdc,) = dora["results"]["byCurrency"]
+    assert int(usdc["realizedRaw"]) == sum(turns) != 0
+    counts = [usdc[f"{kind}Sells"] for kind in ("matched", "winning", "partial", "unmatched")]
+    assert counts == [len(turns), sum(turn > 0 for turn in turns), 0, 0]
+    assert usdc["currency"] == "USDC" and dora["record"]["byCurrency"] == [usdc]
+    assert (dora["results"]["matchedSells"], dora["coverage"]["state"]) == (0, "complete")
+    (books,) = dora["reconciliation"]["byCurrency"]
+    sums = [int(books[f"{name}Raw"]) for name in ("received", "closing", "difference")]
+    assert sums == [GIVEN, GIVEN + sum(changes), 0]
+    page = show.get(f"/bots/{dora['id']}")
+    assert 'aria-label="Realized PnL by day in USDC"' in page.text
+    (row,) = show.get("/api/v1/leaderboard?currency=USDC", key).json["data"]
+    assert (row["name"], row["rank"]) == (DORA.name, 1)
+    assert DORA.name in text_of(show.get("/leaderboard?currency=USDC"))
+
+
 # ---- never mixed ---------------------------------------------------------------------------------
 def test_a_demonstration_needs_its_own_folder(service):
     service.make_bot()
     storage.database.close_all()
     files.unlock_data_dir()
+    folder = service.config.data_dir
     with pytest.raises(instance.Refused, match="contains real data"):
-        stage.clear_folder(service.config.data_dir)
+        stage.clear_folder(folder)
     # As after an interrupted restore.
-    aside = service.config.database_path.rename(
-        service.config.data_dir / "app.db.replaced-20261105T120000.000Z"
-    )
+    aside = service.config.database_path.rename(folder / "app.db.replaced-20261105T120000.000Z")
     with pytest.raises(instance.Refused, match="contains real data"):
-        stage.clear_folder(service.config.data_dir)
+        stage.clear_folder(folder)
     assert backups.check_database(aside).posts == 0
 
 
-def run(command, environ, **more):
-    return subprocess.run(
-        [sys.executable, "app.py", command],
-        cwd=ROOT,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        **more,
-    )
-
-
-def test_run_and_observe_refuse_a_demonstration_folder(tmp_path):
-    folder = tmp_path / "data"
+def test_nothing_else_uses_a_demonstrations_folder(tmp_path, service, monkeypatch, capsys):
+    backups.store_backup(service.config, tmp_path / "backup.db")
+    service.close()
+    folder = tmp_path / "shown"
     folder.mkdir()
     stage.clear_folder(folder)
-    for command in ("run", "observe"):
-        done = run(command, {**os.environ, "DATA_DIR": str(folder)})
-        assert done.returncode == 1 and "belongs to a demo" in done.stderr
-
-
-def test_restore_refuses_to_replace_a_demonstration(tmp_path, service):
-    backups.store_backup(service.config, tmp_path / "backup.db")
-    folder = tmp_path / "shown"
-    stage.clear_folder(folder)
-    with pytest.raises(instance.Refused, match="belongs to a demo"):
-        backups.restore_backup(
-            config.load({"DATA_DIR": str(folder)}, dotenv=None),
-            tmp_path / "backup.db",
-            True,
-            START * 1000,
-        )
+    monkeypatch.setenv("DATA_DIR", str(folder))
+    for command in (["run"], ["observe"], ["restore", str(tmp_path / "backup.db"), "--replace"]):
+        assert app.main(command) == 1 and "belongs to a demo" in capsys.readouterr().err
 
 
 # A shorter past than app.py has.
@@ -440,61 +457,43 @@ sys.exit(main())
 """
 
 
-def test_one_command_serves_the_demonstration(tmp_path, full):
+def test_one_command_serves_the_demonstration(tmp_path, full, monkeypatch):
     """The first page, the marks, and a chain that was observed."""
-    program = tmp_path / "short.py"
+    program, port = tmp_path / "short.py", find_port()
     program.write_text(SHORT)
-    port, folder = find_port(), tmp_path / "data"
+    monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("PORT", str(port))
     # The demo contacts neither of them.
-    environ = {
-        **os.environ,
-        "DATA_DIR": str(folder),
-        "PORT": str(port),
-        "SOLANA_RPC_URLS": "http://192.0.2.1",
-        "LLM_BASE_URL": "http://192.0.2.1",
-    }
-    demo = subprocess.Popen(
-        [sys.executable, "app.py" if full else program, "demo"],
-        cwd=ROOT,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+    for name in ("SOLANA_RPC_URLS", "LLM_BASE_URL"):
+        monkeypatch.setenv(name, "http://192.0.2.1")
+    command = [sys.executable, "app.py" if full else program, "demo"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    demo = subprocess.Popen(command, cwd=ROOT, **pipes)
     try:
         wait_for(port, PATIENCE)
         said = next(line for line in iter(demo.stdout.readline, "") if "cnd_read_" in line)
         key = re.search(r"cnd_read_\w+", said)[0]
 
         def get(path):
-            with urllib.request.urlopen(
-                urllib.request.Request(
-                    f"http://127.0.0.1:{port}{path}", headers={"Authorization": f"Bearer {key}"}
-                ),
-                timeout=PATIENCE,
-            ) as answer:
+            url, bearer = f"http://127.0.0.1:{port}{path}", {"Authorization": f"Bearer {key}"}
+            request = urllib.request.Request(url, headers=bearer)
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.read().decode()
+
+        def is_observed():
+            results = [bot["results"] for bot in json.loads(get("/api/v1/bots"))["data"]]
+            return any(one and one["observedTrades"] for one in results)
 
         assert "demonstration" in get("/").lower()
         end = time.monotonic() + PATIENCE
-        while (
-            not any(
-                bot["results"] and bot["results"]["observedTrades"]
-                for bot in json.loads(get("/api/v1/bots"))["data"]
-            )
-            and time.monotonic() < end
-        ):
+        while not is_observed():
+            assert time.monotonic() < end, "no trade was observed"
             time.sleep(0.5)
-        assert any(
-            bot["results"]["observedTrades"]
-            for bot in json.loads(get("/api/v1/bots"))["data"]
-            if bot["results"]
-        )
         assert json.loads(get("/api/health"))["demonstration"] is True
-        # A start reuses it.
-        assert run("demo", environ).returncode == 1
+        # A second one is refused.
+        assert app.main(["demo"]) == 1
     finally:
-        demo.send_signal(signal.SIGTERM)
+        demo.terminate()
         ended = demo.wait(PATIENCE)
         demo.stdout.close()
         assert ended == 0

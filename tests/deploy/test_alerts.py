@@ -12,7 +12,7 @@ import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.parser import text_string_to_metric_families
-from service import NOW, Service, address
+from service import NOW, address
 
 import jobs
 import models
@@ -35,12 +35,8 @@ def run_promtool(*args):
 
 
 @promtool
-def test_alert_rules_are_valid():
+def test_each_alert_is_valid_and_fires_when_it_should():
     run_promtool("check", "rules", "--lint-fatal", "alerts.yml")
-
-
-@promtool
-def test_each_alert_fires_when_it_should():
     run_promtool("test", "rules", "alerts_test.yml")
 
 
@@ -55,18 +51,16 @@ def test_each_alert_is_documented_and_has_its_test():
 
 
 @pytest.fixture
-def metrics(tmp_path):
+def metrics(serve):
     """{name: label names} of a running instance where everything occurred at least once."""
-    service = Service(tmp_path / "data", metrics="on")
+    service = serve(metrics="on")
     service.make_bot(wallet=address("wallet"))
     models.Wallet.update(polled_at=NOW).execute()
     for task in ("observer", "scout", "paper"):
         jobs.note_job(task, "ok", NOW)
     service.post({"eventId": "e", "body": "words"}, service.make_bot("Ben").publish_key.text)
     families = text_string_to_metric_families(service.get("/metrics").text)
-    told = {sample.name: set(sample.labels) for family in families for sample in family.samples}
-    service.close()
-    return told
+    return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
 
 def list_labels(expression, metrics):
@@ -87,10 +81,7 @@ def test_rules_use_existing_metrics_and_labels(metrics):
     assert len(expressions) == len(list_alerts())
     for expression in expressions:
         check_expression(expression, metrics)
-
-
-def test_no_label_is_reserved_by_prometheus(metrics):
-    """The scraping server sets `job` and `instance`, so ours would arrive as exported_job."""
+    # The scraping server sets `job` and `instance`, so ours would arrive as exported_job.
     assert not set().union(*metrics.values()) & {"job", "instance", "__name__"}
 
 

@@ -5,7 +5,6 @@ signatures decide what to fetch, and transactions missing from its responses are
 import copy
 
 import pytest
-from lookout import Lookout
 from node import FakeNode
 from service import signature
 from story import ADA, market
@@ -13,45 +12,25 @@ from story import ADA, market
 BULK = "getTransactionsForAddress"
 
 
-@pytest.fixture(scope="module")
-def long_chain():
-    return market(seed=5, length=130)
+def offer(chain, *change):
+    node = FakeNode(chain)
+    node.offer_bulk(*change)
+    return node
 
 
-def observe(settings, *nodes):
-    return Lookout.begin(settings, *nodes, wallets=[ADA]).settle()
-
-
-@pytest.fixture(scope="module")
-def singly(long_chain):
-    """The result of a lookout without the method, after it was requested once."""
-    told = {}
-
-    def tell(settings):
-        if not told:
-            node = FakeNode(long_chain)
-            lookout = observe(settings, node)
-            told.update(ledger=lookout.ledger(), state=lookout.state(), calls=node.calls)
-        return told
-
-    return tell
-
-
-def test_a_backfill_takes_a_request_per_hundred_transactions(settings, db, long_chain, singly):
-    told = singly(settings)
-    node = FakeNode(long_chain)
-    node.offer_bulk()
-    lookout = observe(settings, node)
-    assert (lookout.ledger(), lookout.state()) == (told["ledger"], told["state"])
+def test_a_backfill_takes_a_request_per_hundred_transactions(look):
+    chain = market(seed=5, length=130)
+    plain, rich = FakeNode(chain), offer(chain)
+    truth, seen = (look(node).settle() for node in (plain, rich))
+    assert seen.state() == truth.state() == "complete"
     # It was requested once where it is missing.
-    assert (told["state"], told["calls"][BULK]) == ("complete", 1)
-    listed = len(long_chain.touching(ADA))
-    assert told["calls"]["getTransaction"] == listed > 100
+    listed = len(chain.touching(ADA))
+    assert plain.calls[BULK] == 1 and plain.calls["getTransaction"] == listed > 100
     # Transactions listed only for token accounts, few among many stored ones, are fetched one by
     # one.
-    assert node.calls[BULK] <= 6 and node.calls["getTransaction"] < listed // 3
+    assert rich.calls[BULK] <= 6 and rich.calls["getTransaction"] < listed // 3
     for method in ("getSignaturesForAddress", "getMultipleAccounts"):
-        assert node.calls[method] <= told["calls"][method]
+        assert rich.calls[method] <= plain.calls[method]
 
 
 def forge(data):
@@ -75,57 +54,50 @@ def place(**more):
     return lambda data: [{**one, **{key: one[key] + n for key, n in more.items()}} for one in data]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda data: data[::-1],
-        lambda data: data + data,
-        lambda data: [],
-        lambda data: data[: len(data) // 3],
-        lambda data: data[1::2],
-        lambda data: [None, *data],
-        lambda data: [{"transaction": {"signatures": []}}, *data],
-        lambda data: None,
-        lambda data: {"a": 1},
-        lambda data: [{**one, "meta": None} for one in data],
-        forge,
-        add_foreign,
-        place(slot=1),
-        place(slot=-1_000),
-        place(slot=10**6),
-        place(transactionIndex=1),
-        lambda data: [{**a, "slot": b["slot"]} for a, b in zip(data, data[::-1], strict=True)],
+HOSTILE = {
+    "honest": lambda data: data,
+    "order": lambda data: data[::-1],
+    "twice": lambda data: data + data,
+    "nothing": lambda data: [],
+    "third": lambda data: data[: len(data) // 3],
+    "half": lambda data: data[1::2],
+    "null": lambda data: [None, *data],
+    "malformed": lambda data: [{"transaction": {"signatures": []}}, *data],
+    "none": lambda data: None,
+    "object": lambda data: {"a": 1},
+    "bare": lambda data: [{**one, "meta": None} for one in data],
+    "forged": forge,
+    "foreign": add_foreign,
+    "later": place(slot=1),
+    "earlier": place(slot=-1_000),
+    "far": place(slot=10**6),
+    "index": place(transactionIndex=1),
+    "reversed": lambda data: [
+        {**a, "slot": b["slot"]} for a, b in zip(data, data[::-1], strict=True)
     ],
-    ids=(
-        "order twice nothing third half null malformed none object bare forged foreign"
-        " later earlier far index reversed"
-    ).split(),
-)
-def test_a_hostile_answer_changes_nothing(settings, db, long_chain, singly, change):
-    told = singly(settings)
-    node = FakeNode(long_chain)
-    node.offer_bulk(change)
-    lookout = observe(settings, node)
-    assert (lookout.ledger(), lookout.state()) == (told["ledger"], told["state"])
+}
 
 
-def test_a_transaction_the_bulk_method_hides_is_found_missing(settings, db, long_chain):
+@pytest.mark.parametrize("change", HOSTILE)
+def test_a_hostile_answer_changes_nothing(look, chain, truth, change):
+    node = offer(chain, HOSTILE[change])
+    seen = look(node).settle()
+    assert (seen.ledger(), seen.state()) == (truth, "complete") and node.calls[BULK]
+
+
+def test_a_transaction_the_bulk_method_hides_is_found_missing(look, chain):
     """It is listed, so it is requested; a node that drops it keeps the history open."""
-    hidden = long_chain.moving(ADA)[7].signature
-    node = FakeNode(long_chain)
+    hidden, node = chain.moving(ADA)[7].signature, offer(chain)
     node.drop(hidden)
-    node.offer_bulk()
-    lookout = Lookout.begin(settings, node, wallets=[ADA])
-    lookout.look(6)
-    assert lookout.coverage()["pending"] == 1 and lookout.state() != "complete"
+    seen = look(node)
+    seen.look(6)
+    assert seen.coverage()["pending"] == 1 and seen.state() != "complete"
     node.give(hidden)
-    assert lookout.settle().state() == "complete"
+    assert seen.settle().state() == "complete"
 
 
-def test_another_endpoint_may_have_the_missing_transaction(settings, db, long_chain, singly):
-    told = singly(settings)
-    plain, rich = FakeNode(long_chain), FakeNode(long_chain)
-    rich.offer_bulk()
-    assert observe(settings, plain, rich).ledger() == told["ledger"]
-    assert plain.calls[BULK] == 1
-    assert rich.calls[BULK] >= 2
+def test_another_endpoint_may_offer_it(look):
+    chain = market(seed=5, length=130)
+    plain, rich = FakeNode(chain), offer(chain)
+    assert look(plain, rich).settle().state() == "complete"
+    assert plain.calls[BULK] == 1 and rich.calls[BULK] >= 2

@@ -2,8 +2,6 @@
 
 import contextlib
 import json
-import socket
-import threading
 import time
 from datetime import datetime
 from functools import partial
@@ -14,24 +12,71 @@ from bellnode import BellNode
 from ground import until
 from story import ADA, account_of, address, market
 from websockets.exceptions import WebSocketException
+from websockets.server import ServerProtocol
 
 import config
 import jobs
 from models import Wallet
 from observing import subscriptions
 from observing.state import MAX_FALSE, Notices, State, Subscription
-from observing.subscriptions import Listener, list_websockets
+from observing.subscriptions import Listener, Notice, Reply, list_websockets, read_message
 from web.api.health import check_health
 
-CAT = address(account_of("ada", "CAT"))
-WANTED = (Subscription(1, ADA), Subscription(2, address("bob")), Subscription(1, ADA, CAT))
-PLACES = [
-    ("logsSubscribe", ADA),
-    ("logsSubscribe", address("bob")),
-    ("accountSubscribe", CAT),
-]
+BOB, CAT = address("bob"), address(account_of("ada", "CAT"))
+WANTED = (Subscription(1, ADA), Subscription(2, BOB), Subscription(1, ADA, CAT))
+PLACES = [("logsSubscribe", ADA), ("logsSubscribe", BOB), ("accountSubscribe", CAT)]
 
 
+# ---- messages: from JSON to plain values ---------------------------------------------------------
+LAST = 2**63 - 1
+KINDS = ("accountNotification", "logsNotification")
+NO_IDS = (None, "7", -1, 2**63)
+
+
+def notify(method, number=7, result=None):
+    return {"method": method, "params": {"subscription": number, "result": result}}
+
+
+@pytest.mark.parametrize(
+    "message, read",
+    [
+        # The content of a notice isn't used.
+        *((notify(kind, n, {"any": "thing"}), Notice(n)) for kind in KINDS for n in (0, 7, LAST)),
+        (notify(KINDS[0]), Notice(7)),
+        # Other notices are ignored.
+        (notify("slotNotification"), None),
+        # A subscription gets its ID. Without a valid one it is refused, as with an error, whatever
+        # else the message contains.
+        *(({"id": n, "result": n}, Reply(n, n)) for n in (0, 3, LAST)),
+        *(({"id": 3, "result": one}, Reply(3, None)) for one in (*NO_IDS, 7.0)),
+        *(({"id": 3, "error": {}, **more}, Reply(3, None)) for more in ({}, {"result": True})),
+        # Replies to unsubscribing and to other requests are ignored.
+        *(({"id": 3, "result": one}, None) for one in (True, False)),
+        *(({"id": one, "result": 7}, None) for one in ("3", -1, 2**63)),
+        ({"result": 7}, None),
+        ({}, None),
+    ],
+)
+def test_a_message_is_a_notice_a_reply_or_ignored(message, read):
+    assert read_message(message) == read
+
+
+@pytest.mark.parametrize("message", [None, [], "word", 5])
+def test_a_message_must_be_an_object(message):
+    with pytest.raises(ValueError, match="^a message is not an object$"):
+        read_message(message)
+
+
+@pytest.mark.parametrize("method", KINDS)
+def test_a_notice_belongs_to_a_subscription(method):
+    incomplete = ({}, {"params": []}, {"params": {"result": {}}})
+    unknown = (notify(method, number) for number in (*NO_IDS, True))
+    for message in (*unknown, *({"method": method, **more} for more in incomplete)):
+        with pytest.raises(ValueError, match="^a notice of an unknown subscription$"):
+            read_message(message)
+
+
+# ---- one node ------------------------------------------------------------------------------------
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch):
     """Use the delays of an impatient listener."""
@@ -69,6 +114,12 @@ def listen():
         made.join(60)
 
 
+@pytest.fixture
+def row(chain):
+    """A transaction with ada's wallet and one of its accounts."""
+    return next(row for row in chain.rows if {ADA, CAT} <= set(row.keys))
+
+
 def take(listener):
     """The due wallets, once one is due, which a pass then polls."""
     due = listener.notices.list_due(time.monotonic, 60)
@@ -77,27 +128,29 @@ def take(listener):
     return due
 
 
-def test_wallets_and_accounts_subscribe_to_finalized(node, listen):
+def test_wallets_and_accounts_subscribe_and_either_notice_makes_the_wallet_due(
+    node, listen, chain, row
+):
     listener = listen(node)
     assert sorted(node.list_places()) == sorted(PLACES)
     assert (listener.state, listener.subscriptions) == ("listening", 3)
     assert all(params[1]["commitment"] == "finalized" for _, params in node.requests)
     assert listener.notices.covers(1, 0.0) and listener.notices.covers(2, 0.0)
-
-
-def test_either_notice_makes_its_wallet_due(node, listen, chain):
-    listener = listen(node)
     assert listener.noticed_at is None
-    row = next(row for row in chain.rows if {ADA, CAT} <= set(row.keys))
     node.announce(row)
     assert take(listener) == [1] and listener.noticed_at is not None
     node.change(chain, row)
     assert take(listener) == [1]
 
 
-def test_subscriptions_are_renewed_after_a_disconnect(node, listen):
+OVERSIZED = "x" * (subscriptions.MAX_MESSAGE_BYTES + 1)
+
+
+@pytest.mark.parametrize("end", [BellNode.cut, partial(BellNode.flood, raw=OVERSIZED)])
+def test_subscriptions_are_renewed_after_a_disconnect(node, listen, end):
+    """An oversized message ends the connection."""
     listener = listen(node)
-    node.cut()
+    end(node)
     until(lambda: node.connections == 2 and listener.notices.count_covered() == 2)
     assert sorted(node.list_places()) == sorted(PLACES)
 
@@ -128,6 +181,14 @@ def test_a_limited_endpoint_covers_the_busiest_wallets(node, listen):
     assert listener.refused == asked - 2 > 0
 
 
+def test_the_setting_caps_subscriptions(node, listen):
+    listen(node, most=1, covering=0)
+    until(lambda: node.list_places() == PLACES[:1])
+    time.sleep(0.2)
+    assert len(node.requests) == 1
+
+
+# ---- a node that misbehaves ----------------------------------------------------------------------
 def test_an_endpoint_that_allows_no_subscriptions_is_dropped_quietly(node, listen, caplog):
     node.allow(0)
     listener = listen(node, covering=0)
@@ -138,13 +199,6 @@ def test_an_endpoint_that_allows_no_subscriptions_is_dropped_quietly(node, liste
     assert listener.refused == len(node.requests) > 0
 
 
-def test_the_setting_caps_subscriptions(node, listen):
-    listen(node, most=1, covering=0)
-    until(lambda: node.list_places() == PLACES[:1])
-    time.sleep(0.2)
-    assert len(node.requests) == 1
-
-
 def test_a_silent_endpoint_is_dropped(node, listen, monkeypatch):
     monkeypatch.setattr(subscriptions, "REPLY_SECONDS", 0.2)
     node.stall()
@@ -153,91 +207,26 @@ def test_a_silent_endpoint_is_dropped(node, listen, monkeypatch):
     assert listener.notices.count_covered() == 0
 
 
-class DeadLine:
-    """A relay in front of a node that can fall silent: it keeps connections but forwards
-    nothing.
-    """
-
-    def __init__(self, port):
-        self.silent, self._port, self.accepted = False, port, 0
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.url = f"ws://127.0.0.1:{self._server.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._accept, daemon=True)
-        self._thread.start()
-
-    def _accept(self):
-        with self._server, contextlib.suppress(OSError):
-            while True:
-                near, _ = self._server.accept()
-                self.accepted += 1
-                far = socket.create_connection(("127.0.0.1", self._port))
-                for pair in ((near, far), (far, near)):
-                    threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
-
-    def _pass_on(self, source, target):
-        with source, contextlib.suppress(OSError):
-            while data := source.recv(4096):
-                if not self.silent:
-                    target.sendall(data)
-        with contextlib.suppress(OSError):
-            target.shutdown(socket.SHUT_RDWR)
-
-    def close(self):
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-
-
-def test_a_connection_that_falls_silent_is_reopened(node, listen, monkeypatch):
-    """No bytes arrive, and the connection stays open: this is detected after two pings, 40 s of the
-    allowed 60; here half a second each. Meanwhile no wallet counts as covered.
-    """
-    assert 2 * subscriptions.PING_SECONDS < 60
-    monkeypatch.setattr(subscriptions, "PING_SECONDS", 0.5)
-    line = DeadLine(node.port)
-    listener = listen(line)
-    line.silent, begun_at = True, time.monotonic()
-    until(lambda: listener.notices.count_covered() == 0)
-    assert time.monotonic() - begun_at >= 0.4 and listener.state != "listening"
-    line.silent = False
-    until(lambda: listener.notices.count_covered() == 2)
-    assert line.accepted >= 2
-    line.close()
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        "not JSON",
-        "[1, 2]",
-        "[" * 5_000,
-        '{"method": "logsNotification", "params": null}',
-        '{"method": "logsNotification", "params": {"subscription": 1, "result": {"value": 7}}}',
-        '{"method": "accountNotification", "params": {"subscription": 3, "result": []}}',
-        '{"id": -1, "result": 5}',
-        '{"id": 1, "result": 99999999999999999999999}',
-        b"\xff\xfe",
-    ],
-)
-def test_invalid_messages_are_skipped(node, listen, chain, raw):
-    listener = listen(node)
-    node.flood(raw)
-    row = next(row for row in chain.rows if ADA in row.keys)
-    node.announce(row)
-    assert take(listener) == [1]
-    assert node.connections == 1
-
-
-def test_an_oversized_message_only_ends_the_connection(node, listen):
-    listener = listen(node)
-    node.flood("x" * (subscriptions.MAX_MESSAGE_BYTES + 1))
-    until(lambda: node.connections == 2 and listener.notices.count_covered() == 2)
-
-
 def test_an_endless_stream_of_invalid_messages_is_dropped(node, listen):
     listener = listen(node)
     for _ in range(MAX_FALSE + 5):
         node.flood("nonsense")
     until(lambda: listener.state == "resting")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        *("not JSON", "[" * 5_000, b"\xff\xfe", "[1, 2]"),
+        '{"method": "logsNotification", "params": null}',
+        '{"method": "accountNotification", "params": {"subscription": 3, "result": []}}',
+    ],
+)
+def test_invalid_messages_are_skipped(node, listen, row, raw):
+    listener = listen(node)
+    node.flood(raw)
+    node.announce(row)
+    assert take(listener) == [1] and node.connections == 1
 
 
 def test_a_flood_is_read_at_a_limited_rate(node, listen, monkeypatch):
@@ -252,6 +241,22 @@ def test_a_flood_is_read_at_a_limited_rate(node, listen, monkeypatch):
     assert noticed_at[150] - noticed_at[0] > 1.0
 
 
+def test_a_connection_that_falls_silent_is_reopened(node, listen, monkeypatch):
+    """No bytes arrive, and the connection stays open: this is detected after two pings, 40 s of the
+    allowed 60; here half a second each. Meanwhile no wallet counts as covered.
+    """
+    assert 2 * subscriptions.PING_SECONDS < 60
+    monkeypatch.setattr(subscriptions, "PING_SECONDS", 0.5)
+    listener, begun_at = listen(node), time.monotonic()
+    with monkeypatch.context() as silent:
+        silent.setattr(ServerProtocol, "send_frame", lambda *_: None)
+        until(lambda: listener.notices.count_covered() == 0)
+        assert time.monotonic() - begun_at >= 0.4 and listener.state != "listening"
+    until(lambda: listener.notices.count_covered() == 2)
+    assert node.connections >= 2
+
+
+# ---- errors of ours, and what is shown -----------------------------------------------------------
 def test_its_url_is_never_shown(node, listen, caplog, capfd):
     caplog.set_level(0)
     listener = listen(node)
@@ -261,53 +266,7 @@ def test_its_url_is_never_shown(node, listen, caplog, capfd):
     with pytest.raises((OSError, WebSocketException)):
         dead._listen()
     said = caplog.text + "".join(capfd.readouterr())
-    assert "canary-of-the-bell" not in said and "canary" not in json.dumps(listener.state)
-
-
-def test_health_shows_covered_wallets_and_the_last_notice(look, node, monkeypatch):
-    monkeypatch.setattr(subscriptions, "NOTE_SECONDS", 0.05)
-    seen, began = look(market(), wallets=[ADA]).settle(), time.time_ns() // 1_000_000
-    settings, state = ground.change(seen.config, solana_ws_urls=(node.url,)), seen.observer.state
-    state.clock = time.monotonic
-
-    def note(said, details):
-        jobs._store_state("bell", said, None, None, json.dumps(details))
-
-    def show():
-        return check_health(settings, time.time_ns() // 1_000_000)["walletObserver"]["bell"]
-
-    woken, free, now = [], contextlib.nullcontext, time.time
-    wake = partial(woken.append, "woken")
-    job = subscriptions.Subscriptions(settings, state, wake, free, note, lambda: int(1000 * now()))
-    job.start()
-    until(lambda: show()["heard"] == 1)
-    assert (show()["state"], show()["lastNoticeAt"]) == ("listening", None)
-    node.announce(next(row for row in market().rows if ADA in row.keys))
-    until(lambda: show()["lastNoticeAt"] is not None)
-    until(lambda: woken and Wallet.get().due_at == 0)
-    heard = round(1000 * datetime.fromisoformat(show()["lastNoticeAt"]).timestamp())
-    assert began <= heard <= time.time_ns() // 1_000_000
-    assert show()["subscriptions"] == len(node.list_places()) > 1 and show()["refused"] == 0
-    job.stop(5)
-
-
-def test_the_job_survives_an_internal_error(settings, db, caplog, monkeypatch):
-    monkeypatch.setattr(subscriptions, "FAULT_SECONDS", 0.05)
-    faults, noted = [ZeroDivisionError("x"), KeyError("x")], []
-
-    def note(*told):
-        if faults:
-            raise faults.pop()
-        noted.append(told)
-
-    state = State(ground.change(settings, solana_ws_urls=("ws://127.0.0.1:9",)), None)
-    free = contextlib.nullcontext
-    job = subscriptions.Subscriptions(state.config, state, print, free, note, lambda: 0)
-    job.start()
-    until(lambda: noted)
-    job.stop(5)
-    logged = [one.exc_info[0] for one in caplog.records if one.exc_info]
-    assert logged == [KeyError, ZeroDivisionError]
+    assert "canary" not in said + json.dumps(listener.state)
 
 
 def test_a_listener_survives_an_internal_error(node, listen, monkeypatch, caplog):
@@ -324,7 +283,60 @@ def test_a_listener_survives_an_internal_error(node, listen, monkeypatch, caplog
     assert "ZeroDivisionError" in caplog.text and "canary" not in caplog.text
 
 
+def make_job(settings, state, note, wake=print, now=lambda: 0):
+    """The job that subscribes, started."""
+    free = contextlib.nullcontext
+    job = subscriptions.Subscriptions(settings, state, wake, free, note, now)
+    job.start()
+    return job
+
+
+def test_the_job_survives_an_internal_error(settings, db, caplog, monkeypatch):
+    monkeypatch.setattr(subscriptions, "FAULT_SECONDS", 0.05)
+    faults, noted = [ZeroDivisionError("x"), KeyError("x")], []
+
+    def note(*told):
+        if faults:
+            raise faults.pop()
+        noted.append(told)
+
+    settings = ground.change(settings, solana_ws_urls=("ws://127.0.0.1:9",))
+    job = make_job(settings, State(settings, None), note)
+    until(lambda: noted)
+    job.stop(5)
+    logged = [one.exc_info[0] for one in caplog.records if one.exc_info]
+    assert logged == [KeyError, ZeroDivisionError]
+
+
+def test_health_shows_covered_wallets_and_the_last_notice(look, node, row, monkeypatch):
+    monkeypatch.setattr(subscriptions, "NOTE_SECONDS", 0.05)
+    now = time.time_ns
+    seen, began, woken = look(market(), wallets=[ADA]).settle(), now() // 10**6, []
+    settings, state = ground.change(seen.config, solana_ws_urls=(node.url,)), seen.observer.state
+    state.clock = time.monotonic
+
+    def note(said, details):
+        jobs._store_state("bell", said, None, None, json.dumps(details))
+
+    def show():
+        return check_health(settings, now() // 10**6)["walletObserver"]["bell"]
+
+    job = make_job(settings, state, note, lambda: woken.append(1), lambda: now() // 10**6)
+    until(lambda: show()["heard"] == 1)
+    assert (show()["state"], show()["lastNoticeAt"]) == ("listening", None)
+    node.announce(row)
+    until(lambda: show()["lastNoticeAt"] and woken and Wallet.get().due_at == 0)
+    heard = round(1000 * datetime.fromisoformat(show()["lastNoticeAt"]).timestamp())
+    assert began <= heard <= now() // 10**6
+    assert show()["subscriptions"] == len(node.list_places()) > 1 and show()["refused"] == 0
+    job.stop(5)
+
+
 # ---- where it listens ----------------------------------------------------------------------------
+def load(folder, **settings):
+    return config.load({**ground.environ(folder), **settings}, dotenv=None)
+
+
 @pytest.mark.parametrize(
     "rpc, told",
     [
@@ -335,17 +347,13 @@ def test_a_listener_survives_an_internal_error(node, listen, monkeypatch, caplog
     ],
 )
 def test_the_websocket_url_is_derived_from_the_endpoint(tmp_path, rpc, told):
-    settings = config.load({**ground.environ(tmp_path), "SOLANA_RPC_URLS": rpc}, dotenv=None)
-    assert list_websockets(settings) == (told,)
+    assert list_websockets(load(tmp_path, SOLANA_RPC_URLS=rpc)) == (told,)
 
 
 def test_websockets_can_be_set_or_turned_off(tmp_path):
-    def load(text):
-        given = {**ground.environ(tmp_path), "SOLANA_WS_URLS": text}
-        return config.load(given, dotenv=None)
-
-    assert list_websockets(load("off")) == ()
-    assert list_websockets(load("wss://a.example/k, ws://b")) == ("wss://a.example/k", "ws://b")
-    assert "a.example" not in repr(load("wss://a.example/k"))
+    assert list_websockets(load(tmp_path, SOLANA_WS_URLS="off")) == ()
+    given = load(tmp_path, SOLANA_WS_URLS="wss://a.example/k, ws://b")
+    assert list_websockets(given) == ("wss://a.example/k", "ws://b")
+    assert "a.example" not in repr(given)
     with pytest.raises(config.BadSetting, match="SOLANA_WS_URLS must be one or more ws"):
-        load("https://a.example")
+        load(tmp_path, SOLANA_WS_URLS="https://a.example")

@@ -4,6 +4,7 @@ publishing uses a tenth of the time.
 
 from types import SimpleNamespace
 
+import ground
 import pytest
 from lookout import store_post
 
@@ -25,14 +26,14 @@ def wallet(settings, db):
     return Wallet.get()
 
 
-def list_pending(wallet, count, **columns):
-    """List this many signatures, newest first, like full scans. Each slot has two."""
-    slots = range(count // 2, 0, -1)
+def list_pending(wallet, count, name="old", **columns):
+    """List this many signatures, newest first, like full scans: two per slot, "old 9a" and
+    "old 9b".
+    """
     rows = [
-        {"wallet": wallet, "signature": f"{columns}{slot}{n}", "slot": slot, "seen_at": NOW}
-        | columns
-        for slot in slots
-        for n in range(2)
+        {"wallet": wallet, "signature": f"{name} {slot}{n}", "slot": slot, "seen_at": NOW} | columns
+        for slot in range(count // 2, 0, -1)
+        for n in "ab"
     ]
     for part in storage.in_parts(rows):
         WalletSignature.insert_many(part).execute()
@@ -68,38 +69,26 @@ class Slices(Fetching):
         return len(rows)
 
 
-def count_steps(work):
-    """Steps of SQLite."""
-    steps = []
-    connection = storage.database.connection()
-    connection.set_progress_handler(lambda: bool(steps.append(1)), 1)
-    work()
-    connection.set_progress_handler(None)
-    return len(steps)
-
-
 def test_a_slice_is_the_oldest_twenty_of_its_kind(wallet):
     list_pending(wallet, 100)
-    list_pending(wallet, 2, head=True)
-    list_pending(wallet, 6, state="stored")
-    list_pending(wallet, 4, due_at=NOW + 1)
+    list_pending(wallet, 2, "head", head=True)
+    list_pending(wallet, 6, "stored", state="stored")
+    list_pending(wallet, 4, "later", due_at=NOW + 1)
     # Postponed by a wrong clock.
-    list_pending(wallet, 2, due_at=DUE[1] + 1)
-    late, newest = "{'due_at': %s}11" % (NOW + 1), "{}500"
-    name_in_posts(wallet, newest, newest, late, "unlisted")
-    of_posts, at_head, of_scans = read_all(wallet)
+    list_pending(wallet, 2, "wrong", due_at=DUE[1] + 1)
+    name_in_posts(wallet, "old 50b", "old 50b", "later 1a", "unlisted")
+    of_posts, at_head, of_scans = ([one.signature for one in rows] for rows in read_all(wallet))
     # Two posts cite it.
-    assert [one.signature for one in of_posts] == [newest, newest]
-    assert [one.signature for one in at_head] == ["{'head': True}10", "{'head': True}11"]
+    assert of_posts == ["old 50b", "old 50b"]
+    assert at_head == ["head 1a", "head 1b"]
     # Slot 1 has two more, so nine slots of two make twenty.
-    wrong = "{'due_at': %s}1" % (DUE[1] + 1)
-    first = ["{}10", "{}11", f"{wrong}0", f"{wrong}1"]
-    others = [f"{{}}{slot}{n}" for slot in range(2, 10) for n in range(2)]
-    assert [one.signature for one in of_scans[:20]] == [*first, *others] and len(of_scans) == 100
+    oldest = ["old 1a", "old 1b", "wrong 1a", "wrong 1b"]
+    oldest += [f"old {slot}{n}" for slot in range(2, 10) for n in "ab"]
+    assert of_scans[:20] == oldest and len(of_scans) == 100
     slices = Slices()
     # The oldest twenty without the last slot, which may have more.
     assert slices.fetch_backlog(wallet, NOW) == 18
-    assert [one.signature for one in slices.rows] == [*first, *others][:18]
+    assert [one.signature for one in slices.rows] == oldest[:18]
 
 
 def make_slice(*slots):
@@ -115,17 +104,23 @@ def test_a_full_slice_leaves_its_last_slot_to_the_next_one():
         assert end_with_slot(rows) == rows
 
 
+@ground.sqlite_only
 def test_the_next_slice_takes_the_same_steps_however_much_waits(wallet):
-    if storage.database.engine != "sqlite":
-        pytest.skip("steps of SQLite are counted")
+    """Steps of SQLite."""
     list_pending(wallet, 200)
-    list_pending(wallet, 2, head=True)
-    name_in_posts(wallet, "{}500")
-    few = [len(rows) for rows in read_all(wallet)], count_steps(lambda: read_all(wallet))
-    with storage.writing():
-        WalletSignature.update(slot=WalletSignature.slot + 10_000).execute()
-    list_pending(wallet, 2_000, problem="one more")
-    many = [len(rows) for rows in read_all(wallet)], count_steps(lambda: read_all(wallet))
+    list_pending(wallet, 2, "head", head=True)
+    name_in_posts(wallet, "old 50a")
+    connection, counted = storage.database.connection(), []
+    for more in (False, True):
+        if more:
+            WalletSignature.update(slot=WalletSignature.slot + 10_000).execute()
+            list_pending(wallet, 2_000, "more")
+        found, steps = [len(rows) for rows in read_all(wallet)], []
+        connection.set_progress_handler(lambda steps=steps: bool(steps.append(1)), 1)
+        read_all(wallet)
+        connection.set_progress_handler(None)
+        counted.append((found, len(steps)))
+    few, many = counted
     assert few == many and few[0] == [1, 2, 100] and few[1] > 0
 
 

@@ -74,18 +74,12 @@ def test_lots_match_the_sales(service, bot):
     ] == [("1", "trade_bought", "2000", "500"), ("2", "", "1000", "")]
 
 
-FORMULAS = "=1+1 +1 -1 @SUM(A1)".split()
+FORMULAS = {formula: f"'{formula}" for formula in ("=1+1", "+1", "-1", "@SUM(A1)")}
+SPACES = {f"{space}=1": "'=1" for space in "\t\r\n"}
 
 
-@pytest.mark.parametrize(
-    "symbol, shown",
-    [
-        *((formula, f"'{formula}") for formula in FORMULAS),
-        *((f"{space}=1", "'=1") for space in "\t\r\n"),
-        # On one line.
-        ('a"b,\r\nc', 'a"b, c'),
-    ],
-)
+# The last one is on one line.
+@pytest.mark.parametrize("symbol, shown", [*(FORMULAS | SPACES).items(), ('a"b,\r\nc', 'a"b, c')])
 def test_no_name_becomes_a_formula_or_another_line(service, bot, symbol, shown):
     Token.create(mint=M, held=True, symbol=symbol)
     sell(service)
@@ -93,24 +87,27 @@ def test_no_name_becomes_a_formula_or_another_line(service, bot, symbol, shown):
 
 
 def test_an_unknown_bot_has_no_csv_and_one_without_trades_an_empty_one(service, bot):
-    assert service.get("/bots/bot_nobody/trades.csv").status_code == 404
-    assert service.get("/bots/bot_nobody/lots.csv").status_code == 404
+    for name in ("trades", "lots"):
+        assert service.get(f"/bots/bot_nobody/{name}.csv").status_code == 404
     answer = service.get(f"/bots/{bot.bot.uid}/lots.csv")
     assert answer.text == ",".join(exports.LOT_COLUMNS) + "\r\n"
 
 
-def test_a_csv_is_streamed(service, bot, monkeypatch):
-    """With 6 trades in pages of 2, no page is read before the previous one was sent."""
+# ---- few at a time -------------------------------------------------------------------------------
+@pytest.fixture
+def csv_path(service, bot, monkeypatch):
+    """A bot's CSV with five trades, in pages of 2."""
     monkeypatch.setattr(exports, "PAGE_SIZE", 2)
-    for slot in range(6):
-        service.observe_trade(W, f"t{slot}", slot)
-    asked = []
-    listing = trades.read_trades
+    service.observe_trades(W, [f"t{number}" for number in range(5)])
+    return f"/bots/{bot.bot.uid}/trades.csv"
+
+
+def test_a_csv_is_streamed(service, csv_path, monkeypatch):
+    """No page is read before the previous one was sent."""
+    asked, listing = [], trades.read_trades
     monkeypatch.setattr(trades, "read_trades", lambda *a, **k: asked.append(1) or listing(*a, **k))
-    path = f"/bots/{bot.bot.uid}/trades.csv"
-    answer = service.client.get(path, buffered=False)
-    parts = iter(answer.response)
-    read = []
+    answer = service.client.get(csv_path, buffered=False)
+    parts, read = iter(answer.response), []
     for _ in range(3):
         next(parts)
         read.append(len(asked))
@@ -118,7 +115,6 @@ def test_a_csv_is_streamed(service, bot, monkeypatch):
     assert read == [0, 1, 2]
 
 
-# ---- how many at a time --------------------------------------------------------------------------
 def test_an_address_has_two_slots_and_everyone_together_six():
     places = Places()
 
@@ -139,13 +135,6 @@ def test_an_address_has_two_slots_and_everyone_together_six():
     refuse("d")
 
 
-@pytest.fixture
-def csv_path(service, bot):
-    """A bot's CSV with five trades."""
-    service.observe_trades(W, [f"t{number}" for number in range(5)])
-    return f"/bots/{bot.bot.uid}/trades.csv"
-
-
 def test_a_csv_holds_its_slot_until_sent_or_aborted(service, csv_path, monkeypatch):
     monkeypatch.setattr(application, "MAX_PLACES_OF_ADDRESS", 1)
     first = service.get(csv_path, buffered=False)
@@ -159,10 +148,9 @@ def test_a_csv_holds_its_slot_until_sent_or_aborted(service, csv_path, monkeypat
 
 
 def test_csv_pages_count_after_the_first(service, csv_path, monkeypatch):
-    """With pages of 2, five trades are two pages after the first. Five are allowed: the third file
-    uses the sixth, and no other begins.
+    """Five trades are two pages after the first. Five are allowed: the third file uses the sixth,
+    and no other begins.
     """
-    monkeypatch.setattr(exports, "PAGE_SIZE", 2)
     monkeypatch.setattr(exports, "COUNTED_ROWS", 2)
     monkeypatch.setattr("web.server.gate.TABLE_PAGES_PER_MINUTE", 5)
     answers = [service.get(csv_path, buffered=True) for _ in range(4)]

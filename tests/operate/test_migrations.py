@@ -9,19 +9,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-import apsw
 import ground
 import pytest
 from peewee import BigIntegerField, ForeignKeyField, IntegerField, TextField
+from test_backups import leave, run
 
 import storage
 from models import Base, Owner, Wallet
 from operate import backups, schema
 from operate.instance import Refused
-from storage import files
 
 ROOT = Path(__file__).resolve().parents[2]
 FIRST, SECOND = "0001_schema", "0002_more"
+# What `read` returns: the second one adds 1 to an owner's sum.
+UNCHANGED, MIGRATED = ([FIRST], [0]), ([FIRST, SECOND], [1])
 STEP = """
 def up(migrator, db):
     db.execute_sql('CREATE TABLE "more" ("id" {integer} NOT NULL PRIMARY KEY){strict}')
@@ -68,12 +69,12 @@ def plant(tmp_path, monkeypatch):
     """plant(source): give this version a second migration with this source."""
     folder = tmp_path / "migrations"
     shutil.copytree(storage.MIGRATIONS, folder)
-    storage.read_fresh_schema.cache_clear()
 
     def add(source=STEP):
         (folder / f"{SECOND}.py").write_text(source)
         monkeypatch.setattr(storage, "MIGRATIONS", folder)
         monkeypatch.setattr(schema, "TABLES", NEWER)
+        storage.read_fresh_schema.cache_clear()
         return folder
 
     yield add
@@ -96,11 +97,6 @@ def older(given):
         Owner.create(uid="owner_1", created_at=1)
     leave()
     return given
-
-
-def leave():
-    storage.database.close_all()
-    files.unlock_data_dir()
 
 
 def read(given):
@@ -140,14 +136,13 @@ def test_an_older_database_is_copied_and_migrated(older, plant):
     plant()
     applied, copy = backups.migrate(older)
     leave()
-    assert applied == [SECOND] and read(older) == ([FIRST, SECOND], [1])
+    assert applied == [SECOND] and read(older) == MIGRATED
     if ground.SERVER:
         assert copy is None
-    else:
-        assert copy == older.data_dir / f"app.db.before-{SECOND}"
-        with contextlib.closing(apsw.Connection(str(copy))) as db:
-            assert db.execute("SELECT posts_bytes FROM owner").get == 0
-        assert backups.check_database(copy).schema == FIRST
+        return
+    assert copy == older.data_dir / f"app.db.before-{SECOND}"
+    assert run(copy, "SELECT posts_bytes FROM owner") == [(0,)]
+    assert backups.check_database(copy).schema == FIRST
 
 
 def test_a_failing_step_changes_nothing(older, plant):
@@ -155,7 +150,7 @@ def test_a_failing_step_changes_nothing(older, plant):
     with pytest.raises(ZeroDivisionError):
         backups.migrate(older)
     leave()
-    assert read(older) == ([FIRST], [0])
+    assert read(older) == UNCHANGED
 
 
 def test_two_processes_migrate_once(older, plant):
@@ -163,8 +158,7 @@ def test_two_processes_migrate_once(older, plant):
     starts = [start(older, folder) for _ in range(2)]
     said = sorted(one.communicate(timeout=60)[0].strip() for one in starts)
     assert [one.returncode for one in starts] == [0, 0]
-    assert said == [json.dumps([SECOND]), "[]"]
-    assert read(older) == ([FIRST, SECOND], [1])
+    assert said == [json.dumps([SECOND]), "[]"] and read(older) == MIGRATED
     for copy in older.data_dir.glob("app.db.before-*"):
         assert backups.check_database(copy).schema == FIRST
 
@@ -172,29 +166,36 @@ def test_two_processes_migrate_once(older, plant):
 def test_a_kill_during_a_step_changes_nothing(older, plant):
     with start(older, plant(HANGS)) as process:
         assert process.stdout.readline() == "begun\n"
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         assert process.wait(60) == -signal.SIGKILL
-    assert read(older) == ([FIRST], [0])
+    assert read(older) == UNCHANGED
     plant()
     assert backups.migrate(older).names == [SECOND]
     leave()
-    assert read(older) == ([FIRST, SECOND], [1])
+    assert read(older) == MIGRATED
 
 
 # ---- restoring -----------------------------------------------------------------------------------
 @pytest.fixture
-def backup(older, tmp_path):
-    """A backup of the previous version."""
-    backups.store_backup(older, tmp_path / "backup.db")
-    return tmp_path / "backup.db"
+def restore(older, plant, tmp_path):
+    """restore(sql) -> (the settings, what was restored) of a backup of the previous version, on
+    which this was run.
+    """
+
+    def run_and_restore(sql):
+        backup, elsewhere = tmp_path / "backup.db", ground.settings_of(tmp_path / "elsewhere")
+        backups.store_backup(older, backup)
+        plant()
+        run(backup, sql)
+        return elsewhere, backups.restore_backup(elsewhere, backup, False, 2)
+
+    return run_and_restore
 
 
 @ground.sqlite_only
-def test_an_older_backup_is_restored_and_migrated(backup, plant, tmp_path):
-    plant()
-    elsewhere = ground.settings_of(tmp_path / "elsewhere")
-    assert backups.restore_backup(elsewhere, backup, False, 2).holding.schema == SECOND
-    assert read(elsewhere) == ([FIRST, SECOND], [1])
+def test_an_older_backup_is_restored_and_migrated(restore):
+    elsewhere, restored = restore("SELECT 1")
+    assert restored.holding.schema == SECOND and read(elsewhere) == MIGRATED
     with contextlib.closing(backups.open_reading(elsewhere.database_path)) as db:
         assert schema.list_foreign(db) == []
 
@@ -205,22 +206,11 @@ def test_an_older_backup_is_restored_and_migrated(backup, plant, tmp_path):
     [
         ("CREATE TABLE mine (id INTEGER)", "'mine' isn't Candor's"),
         ("ALTER TABLE owner ADD COLUMN mine TEXT", "'owner' has a different definition"),
+        # A list with a gap.
+        (f"UPDATE schema_migration SET name = '{SECOND}'", "list of migrations"),
     ],
 )
-def test_an_older_backup_with_an_altered_schema_is_refused(backup, plant, tmp_path, foreign, named):
-    plant()
-    with contextlib.closing(apsw.Connection(str(backup))) as db:
-        db.execute(foreign)
-    elsewhere = ground.settings_of(tmp_path / "elsewhere")
+def test_an_older_backup_with_an_altered_schema_is_refused(restore, tmp_path, foreign, named):
     with pytest.raises(Refused, match=named):
-        backups.restore_backup(elsewhere, backup, False, 2)
-    assert not list(elsewhere.data_dir.glob("app.db*"))
-
-
-@ground.sqlite_only
-def test_a_list_of_migrations_with_a_gap_is_refused(backup, plant, tmp_path):
-    plant()
-    with contextlib.closing(apsw.Connection(str(backup))) as db:
-        db.execute("UPDATE schema_migration SET name = ?", (SECOND,))
-    with pytest.raises(Refused, match="list of migrations"):
-        backups.restore_backup(ground.settings_of(tmp_path / "elsewhere"), backup, False, 2)
+        restore(foreign)
+    assert not list((tmp_path / "elsewhere").glob("app.db*"))

@@ -10,7 +10,6 @@ import config
 import models
 import storage
 from accounts import api_keys, influencers, posts, traders
-from market import tables as market_tables
 from market.tables import Token
 from models import Arrival, Trade
 from operate import backups, schema
@@ -26,10 +25,6 @@ def target(tmp_path):
     return ground.url_of(tmp_path / "target", migrated=False)
 
 
-def file_settings(folder, **more):
-    return config.load({"DATA_DIR": str(folder), **more}, dotenv=None)
-
-
 def leave():
     storage.database.close_all()
     files.unlock_data_dir()
@@ -38,7 +33,7 @@ def leave():
 @pytest.fixture
 def file(tmp_path):
     """The settings of an unused SQLite instance with some of everything."""
-    settings = file_settings(tmp_path / "file")
+    settings = config.load({"DATA_DIR": str(tmp_path / "file")}, dotenv=None)
     storage.migrate(storage.connect(settings))
     with storage.database.connection_context():
         made = influencers.create_bot(settings, "Ada", NOW, address("ada"))
@@ -49,10 +44,9 @@ def file(tmp_path):
         Service.observe_trade(None, address("ada"), "one", 10)
         Service.observe_trade(None, address("ada"), "gone", 11)
         Trade.delete().where(Trade.signature == signature("gone")).execute()
-        models.Receipt.create(
-            signature="s", slot=1, body=bytes(range(256)), endpoint="1", digest=""
-        )
-        market_tables.Token.create(mint=address("t"), held=True, symbol="\\.", asked_at=2**62)
+        stored = {"signature": "s", "slot": 1, "endpoint": "1", "digest": ""}
+        models.Receipt.create(body=bytes(range(256)), **stored)
+        Token.create(mint=address("t"), held=True, symbol="\\.", asked_at=2**62)
     leave()
     return settings
 
@@ -115,23 +109,17 @@ def test_a_newer_or_older_schema_is_refused(file, target, monkeypatch):
         backups.move(file, target)
 
 
-def test_the_command_reports_what_it_did(file, target, monkeypatch, capsys):
+def test_the_command_reports_what_it_did_and_repeats_no_password(file, target, monkeypatch, capsys):
     monkeypatch.setenv("DATA_DIR", str(file.data_dir))
     monkeypatch.delenv("DATABASE_URL", raising=False)
-    assert app.main(["copy", "--to", target, "--json"]) == 0
-    said = orjson.loads(capsys.readouterr().out)
-    assert {one["table"] for one in said["tables"]} == {
-        table._meta.table_name for table in schema.TABLES
-    }
-
-
-def test_an_invalid_target_is_refused_without_its_password(file, monkeypatch, capsys):
-    monkeypatch.setenv("DATA_DIR", str(file.data_dir))
     server = "postgresql://candor:canary"
     for url in ("canary", f"{server}%zz@h/x", f"{server}@127.0.0.1", f"{server}@127.0.0.1:1/x"):
         assert app.main(["copy", "--to", url]) == 1
         said = capsys.readouterr()
         assert "canary" not in said.out + said.err and said.err
+    assert app.main(["copy", "--to", target, "--json"]) == 0
+    told = {one["table"] for one in orjson.loads(capsys.readouterr().out)["tables"]}
+    assert told == {table._meta.table_name for table in schema.TABLES}
 
 
 def test_on_postgresql_backup_and_restore_name_its_tools(file, target, tmp_path):
