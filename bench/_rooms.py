@@ -5,7 +5,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "addresses amounts answers balances board bot_wallets coverage effects "
+        "addresses amounts answers balances board bot_wallets coverage "
         "exchanges histories instructions inventory kinds ledger ledger_store mints "
         "notices packing pools programs quotes quotes_shown receipts reconciliation risk_shown "
         "rpc stablecoins standings totals verification views"
