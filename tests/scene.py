@@ -74,12 +74,10 @@ class Scene:
         self._move(source, target, lamports)
 
     # ---- native instructions ---------------------------------------------------------------------
-    def pay(self, source, target, lamports, seed=None):
-        """`seed`: the name of the base account, if the source is derived from one."""
+    def pay(self, source, target, lamports):
         self._begin()
         self._move(source, target, lamports)
-        kind, base = ("transferWithSeed", {"sourceBase": seed}) if seed else ("transfer", {})
-        self._say(SYSTEM, kind, source=source, destination=target, lamports=lamports, **base)
+        self._say(SYSTEM, "transfer", source=source, destination=target, lamports=lamports)
 
     def withdraw(self, kind, source, target, lamports):
         self._begin()
@@ -90,15 +88,6 @@ class Scene:
             "vote": (VOTE, "withdraw", "voteAccount"),
         }[kind]
         self._say(program, name, **{field: source}, destination=target, lamports=lamports)
-
-    @contextmanager
-    def hooked_send(self, mint, source, target, raw, hook):
-        """A transfer whose mint has a hook, which does everything inside."""
-        self.send(mint, source, target, raw)
-        self.height += 1
-        with self.call(hook, source, target):
-            yield
-        self.height -= 1
 
     def send(self, mint, source, target, raw, authority=None, withheld=0):
         """Raw units, or lamports of wrapped SOL, between two owners' token accounts. `withheld`:
