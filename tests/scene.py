@@ -74,10 +74,12 @@ class Scene:
         self._move(source, target, lamports)
 
     # ---- native instructions ---------------------------------------------------------------------
-    def pay(self, source, target, lamports):
+    def pay(self, source, target, lamports, seed=None):
+        """`seed`: the name of the base account, if the source is derived from one."""
         self._begin()
         self._move(source, target, lamports)
-        self._say(SYSTEM, "transfer", source=source, destination=target, lamports=lamports)
+        kind, base = ("transferWithSeed", {"sourceBase": seed}) if seed else ("transfer", {})
+        self._say(SYSTEM, kind, source=source, destination=target, lamports=lamports, **base)
 
     def withdraw(self, kind, source, target, lamports):
         self._begin()

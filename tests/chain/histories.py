@@ -42,6 +42,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 
 from node import Row
 from scene import Scene
@@ -112,12 +113,12 @@ ACCOUNT = re.compile(r"([+-])(\w+) (\w+)(?: (?:by|to) (\w+))?")
 PREFIX = re.compile(r"(fail|same|hidden|flat|blind|plain|readonly|([\w+]+):)\s+")
 
 
-def list_variants(text):
+def read_file(name):
     """Return [(title, history), ...] of a file, with each variant of a history numbered. `[[a //
     b]]` means either; so does `NAME` after lines `NAME = a // b`, the same one throughout the
     history.
     """
-    found = []
+    text, found = Path(__file__).with_name(name).read_text(), []
     for title, body in re.findall(r"^# (.+)\n((?:(?!#).*\n?)*)", text, re.M):
         choices = {}
         for names, values in re.findall(r"^([A-Z, ]+) = (.+)$", body, re.M):
