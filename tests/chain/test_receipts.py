@@ -290,7 +290,8 @@ def assert_refused(raw, why, *signature):
 MALFORMED, UNSIGNED = r"malformed: \w+", "an amount is not an unsigned 64-bit integer"
 NO_ADDRESS = "an address is not base58 of 32 bytes"
 UNEQUAL = "unequal lengths of accounts and balances"
-CREATED, TAKEN = "lamports are not conserved", "a token amount is not a whole number"
+NOT_CONSERVED = "lamports are not conserved"
+NOT_WHOLE = "a token amount is not a whole number"
 BALANCE, MESSAGE = "meta.postTokenBalances.0", "transaction.message"
 HELD, DECIMALS = (f"{BALANCE}.uiTokenAmount.{name}" for name in ("amount", "decimals"))
 INNER = "meta.innerInstructions.0.instructions"
@@ -307,12 +308,12 @@ REFUSED = [
     ("transaction.signatures.0", "5" * 10, "another transaction's receipt"),
     ("meta.preBalances", [1, 2, 3], UNEQUAL),
     ("meta.postBalances", [], UNEQUAL),
-    ("meta.fee", 5_001, CREATED),
-    ("meta.preBalances.0", 1, CREATED),
+    ("meta.fee", 5_001, NOT_CONSERVED),
+    ("meta.preBalances.0", 1, NOT_CONSERVED),
     *(("meta.fee", value, UNSIGNED) for value in (-1, 5_000.0, "5000", True, 2**64, None)),
     ("slot", None, UNSIGNED),
     *(("transactionIndex", value, UNSIGNED) for value in (-1, "4")),
-    *((HELD, value, TAKEN) for value in (12, "1.5", "-1", "１")),
+    *((HELD, value, NOT_WHOLE) for value in (12, "1.5", "-1", "１")),
     (HELD, str(2**64), UNSIGNED),
     (f"{BALANCE}.accountIndex", 99, MALFORMED),
     (f"{BALANCE}.mint", None, NO_ADDRESS),
@@ -495,7 +496,12 @@ def test_collected_rent_is_listed_by_account(raw):
 @pytest.mark.parametrize(
     "lamports, told, why",
     # It never increases a balance.
-    [(59, -58, CREATED), (59, -60, CREATED), (59, 0, CREATED), (-59, 59, UNSIGNED)],
+    [
+        (59, -58, NOT_CONSERVED),
+        (59, -60, NOT_CONSERVED),
+        (59, 0, NOT_CONSERVED),
+        (-59, 59, UNSIGNED),
+    ],
 )
 def test_rent_that_does_not_match_the_difference_is_refused(raw, lamports, told, why):
     assert_refused(collect(raw, ADA, lamports, told), why)
@@ -515,4 +521,4 @@ def test_a_failed_transaction_stores_some_accounts_rent(raw, kept, is_read):
     if is_read:
         assert parse_receipt(raw).rents == {ADA: 59, CAT_ACCOUNT: 7}
     else:
-        assert_refused(raw, CREATED)
+        assert_refused(raw, NOT_CONSERVED)
