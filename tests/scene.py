@@ -91,15 +91,6 @@ class Scene:
         }[kind]
         self._say(program, name, **{field: source}, destination=target, lamports=lamports)
 
-    @contextmanager
-    def hooked_send(self, mint, source, target, raw, hook):
-        """A transfer whose mint has a hook, which does everything inside."""
-        self.send(mint, source, target, raw)
-        self.height += 1
-        with self.call(hook, source, target):
-            yield
-        self.height -= 1
-
     def send(self, mint, source, target, raw, authority=None, withheld=0):
         """Raw units, or lamports of wrapped SOL, between two owners' token accounts. `withheld`:
         the token's transfer fee, which isn't in any balance.

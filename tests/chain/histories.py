@@ -18,6 +18,7 @@ Moves, separated by `;`
     spend ada bob eve 50 CAT                     ada may send from bob's account, to eve
     become purse ada CAT 5                       purse ends as ada's account of CAT, without a move
     allocate CAT                                 open an account that was paid for
+    tax ada 50                                   the network collects rent
 Before the moves: `bob:` or `bob+ada:` pays the fee and signs (otherwise the person that is named
 first does); `fail`; `same` (the slot of the last one); `hidden` (the node doesn't give it); `flat`
 (without the calls' depths), `blind` (without inner calls), `plain` (transfers don't name a mint),
@@ -41,6 +42,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 
 from node import Row
 from scene import Scene
@@ -111,12 +113,12 @@ ACCOUNT = re.compile(r"([+-])(\w+) (\w+)(?: (?:by|to) (\w+))?")
 PREFIX = re.compile(r"(fail|same|hidden|flat|blind|plain|readonly|([\w+]+):)\s+")
 
 
-def list_variants(text):
+def read_file(name):
     """Return [(title, history), ...] of a file, with each variant of a history numbered. `[[a //
     b]]` means either; so does `NAME` after lines `NAME = a // b`, the same one throughout the
     history.
     """
-    found = []
+    text, found = Path(__file__).with_name(name).read_text(), []
     for title, body in re.findall(r"^# (.+)\n((?:(?!#).*\n?)*)", text, re.M):
         choices = {}
         for names, values in re.findall(r"^([A-Z, ]+) = (.+)$", body, re.M):
@@ -200,7 +202,7 @@ class TextHistory(Scene):
             self.spans[-1][1] = now
 
     def _transact(self, text, expected):
-        self.rows, self.names, self.height, self._before = [], [], 1, None
+        self.rows, self.names, self.height, self._before, self.taxes = [], [], 1, None, []
         self.slot, self.time, place, payer, words = self.slot + 2, self.time + 60, 0, None, set()
         while found := PREFIX.match(text):
             text, word = text[found.end() :], found[1].split()[0]
@@ -220,6 +222,7 @@ class TextHistory(Scene):
             heights="flat" not in words,
             readonly=("ada",) if "readonly" in words else (),
         )
+        told["meta"]["rewards"] = self.taxes
         if "plain" in words:
             _forget_mints(told)
         if "blind" in words:
@@ -348,6 +351,13 @@ class TextHistory(Scene):
     def _allocate_told(self, word):
         self.names.append(word)
         self._say(SYSTEM, "allocate", account=word)
+
+    def _tax_told(self, word, amount):
+        word, amount = self._find(word), lamports(amount)
+        self.names.append(word)
+        self.lamports[word] -= amount
+        row = {"pubkey": self.address(word), "lamports": -amount, "rewardType": "Rent"}
+        self.taxes.append(row)
 
     def _become_told(self, word, owner, mint, raw=0):
         self.tokens[word] = [mint, owner, int(raw)]

@@ -115,19 +115,15 @@ class Damage:
     def find_rows(self, table, column):
         """[(rowid, text), ...] to damage in a column."""
         names = {one.name for one in database.get_columns(table)}
-        keys = [name for name in self.mine if name in names]
-        if f"{table}_id" in self.mine and table != "owner":
-            where = f"id = {self.mine[f'{table}_id']}"
-        elif keys:
-            where = f"{keys[0]} = {self.mine[keys[0]]}"
+        own = [f"{name} = {one}" for name, one in self.mine.items() if name in names]
+        if table in ("wallet", "bot", "trader"):
+            own = [f"id = {self.mine[f'{table}_id']}"]
         elif "period_id" in names:
-            where = f"period_id IN (SELECT id FROM period WHERE trader_id = {self.trader})"
-        else:
-            where = f"rowid = (SELECT MIN(rowid) FROM {table} WHERE {column} IS NOT NULL)"
-        sql = f"SELECT rowid, {column} FROM {table} WHERE {where} AND {column} IS NOT NULL"
-        # Review reasons are rare, so use an account that has one.
-        rare = f"SELECT rowid, {column} FROM {table} LIMIT 1"
-        return database.execute_sql(sql).fetchall() or database.execute_sql(rare).fetchall()
+            own.append(f"period_id IN (SELECT id FROM period WHERE trader_id = {self.trader})")
+        sql = f"SELECT rowid, {column} FROM {table} WHERE {column} IS NOT NULL"
+        mine = database.execute_sql(f"{sql} AND {own[0]}").fetchall() if own else ()
+        # Otherwise one that is shared. Review reasons are rare, so use an account that has one.
+        return mine or database.execute_sql(f"{sql} ORDER BY rowid LIMIT 1").fetchall()
 
     def write(self, one, text=None):
         """Write a text to all these rows of a column, or what was there."""
@@ -171,8 +167,7 @@ def add_what_owners_have(owner, now):
     Backtest.create(uid="backtest_x", owner=owner, **texts, **ended, created_at=now)
 
 
-def add_challenge():
-    """Start a proof of ownership in the caller's session."""
+def begin_proof():
     challenge = {"text": "t", "bot": "b", "wallet": address("w"), "endsAt": 1, "action": "add"}
     models.Session.update(challenge=orjson.dumps(challenge).decode()).execute()
 
@@ -189,7 +184,7 @@ def asking(show):  # noqa: F811
     database.connect()
     reader = Reader(show.app)
     with database.connection_context():
-        add_challenge()
+        begin_proof()
         damage = Damage()
         asked = choose(reader.list_requests())
 
@@ -225,10 +220,10 @@ def tell_others(show, damage):  # noqa: F811
     """The API's responses about everyone else."""
     with database.connection_context():
         bot = models.Bot.get_by_id(damage.bot).uid
-    key = show.keys.read_key
-    bots = show.get("/api/v1/bots?limit=100", key).json["data"]
-    board = show.get("/api/v1/leaderboard?limit=100", key).json["data"]
-    trades = show.get("/api/v1/trades?limit=100", key).json["data"]
+    bots, board, trades = (
+        show.get(f"/api/v1/{name}?limit=100", show.keys.read_key).json["data"]
+        for name in ("bots", "leaderboard", "trades")
+    )
     return (
         [one for one in bots if one["id"] != bot],
         [{**one, "rank": None} for one in board if one["botId"] != bot],

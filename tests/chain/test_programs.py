@@ -211,21 +211,7 @@ def run(tmp_path, monkeypatch, capsys):
     return call
 
 
-def test_the_command_prints_the_table(run, tmp_path, monkeypatch):
-    (tmp_path / "programs.csv").write_text(f"{HEADER}{NEW},Tomorrow,swap,https://t.example\n")
-    marker = address("marker")
-    monkeypatch.setenv("EXTRA_SWAP_PROGRAMS", marker)
-    code, out, _ = run("programs")
-    lines = out.splitlines()
-    assert code == 0 and len(lines) == 1 + len(BUILT_IN) + 2
-    assert lines[0].split() == ["ID", "FAMILY", "NAME", "DATE", "SOURCE"]
-    raydium = next(line for line in lines if line.startswith(RAYDIUM))
-    assert raydium.split()[1:4] == ["swap", "Raydium", "v4"] and "2026-11-22" in raydium
-    assert f"{NEW}  swap" in out and "https://t.example (DATA_DIR/programs.csv)" in out
-    assert lines[-1].startswith(marker) and lines[-1].endswith("EXTRA_SWAP_PROGRAMS")
-
-
-def test_the_command_prints_json(run, tmp_path):
+def test_the_command_prints_the_table_or_json(run, tmp_path, monkeypatch):
     (tmp_path / "programs.csv").write_text(f"{HEADER}{NEW},Tomorrow,,https://t.example\n")
     code, out, _ = run("programs", "--json")
     shown = json.loads(out)
@@ -241,6 +227,16 @@ def test_the_command_prints_json(run, tmp_path):
         "marker": False,
     }
     assert [one["id"] for one in shown["programs"][:-1]] == [one.id for one in BUILT_IN]
+    marker = address("marker")
+    monkeypatch.setenv("EXTRA_SWAP_PROGRAMS", marker)
+    code, out, _ = run("programs")
+    head, *lines, added, last = out.splitlines()
+    assert code == 0 and len(lines) == len(BUILT_IN)
+    assert head.split() == ["ID", "FAMILY", "NAME", "DATE", "SOURCE"]
+    raydium = next(line for line in lines if line.startswith(RAYDIUM))
+    assert raydium.split()[1:4] == ["swap", "Raydium", "v4"] and "2026-11-22" in raydium
+    assert added.startswith(NEW) and added.endswith("https://t.example (DATA_DIR/programs.csv)")
+    assert last.startswith(marker) and last.endswith("EXTRA_SWAP_PROGRAMS")
 
 
 @pytest.mark.parametrize("command", ["programs", "observe", "run", "rebuild"])

@@ -248,10 +248,9 @@ def test_an_unusable_response_is_retried(connect, unusable, why, caplog):
     assert SECRET not in said and "127.0.0.1" not in said
 
 
-def test_an_unreachable_node_is_reported(clock):
-    line = Rpc([f"http://127.0.0.1:9/{SECRET}"], 1000, clock=clock, sleep=clock.sleep)
+def test_an_unreachable_node_is_reported():
     with pytest.raises(Unavailable, match="endpoint 1: NewConnectionError"):
-        ask(line)
+        ask(Rpc(["http://127.0.0.1:9"], 1000, sleep=lambda seconds: None))
 
 
 # Our own errors aren't retried. Missing everywhere differs from nodes being down: all nodes are
@@ -270,29 +269,21 @@ def test_an_error_is_ours_or_says_that_something_is_missing(connect, code):
     assert len(asked) == tries
 
 
-def test_a_method_missing_at_one_endpoint_is_sent_to_the_next(connect):
-    line, *_ = connect([error(-32601)], [good])
-    assert ask(line, "getBlock") == "endpoint 2"
-
-
 def test_a_response_the_caller_rejects_is_requested_elsewhere(connect):
-    def check(value):
-        if value != "right":
-            raise ValueError("it is wrong")
-        return value
+    """A crash of its check means a malformed response."""
 
-    wrong, right = answer(result="wrong"), answer(result="right")
+    def check(value):
+        if value["it"] != "right":
+            raise ValueError("it is wrong")
+        return value["it"]
+
+    wrong, right = answer(result={"it": "wrong"}), answer(result={"it": "right"})
     line, *_ = connect([wrong], [right])
     assert line.call("getSlot", [], check) == ("right", "endpoint 2")
-    line, _ = connect([wrong])
-    with pytest.raises(BadAnswer, match="getSlot: endpoint 1: it is wrong"):
-        line.call("getSlot", [], check)
-
-
-def test_a_crash_in_the_check_means_a_malformed_response(clock):
-    line = line_without_servers(clock, lambda *_: [])
-    with pytest.raises(BadAnswer, match=r"endpoint 1: a malformed response \(TypeError\)$"):
-        line.call("getSlot", [], check=lambda result: result["value"])
+    for script, why in ((wrong, "it is wrong"), (good, r"a malformed response \(KeyError\)")):
+        line, _ = connect([script])
+        with pytest.raises(BadAnswer, match=f"^getSlot: endpoint 1: {why}$"):
+            line.call("getSlot", [], check)
 
 
 # ---- time ----------------------------------------------------------------------------------------
@@ -353,15 +344,17 @@ def test_each_method_has_its_own_rate(connect, clock, per_second, calls, seconds
     assert clock() - begun == seconds
 
 
-def test_the_first_endpoint_is_preferred(connect):
-    """Even at its rate limit: the second may cost money."""
-    line, _, second = connect([good], [good], per_second=2)
-    assert {ask(line) for _ in range(6)} == {"endpoint 1"} and not second
+ROUTES = {
+    "even at its rate limit, because the second may cost money": ([[good], [good]], [1] * 6),
+    "once it returns": ([[say("", 500), good], [good]], [2, 1, 1]),
+    "for methods that it has": ([[error(-32601)], [good]], [2]),
+}
 
 
-def test_a_second_endpoint_takes_over_until_the_first_returns(connect):
-    line, *_ = connect([say("", 500), good], [good])
-    assert [ask(line) for _ in range(3)] == ["endpoint 2", "endpoint 1", "endpoint 1"]
+@pytest.mark.parametrize("scripts, used", ROUTES.values(), ids=ROUTES)
+def test_the_first_endpoint_is_preferred(connect, scripts, used):
+    line, *_ = connect(*scripts, per_second=2)
+    assert [ask(line) for _ in used] == [f"endpoint {n}" for n in used]
 
 
 def test_an_endpoint_to_avoid_is_used_last(connect):

@@ -67,12 +67,6 @@ swap 4 A for 60 Q                   => Q: unmatched | Q: unmatched_proceeds 60 |
 swap 6 A for 3 B
 swap 3 B for 60 Q                   => Q: unmatched | Q: unmatched_proceeds 120 | Q: cross_sells 0
 
-# 5 of 10 units were a gift: their cost is unknown in every currency
-buy 100 Q for 7
-gain 5 A
-swap 50 Q for 5 A
-swap 10 A for 60 Q                  => Q: partial 30-50 | Q: cross_sells 0
-
 # what SOL or another stablecoin paid for was paid elsewhere, also after a swap
 gain 5 Q
 buy 10 A for 100
