@@ -257,6 +257,10 @@ def test_a_rebuild_writes_only_differences(empty):
     rows = list(Trade.select().dicts())
     same = {row["signature"]: {n: v for n, v in row.items() if n != "id"} for row in rows}
     assert replace_trades(wallet.id, same) == set()
+    # Posts that name a changed or deleted one are checked again.
+    first, *_, last = same
+    changed = {first: {**same[first], "digest": "another"}, last: None}
+    assert replace_trades(wallet.id, same | changed) == {first, last}
 
 
 def test_checking_stored_rows_keeps_none_in_memory(empty):
@@ -407,7 +411,7 @@ def test_coverage_has_the_shape_of_the_api(empty):
 )
 def test_a_verified_post_waits_while_its_trade_is_missing(empty, mint, right):
     """A checked post's receipt becomes unreadable: the post waits again and its followers are
-    notified; when the trade returns, so does the label.
+    notified; when the trade returns, so does the label. Under other rules it is no trade.
     """
     story = tell("fund ada 1000000000; buy ada CAT 10 1000000")
     wallet, (funded, bought) = empty(), entries_of(story.chain())
@@ -420,6 +424,10 @@ def test_a_verified_post_waits_while_its_trade_is_missing(empty, mint, right):
         rebuild(wallet)
         assert judgment() == ("pending", None, False) and told() == [post.id] * (n + 1)
         rewrite(bought.signature, state="stored", entry=bought.dump())
+    rebuild(wallet)
+    rewrite(bought.signature, entry=bought._replace(kind="lending").dump())
+    rebuild(wallet)
+    assert judgment() == ("mismatch", "not_a_trade", True)
 
 
 def judgment():
