@@ -227,19 +227,6 @@ def test_a_window_drops_its_first_hour_when_it_leaves(service, ada, name, days):
     assert (rank(ada, 0, now).realized, rank(ada, 0, now).ends) == (7, NEVER)
 
 
-def test_holdings_at_disconnection_are_cost_left(service, ada):
-    """It had holdings of 9 lamports when it was disconnected two days ago: cost left in the 7-day
-    window, not in 24 hours.
-    """
-    now = NOW // 1000
-    service.observe_span(W, at=now - 3 * DAY, open_cost=9, realized=5)
-    Attachment.update(detached_at=NOW - 2 * DAY * 1000).execute()
-    found = [rank(ada, seconds, now) for seconds in (DAY, 7 * DAY, 0)]
-    assert [(one.realized, one.worst_case) for one in found] == [(0, 0), (5, -4), (5, -4)]
-    # The hour of three days ago leaves the window first.
-    assert [one.ends for one in found] == [NEVER, now + 4 * DAY + HOUR, NEVER]
-
-
 # ---- who forgets ---------------------------------------------------------------------------------
 def test_a_changed_input_invalidates_a_standing(service, ada):
     service.make_bot("Ben", OTHER)
