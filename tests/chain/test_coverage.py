@@ -162,28 +162,6 @@ def test_accounts_that_moved_unseen_are_found():
     assert find_overtaken([sent, sold], opened) == {"ada", "ada's A"}
 
 
-def test_recorded_slots_sort_the_same_by_balances_and_index(history):
-    """The balances alone resolve almost all recorded slots with several receipts of a wallet, and
-    always correctly.
-    """
-    programs, resolved, slots = table([history["venue"]]), 0, 0
-    receipts = [parse_receipt(one["json"]) for one in history["transactions"]]
-    index = {one["signature"]: one["index"] for one in history["transactions"]}
-    for wallet in history["wallets"]:
-        read = [read_entry(one, wallet, programs) for one in receipts]
-        ordered = order_entries(entry for entry in read if entry.balances)
-        for _, group in itertools.groupby(ordered, key=lambda entry: entry.slot):
-            several = list(group)
-            if len(several) == 1:
-                continue
-            places = [index[one.signature] for one in several]
-            is_resolved = not any("order_unresolved" in one.flags for one in several)
-            assert places == sorted(places) or not is_resolved
-            slots += 1
-            resolved += is_resolved
-    assert slots > 100 and resolved > 0.95 * slots
-
-
 # ---- the closing check ---------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "seen, held, verdict",

@@ -227,19 +227,6 @@ def test_a_window_drops_its_first_hour_when_it_leaves(service, ada, name, days):
     assert (rank(ada, 0, now).realized, rank(ada, 0, now).ends) == (7, NEVER)
 
 
-def test_holdings_at_disconnection_are_cost_left(service, ada):
-    """It had holdings of 9 lamports when it was disconnected two days ago: cost left in the 7-day
-    window, not in 24 hours.
-    """
-    now = NOW // 1000
-    service.observe_span(W, at=now - 3 * DAY, open_cost=9, realized=5)
-    Attachment.update(detached_at=NOW - 2 * DAY * 1000).execute()
-    found = [rank(ada, seconds, now) for seconds in (DAY, 7 * DAY, 0)]
-    assert [(one.realized, one.worst_case) for one in found] == [(0, 0), (5, -4), (5, -4)]
-    # The hour of three days ago leaves the window first.
-    assert [one.ends for one in found] == [NEVER, now + 4 * DAY + HOUR, NEVER]
-
-
 # ---- who forgets ---------------------------------------------------------------------------------
 def test_a_changed_input_invalidates_a_standing(service, ada):
     service.make_bot("Ben", OTHER)
@@ -383,46 +370,32 @@ def test_top_bots_are_read_by_index(db):
         assert f"standing_by_{order.column}" in plan and "B-TREE" not in plan
 
 
-def list_steps(rows, table):
-    """How a query reads a table: each step must use the whole key up to the hour."""
-    steps = [str(row) for row in rows if table in str(row)]
-    assert all("wallet_id=? AND money=? AND view=?" in step for step in steps)
-    return steps
-
-
 @ground.sqlite_only
-@pytest.mark.parametrize("record", [FORWARD, ALL])
-def test_running_totals_are_found_by_key(db, record):
-    """However long a wallet's past is."""
-    plans = []
+def test_running_totals_are_found_by_key(db):
+    """However long a wallet's past is, each step uses the whole key up to the hour."""
+    last = attachments.write_last("t", OF_RESULTS.view, "k.money", 9)
+    some = {"moneys": f"(''), ('{USDC.mint}')", "which": OF_RESULTS.which, "bots": "1, 2"}
+    asked = [
+        attachments.TOTALS.format(last=last, **some),
+        results.HOURS_OF_BOT,
+        results.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
+        posts.POST,
+    ]
 
-    def rows(sql):
-        plans.append(list(db.execute_sql(f"EXPLAIN QUERY PLAN {sql}")))
+    def note(sql):
+        asked.append(sql)
+        return next(rows, ())
+
+    for record in (FORWARD, ALL):
         # As if one attachment had a row.
-        return [(1, *NOTHING)] if len(plans) == 1 else ()
-
-    work_out(rows, Board(record, SOL, DAY), NOW // 1000, [1, 2])
-    steps = [step for plan in plans for step in list_steps(plan, "running_total")]
-    assert len(plans) == 4 and len(steps) >= 5
-
-
-LAST = attachments.write_last("t", OF_RESULTS.view, "k.money", 9)
-CURRENCIES = f"(''), ('{USDC.mint}')"
-WHICH = {"which": OF_RESULTS.which, "bots": "1, 2"}
-ASKED = {
-    "ledgers": attachments.TOTALS.format(moneys=CURRENCIES, last=LAST, **WHICH),
-    "days": results.HOURS_OF_BOT,
-    "samples": results.SAMPLED.format(**OF_RESULTS._asdict(), times="(1), (2)", bots="'b'"),
-    "posts": posts.POST,
-}
-
-
-@ground.sqlite_only
-@pytest.mark.parametrize("name", ASKED)
-def test_totals_are_found_by_key(db, name):
-    plan = list(db.execute_sql(f"EXPLAIN QUERY PLAN {ASKED[name].replace('?', '1')}"))
-    assert plan and not any("SCAN t" in str(row) for row in plan)
-    assert list_steps(plan, "sqlite_autoindex_running_total") or name == "posts"
+        rows = iter([[(1, *NOTHING)]])
+        work_out(note, Board(record, SOL, DAY), NOW // 1000, [1, 2])
+    plans = [list(db.execute_sql(f"EXPLAIN QUERY PLAN {sql.replace('?', '1')}")) for sql in asked]
+    steps = [str(row) for plan in plans for row in plan]
+    found = [step for step in steps if "running_total" in step]
+    assert all("wallet_id=? AND money=? AND view=?" in step for step in found)
+    assert len(asked) == 12 and len(found) >= 13
+    assert not any("SCAN t" in step for step in steps)
 
 
 # ---- boards in a stablecoin ----------------------------------------------------------------------

@@ -136,41 +136,32 @@ def test_names_keep_everything_except_invisible_characters():
     assert parse_text(["x"], 20) is None
 
 
-ABSURD = "1" + "0" * 30
-SOL_PAGE = f"https://dexscreener.com/solana/{address(8)}"
+# Changes of a pair, whose address is POOL, and what is quoted of it. Missing values are null,
+# numbers may be text, links are ours and not the provider's, and prices may be absurd.
+QUOTED = """
+{"liquidity": null} => liquidity_usd null | pool_sol null | pool_tokens null
+{"volume": null} => volume24h_usd null | volume5m_usd null
+{"pairCreatedAt": null} => pair_created_at null
+{"liquidity": {"usd": "12.5", "quote": 3}} => liquidity_usd 12.5 | pool_sol 3
+{"volume": {"h24": "9"}, "new": [{}]} => volume24h_usd 9
+{"volume": {"h1": 12.5, "m5": 0.75}} => volume5m_usd 0.75 | volume1h_usd 12.5
+{"dexId": "raydium", "labels": ["CLMM"]} => venue raydium/clmm | pair POOL
+{"marketCap": 379813} => market_cap_usd 379813
+{"priceChange": {"m5": -1.25, "h1": 300}} => change5m_pct -1.25 | change1h_pct 300 | pool_tokens 1
+{"url": "javascript:a"} => pair_url https://dexscreener.com/solana/POOL
+{"pairAddress": "javascript:alert(1)"} => pair_url null | pair null
+{"pairAddress": "../../POOL"} => pair_url null
+{"priceUsd": "-5"} => price_usd -5
+{"priceUsd": "1e30"} => price_usd 1000000000000000000000000000000
+"""
 
 
-@pytest.mark.parametrize(
-    "changes, quoted",
-    [
-        # Missing values are null.
-        ({"liquidity": None}, {"liquidity_usd": None, "pool_sol": None, "pool_tokens": None}),
-        ({"volume": None}, {"volume24h_usd": None, "volume5m_usd": None}),
-        ({"pairCreatedAt": None}, {"pair_created_at": None}),
-        # Numbers may be text, and new fields are ignored.
-        ({"liquidity": {"usd": "12.5", "quote": 3}}, {"liquidity_usd": "12.5", "pool_sol": "3"}),
-        ({"volume": {"h24": "9"}, "new": [{}]}, {"volume24h_usd": "9"}),
-        ({"dexId": "raydium", "labels": ["CLMM"]}, {"venue": "raydium/clmm", "pair": address(8)}),
-        (
-            {"volume": {"h1": Decimal("12.5"), "m5": Decimal("0.75")}, "marketCap": 379813},
-            {"volume5m_usd": "0.75", "volume1h_usd": "12.5", "market_cap_usd": "379813"},
-        ),
-        (
-            {"priceChange": {"m5": Decimal("-1.25"), "h1": 300}},
-            {"change5m_pct": "-1.25", "change1h_pct": "300", "pool_tokens": "1"},
-        ),
-        # Links are ours, not the provider's.
-        ({"url": "javascript:a"}, {"pair_url": SOL_PAGE}),
-        ({"pairAddress": "javascript:alert(1)"}, {"pair_url": None, "pair": None}),
-        ({"pairAddress": "../../" + address(8)}, {"pair_url": None}),
-        # Prices may be absurd.
-        ({"priceUsd": "-5"}, {"price_usd": "-5"}),
-        ({"priceUsd": "1e30"}, {"price_usd": ABSURD}),
-    ],
-)
-def test_a_pair_is_quoted_with_what_is_known(changes, quoted):
-    quote = parse_pairs([pair(**changes)])[0][MINT]
-    assert show(quote, *quoted) == quoted
+@pytest.mark.parametrize("line", QUOTED.strip().splitlines())
+def test_a_pair_is_quoted_with_what_is_known(line):
+    changes, _, quoted = line.replace("POOL", address(8)).partition(" => ")
+    told = dict(one.split() for one in quoted.split(" | "))
+    told = {name: None if value == "null" else value for name, value in told.items()}
+    assert show(parse_pairs([pair(**exact(changes))])[0][MINT], *told) == told
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "a b", "<b>", ["x"], {"m5": "much"}, "x" * 41])
