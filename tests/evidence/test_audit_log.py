@@ -116,17 +116,6 @@ def test_logged_posts_match_even_if_hidden(told):
     assert (report.verdict, report.unknown, report.posts) == ("same", [], COUNT)
 
 
-def test_a_hidden_post_shows_neither_words_nor_salt(told):
-    body = ask_service(told)(f"/bots/{Bot.get().uid}/evidence.json")
-    lines = {one["id"]: one for one in orjson.loads(body)["posts"]}
-    hidden, shown = lines[find_uid("e7")], lines[find_uid("e8")]
-    assert (hidden["words"], hidden["hiddenAtMs"]) == (None, NOW + 2)
-    words = shown["words"]
-    assert (words["salt"], words["body"]) == (Post.get(Post.event_id == "e8").salt, "word e8")
-    # The log's opening is a leaf before the posts.
-    assert shown["logIndex"] - hidden["logIndex"] == 1
-
-
 @pytest.mark.parametrize("place", [0, COUNT])
 def test_a_post_claimed_twice_is_named(told, place):
     """One line as logged, and one that says that a lie was verified."""
@@ -440,43 +429,33 @@ def test_cached_lies_are_read_again(told):
 
 
 # ---- of which log --------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("origin", "seen_size", "before"),
-    [
-        # The cached log had more leaves, so its content counts.
-        ("candor/log_a", 12, 12),
-        ("candor/log_a", 9, 10),
-        # A different log, from before a restore, says nothing about this one.
-        ("candor/log_b", 12, 10),
-        (None, 0, 10),
-    ],
-)
-def test_cached_leaves_count_if_from_the_same_log(monkeypatch, origin, seen_size, before):
-    shown = Checkpoint("candor/log_a", 10, bytes(32))
-    seen = origin and SimpleNamespace(checkpoint=Checkpoint(origin, seen_size, bytes(32)))
+def test_cached_leaves_count_if_from_the_same_log(monkeypatch):
     monkeypatch.setattr(audited_log, "parse_note", lambda raw: SimpleNamespace(text=raw.decode()))
-    instance = SimpleNamespace(read_log=lambda path: shown.write().encode())
-    memory = SimpleNamespace(find_seen=lambda: seen)
-    measured = audited_log.LogAudit(instance, memory, print).measure()
-    assert (measured.origin, measured.size) == ("candor/log_a", before)
+    shown = Checkpoint("candor/log_a", 10, bytes(32))
+    more, fewer = shown._replace(size=12), shown._replace(size=9)
+    # A different log, from before a restore, says nothing about this one.
+    other = more._replace(origin="candor/log_b")
+    for seen, counted in ((more, more), (fewer, shown), (other, shown), (None, shown)):
+        instance = SimpleNamespace(read_log=lambda path: shown.write().encode())
+        cached = seen and SimpleNamespace(checkpoint=seen)
+        memory = SimpleNamespace(find_seen=lambda cached=cached: cached)
+        assert audited_log.LogAudit(instance, memory, print).measure() == counted
 
 
-@pytest.mark.parametrize(
-    ("log", "index", "place", "told"),
-    [
+def test_a_post_is_compared_with_the_log_containing_it():
+    parts = [Part("candor/log_old", 0, 5), Part("candor/log_a", 5, 10)]
+    read = audited_log.LogAudit(None, None, print, parts=parts)
+    newer = "are newer than its log's checkpoint"
+    for uid, index, place, excuse in (
         ("log_a", 9, 14, None),
-        ("log_a", 10, 15, "are newer than its log's checkpoint"),
+        ("log_a", 10, 15, newer),
         ("log_old", 5, 5, None),
         ("log_b", 9, None, "are in log_b, which it doesn't serve"),
         (None, 9, None, None),
         ("log_a", None, None, None),
-    ],
-)
-def test_a_post_is_compared_with_the_log_containing_it(log, index, place, told):
-    parts = [Part("candor/log_old", 0, 5), Part("candor/log_a", 5, 10)]
-    read, post = audited_log.LogAudit(None, None, print, parts=parts), SimpleNamespace()
-    post.log, post.logIndex = log, index
-    assert (read.find_place(log, index), read.excuse(post)) == (place, told)
+    ):
+        assert read.find_place(uid, index) == place
+        assert read.excuse(SimpleNamespace(log=uid, logIndex=index)) == excuse
 
 
 # ---- attachments ---------------------------------------------------------------------------------
