@@ -1,4 +1,6 @@
-"""An audit compares posts with the log: it reports manual changes, and no false differences."""
+"""An audit and the doctor compare posts, bots and wallets with the log: they report manual changes,
+and no false differences.
+"""
 
 from types import SimpleNamespace
 
@@ -7,32 +9,42 @@ import orjson
 import pytest
 from auditing import ask_service, audit_log, edit, make_auditor, show_early
 from node import FakeNode
-from service import Service, hide_post
+from service import Service, hide_post, inspect
 from story import ADA, Story
 from test_attachments import A, B, C, D, E
 
 from accounts import departures, influencers, posts, wallets
 from evidence import audited_log, log
 from evidence.audited_log import Part
+from evidence.document import append_digest
 from evidence.memory import Memory
 from evidence.notes import Checkpoint
 from market.failures import FetchError
 from models import Attachment, Bot, Post, Wallet
-from storage import writing
+from operate import inspection
+from storage import database, writing
 from storage.log import append_leaf, open_log
 
 NOW = 1_800_000_000_000
-# With its opening and the bot's other leaves, more than a full bundle of 256.
-COUNT = 270
+COUNT = 260
 
 
 def tell(settings):
-    """A bot without a wallet and its 270 posts, the 8th of which is hidden."""
-    bot = influencers.create_bot(settings, "Ada", NOW).bot
+    """Ada's 260 posts, of which one is hidden, a retired bot, and one with a wallet: a full tile of
+    256 leaves, and 11 more.
+    """
+    made = influencers.create_bot(settings, "Ada", NOW)
+    other = influencers.create_bot(settings, "Bo", NOW, owner=made.owner).bot
+    influencers.retire_bot(other, NOW + 1)
+    influencers.create_bot(settings, "Holder", NOW, A)
     for n in range(COUNT):
-        body = posts.PostBody(eventId=f"e{n}", body=f"word {n}", symbol="BONK", reason="thin")
-        posts.publish(bot.id, body, NOW, "api")
+        publish(made.bot.id, f"e{n}")
     hide_post(find_uid("e7"), NOW + 2)
+
+
+def publish(bot, event):
+    body = posts.PostBody(eventId=event, body=f"word {event}", symbol="BONK", reason="thin")
+    posts.publish(bot, body, NOW, "api")
 
 
 @pytest.fixture
@@ -41,6 +53,12 @@ def told(tmp_path):
     service = Service(tmp_path / "data", evidence_per_minute=10**6)
     yield service
     service.close()
+
+
+def find(service):
+    """The doctor's findings, in order: [(table, field or text), ...]"""
+    found = inspect(service.config, inspection.check_log)
+    return [(one.table, one.field or one.what) for one in found]
 
 
 def fields(report):
@@ -96,17 +114,6 @@ def meanwhile(service, act, times=1, part="evidence.json"):
 def test_logged_posts_match_even_if_hidden(told):
     report = audit_log(told)
     assert (report.verdict, report.unknown, report.posts) == ("same", [], COUNT)
-
-
-def test_a_hidden_post_shows_neither_words_nor_salt(told):
-    body = ask_service(told)(f"/bots/{Bot.get().uid}/evidence.json")
-    lines = {one["id"]: one for one in orjson.loads(body)["posts"]}
-    hidden, shown = lines[find_uid("e7")], lines[find_uid("e8")]
-    assert (hidden["words"], hidden["hiddenAtMs"]) == (None, NOW + 2)
-    words = shown["words"]
-    assert (words["salt"], words["body"]) == (Post.get(Post.event_id == "e8").salt, "word 8")
-    # The log's opening is a leaf before the posts.
-    assert shown["logIndex"] - hidden["logIndex"] == 1
 
 
 @pytest.mark.parametrize("place", [0, COUNT])
@@ -198,7 +205,7 @@ def renew():
 
 def start_over():
     with writing():
-        open_log(NOW)
+        return open_log(NOW)
 
 
 LEAF = """UPDATE log_leaf SET data = replace(data, 'BONK', 'x') || ' ' WHERE id =
@@ -212,7 +219,7 @@ ACTS = {
     "show e7 again": "UPDATE post SET hidden_at = NULL, body = 'new' WHERE event_id = 'e7'",
     "reword e20": "UPDATE post SET body = 'another' WHERE event_id = 'e20'",
     "edit leaf e20": LEAF.format("e20"),
-    "edit leaf e269": LEAF.format("e269"),
+    "edit leaf e259": LEAF.format("e259"),
     "drop a leaf": "DELETE FROM log_leaf WHERE id = (SELECT MAX(id) FROM log_leaf)",
     "edit a hash": lambda: edit("UPDATE log_node SET hash = ?", bytes(32)),
 }
@@ -232,13 +239,13 @@ start over, reword e20  posts.e20.logged.words
 retire, retire earlier  bot.logged.retiredAtMs
 retire, revive          bot.logged.retiredAtMs
 edit leaf e20           log
-renew, edit leaf e269   log
+renew, edit leaf e259   log
 edit a hash             log
 """.strip().splitlines()
 
 
 @pytest.mark.parametrize("line", EDITS)
-def test_each_edit_is_named(told, line):
+def test_an_audit_names_each_edit(told, line):
     acts, named = line.split("  ", 1)
     for event in ("e7", "e20"):
         named = named.replace(f".{event}.", f".{find_uid(event)}.")
@@ -248,7 +255,7 @@ def test_each_edit_is_named(told, line):
 
 @pytest.mark.parametrize(
     ("acts", "word"),
-    [("edit leaf e269", "FORK"), ("drop a leaf", "ROLLBACK"), ("edit leaf e269, renew", "FORK")],
+    [("edit leaf e259", "FORK"), ("drop a leaf", "ROLLBACK"), ("edit leaf e259, renew", "FORK")],
 )
 def test_a_past_changed_between_two_audits_is_named(told, acts, word):
     memory = Memory(None)
@@ -266,6 +273,113 @@ def test_a_new_log_that_names_none_leads_to_cannot_tell(told):
         report = audit_log(told, memory=known)
         assert (report.verdict, report.differences) == ("cannot_tell", [])
         assert why in report.unknown[0]
+
+
+# ---- the doctor ----------------------------------------------------------------------------------
+E9, BO = "UPDATE post SET {} WHERE event_id = 'e9'", "UPDATE bot SET {} WHERE name = 'Bo'"
+LEAF = """UPDATE log_leaf SET data = replace(data, '"{0}":"', '"{0}":"x') WHERE id = {1}"""
+DELETED = ("post", "{e9} is in the log but not in the database")
+HELD = ("attachment", "the period in which {holder} had it, or its proof, doesn't match the log")
+HASH = "level 1, place 0: the hash doesn't match the leaves below it; one of them was changed"
+WORDS, HASHED = ("post", "words"), ("log_node", HASH)
+# Edits, and all differences found. A hash covers the first 256 leaves. The last leaf, 266, hid a
+# post.
+DOCTORED = [
+    ([], []),
+    ([E9.format("body = 'another word'")], [WORDS]),
+    ([E9.format("salt = NULL")], [WORDS]),
+    ([E9.format("status = 'verified'")], [("post", "status")]),
+    ([E9.format("created_at = created_at - 1")], [("post", "createdAtMs")]),
+    ([E9.format(f"hidden_at = {NOW}")], [("post", "hiddenAtMs")]),
+    ([E9.format("leaf_id = NULL")], [("post", "logIndex")]),
+    ([E9.format("uid = 'post_0'")], [("post", "logIndex"), DELETED]),
+    (["UPDATE post SET hidden_at = NULL WHERE event_id = 'e7'"], [("post", "hiddenAtMs"), WORDS]),
+    (["DELETE FROM arrival", "DELETE FROM post WHERE event_id = 'e9'"], [DELETED]),
+    (["UPDATE attachment SET ownership = 'proven'"], [HELD]),
+    (["UPDATE attachment SET attached_at = attached_at - 1"], [HELD]),
+    (["UPDATE attachment SET detached_at = attached_at + 1"], [HELD]),
+    (["DELETE FROM attachment"], [HELD]),
+    ([BO.format("retired_at = retired_at + 1")], [("bot", "retiredAtMs")]),
+    ([BO.format("retired_at = NULL")], [("bot", "retiredAtMs")]),
+    ([BO.format("name = 'Eve'")], [("bot", "words")]),
+    ([BO.format("created_at = 1")], [("bot", "createdAtMs")]),
+    ([BO.format("owner_id = (SELECT MAX(id) FROM owner)")], [("bot", "owner")]),
+    ([LEAF.format("words", 100)], [HASHED, WORDS]),
+    (
+        [LEAF.format("status", 100), "UPDATE post SET status = 'xnone' WHERE leaf_id = 100"],
+        [HASHED],
+    ),
+    ([LEAF.format("words", 260)], [WORDS]),
+    (["DELETE FROM log_node"], [HASHED]),
+    (
+        ["UPDATE log_leaf SET data = '{' WHERE id = 260"],
+        [("log_leaf", "leaf 260 can't be read"), ("post", "logIndex")],
+    ),
+    (["DELETE FROM log_leaf WHERE id = 266"], [("post", "hiddenAtMs")]),
+]
+
+
+@pytest.mark.parametrize(("edits", "expected"), DOCTORED)
+def test_the_doctor_names_each_edit(told, edits, expected):
+    names = {"holder": Bot.get(Bot.name == "Holder").uid, "e9": Post.get(Post.event_id == "e9").uid}
+    for sql in edits:
+        edit(sql)
+    assert find(told) == [(table, what.format(**names)) for table, what in expected]
+
+
+def test_a_missing_leaf_is_named(told):
+    edit("DELETE FROM log_leaf WHERE id = 100")
+    assert ("log_leaf", "leaf 100 is missing") in find(told)
+
+
+def test_an_unlogged_post_is_named(told):
+    one = Post.get(Post.event_id == "e9")
+    unlogged = {"id": None, "uid": "post_x", "event_id": "x", "leaf_id": None}
+    Post.create(**{**one.__data__, **unlogged})
+    assert find(told) == [("post", "logIndex")]
+
+
+def test_a_wallets_last_noted_leaf_is_compared_with_the_log(told):
+    with writing():
+        for number in range(2):
+            append_digest(Wallet.get().id, A, f"{number}" * 64, NOW + number)
+    assert find(told) == []
+    last = log.find_log().size - 1
+    edit("UPDATE logged_wallet SET leaf_id = leaf_id - 1")
+    what = f"is leaf {last - 1}, but the last leaf of the log is {last}"
+    assert find(told) == [("logged_wallet", what)]
+
+
+def test_what_the_product_logs_is_not_a_difference(told):
+    """A verification, a wallet that is detached and attached again, and a second log."""
+    post = Post.get(Post.event_id == "e9")
+    with writing():
+        Post.update(status="not_found").where(Post.id == post.id).execute()
+        said = {"status": "not_found", "statusReason": None, "eventAt": post.event_at}
+        append_leaf("verification", NOW, post=post.uid, **said)
+    holder = Bot.get(Bot.name == "Holder")
+    wallets.detach_wallet(holder, NOW + 5)
+    for later, how in ((5, "claimed"), (6, "proven")):
+        wallets.attach_wallet(told.config, holder, A, NOW + later, how)
+    start_over()
+    publish(post.bot_id, "new")
+    assert find(told) == []
+
+
+@pytest.mark.parametrize(("count", "which"), [(1, 0), (2, 0), (2, 1)])
+def test_a_deleted_row_of_a_log_is_named(service, count, which):
+    for _ in range(count):
+        start_over()
+    one = log.list_logs()[which]
+    edit("DELETE FROM log WHERE uid = ?", one.uid)
+    assert ("log", f"leaf {one.first_leaf} opens {one.uid}, which is missing") in find(service)
+
+
+def test_a_log_without_leaves_is_named(told):
+    missing = ("log", f"{start_over()}: its first leaf is missing")
+    for which in ("WHERE id = (SELECT MAX(id) FROM log_leaf)", ""):
+        database.execute_sql(f"DELETE FROM log_leaf {which}")
+        assert missing in find(told)
 
 
 # ---- reading the log -----------------------------------------------------------------------------
@@ -315,43 +429,33 @@ def test_cached_lies_are_read_again(told):
 
 
 # ---- of which log --------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("origin", "seen_size", "before"),
-    [
-        # The cached log had more leaves, so its content counts.
-        ("candor/log_a", 12, 12),
-        ("candor/log_a", 9, 10),
-        # A different log, from before a restore, says nothing about this one.
-        ("candor/log_b", 12, 10),
-        (None, 0, 10),
-    ],
-)
-def test_cached_leaves_count_if_from_the_same_log(monkeypatch, origin, seen_size, before):
-    shown = Checkpoint("candor/log_a", 10, bytes(32))
-    seen = origin and SimpleNamespace(checkpoint=Checkpoint(origin, seen_size, bytes(32)))
+def test_cached_leaves_count_if_from_the_same_log(monkeypatch):
     monkeypatch.setattr(audited_log, "parse_note", lambda raw: SimpleNamespace(text=raw.decode()))
-    instance = SimpleNamespace(read_log=lambda path: shown.write().encode())
-    memory = SimpleNamespace(find_seen=lambda: seen)
-    measured = audited_log.LogAudit(instance, memory, print).measure()
-    assert (measured.origin, measured.size) == ("candor/log_a", before)
+    shown = Checkpoint("candor/log_a", 10, bytes(32))
+    more, fewer = shown._replace(size=12), shown._replace(size=9)
+    # A different log, from before a restore, says nothing about this one.
+    other = more._replace(origin="candor/log_b")
+    for seen, counted in ((more, more), (fewer, shown), (other, shown), (None, shown)):
+        instance = SimpleNamespace(read_log=lambda path: shown.write().encode())
+        cached = seen and SimpleNamespace(checkpoint=seen)
+        memory = SimpleNamespace(find_seen=lambda cached=cached: cached)
+        assert audited_log.LogAudit(instance, memory, print).measure() == counted
 
 
-@pytest.mark.parametrize(
-    ("log", "index", "place", "told"),
-    [
+def test_a_post_is_compared_with_the_log_containing_it():
+    parts = [Part("candor/log_old", 0, 5), Part("candor/log_a", 5, 10)]
+    read = audited_log.LogAudit(None, None, print, parts=parts)
+    newer = "are newer than its log's checkpoint"
+    for uid, index, place, excuse in (
         ("log_a", 9, 14, None),
-        ("log_a", 10, 15, "are newer than its log's checkpoint"),
+        ("log_a", 10, 15, newer),
         ("log_old", 5, 5, None),
         ("log_b", 9, None, "are in log_b, which it doesn't serve"),
         (None, 9, None, None),
         ("log_a", None, None, None),
-    ],
-)
-def test_a_post_is_compared_with_the_log_containing_it(log, index, place, told):
-    parts = [Part("candor/log_old", 0, 5), Part("candor/log_a", 5, 10)]
-    read, post = audited_log.LogAudit(None, None, print, parts=parts), SimpleNamespace()
-    post.log, post.logIndex = log, index
-    assert (read.find_place(log, index), read.excuse(post)) == (place, told)
+    ):
+        assert read.find_place(uid, index) == place
+        assert read.excuse(SimpleNamespace(log=uid, logIndex=index)) == excuse
 
 
 # ---- attachments ---------------------------------------------------------------------------------

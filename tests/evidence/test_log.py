@@ -4,12 +4,18 @@ import base64
 import hashlib
 import html
 import json
+import os
+import random
 import re
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import ground
 import pymerkle
 import pytest
-from service import hide_post, race
+from service import hide_post, inspect, race
 
 import storage.log
 from accounts import influencers, posts, wallets
@@ -17,12 +23,13 @@ from config import BadSetting
 from evidence import log, notes
 from evidence.notes import Signer, encode
 from models import Post
-from operate import backups
+from operate import backups, inspection
 from storage import database, files, tree, writing
 from storage.log import append_leaf
 
 NOW = 1_800_000_000_000
 WALLET = "7xKXtg2CW87d97TXJSDpbD5jBkheTqA83TZRuJosgAsU"
+ROOT = Path(__file__).resolve().parents[2]
 SIGNER, OTHER_SIGNER = Signer(bytes(32)), Signer(bytes(31) + b"1")
 
 
@@ -162,6 +169,60 @@ def test_higher_tiles_are_stored_when_full(db, monkeypatch):
     assert [*stored] == [*((1, place) for place in range(9)), (2, 0), (2, 1)]
     hashes = [tree.hash_leaf(leaf) for leaf in log.read_leaves(log.find_log(), 16, 32)]
     assert stored[2, 1] == tree.hash_tile(hashes)
+
+
+# ---- kills ---------------------------------------------------------------------------------------
+# Publishes and hides endlessly, and prints each post's ID once it is stored.
+POSTING = """
+import itertools, os, sys
+import config, storage
+from accounts import conduct, posts
+from peewee import OperationalError
+storage.connect(config.load(dotenv=None))
+with storage.database.connection_context():
+    for n in itertools.count():
+        body = posts.PostBody(eventId=f"{os.getpid()}-{n}", body="x" * 300)
+        try:
+            uid = posts.publish(int(sys.argv[1]), body, 1_800_000_000_000, "api").uid
+            print(uid, flush=True)
+            if n % 7 == 0:
+                with storage.erasing():
+                    conduct.hide_post(uid, 1_800_000_000_001)
+        except OperationalError as error:
+            # The other one wrote for too long, on a busy machine; nothing was stored.
+            assert storage.is_busy(error)
+"""
+
+
+def start(settings, bot, out):
+    environ = {**os.environ, **ground.environ(settings.data_dir), "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen([sys.executable, "-c", POSTING, str(bot)], env=environ, stdout=out)
+
+
+def test_log_and_tables_agree_after_every_kill(settings, bot, tmp_path, full):
+    """Two processes post at once and are killed with -9 at any moment: no acknowledged post is
+    missing.
+    """
+    dice, out = random.Random(7), []
+    for turn in range(4 if full else 2):
+        paths = [tmp_path / f"{turn}-{n}" for n in range(2)]
+        files = [path.open("w") for path in paths]
+        both = [start(settings, bot.id, file) for file in files]
+        # Some 30 posts.
+        ground.until(lambda: both[0].poll() is None and paths[0].stat().st_size > 800)
+        time.sleep(dice.uniform(0, 0.1))
+        for process, file in zip(both, files, strict=True):
+            process.kill()
+            process.wait()
+            file.close()
+        # The last line may be incomplete.
+        out += [line for path in paths for line in path.read_text().split("\n")[:-1]]
+        assert inspect(settings, inspection.check_log) == []
+    with database.connection_context():
+        kept = {uid for (uid,) in Post.select(Post.uid).tuples()}
+        told = leaves()
+    assert len(out) > 40 and set(out) <= kept
+    assert {leaf["post"] for leaf in told if leaf["kind"] == "post"} == kept
 
 
 # ---- opening -------------------------------------------------------------------------------------

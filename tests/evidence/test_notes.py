@@ -100,7 +100,7 @@ NOTES = [
     GO_NOTE.replace("answer", "an\x00swer").encode(),
     GO_NOTE.replace("nAM=", "nAM").encode(),
     f"{GO_TEXT}\n{GO_LINE * 33}".encode(),
-    b"x" * (notes.MAX_NOTE_BYTES + 1),
+    f"{'x' * notes.MAX_NOTE_BYTES}\n\n{GO_LINE}".encode(),
 ]
 ENCODED_ROOT = "A" * 43 + "="
 CHECKPOINTS = [

@@ -142,18 +142,21 @@ def end_migration():
     files.unlock_data_dir()
 
 
+FLOOR, ROOM = trouble.DISK_FLOOR, trouble.DISK_ROOM
+
+
 @pytest.mark.parametrize(
     ("free", "failed", "told"),
     [
         # Too little for any write, whatever the result of the last one.
-        (trouble.DISK_FLOOR - 1, None, "disk_full"),
-        (trouble.DISK_FLOOR, None, None),
+        (FLOOR - 1, None, "disk_full"),
+        (FLOOR, None, None),
         # A write failed, and there is hardly more room now.
-        (trouble.DISK_ROOM - 1, "disk_full", "disk_full"),
-        (trouble.DISK_ROOM, "disk_full", None),
+        (ROOM - 1, "disk_full", "disk_full"),
+        (ROOM, "disk_full", None),
         # Room doesn't fix other problems.
-        (trouble.DISK_ROOM, "read_only", "read_only"),
-        (trouble.DISK_FLOOR - 1, "read_only", "disk_full"),
+        (ROOM, "read_only", "read_only"),
+        (FLOOR - 1, "read_only", "disk_full"),
     ],
 )
 def test_free_space_shows_whether_the_disk_is_full(service, monkeypatch, free, failed, told):
@@ -163,22 +166,15 @@ def test_free_space_shows_whether_the_disk_is_full(service, monkeypatch, free, f
     assert database.find_trouble() == told
 
 
-@pytest.mark.parametrize(
-    "error, named",
-    [
-        (apsw.FullError(), "disk_full"),
-        (apsw.ReadOnlyError(), "read_only"),
-        (apsw.IOError(), "disk_error"),
-        (apsw.BusyError(), "locked"),
-        (OSError(), "unreachable"),
-        (trouble.Unusable("gone"), "gone"),
-    ],
-    ids=repr,
-)
-def test_every_cause_of_a_failed_write_is_named(tmp_path, error, named):
-    wrapped = OperationalError()
-    wrapped.__context__ = error
-    assert trouble.name_trouble(wrapped, tmp_path) == named and named in trouble.TROUBLES
+def test_every_cause_of_a_failed_write_is_named(tmp_path):
+    named = {"disk_full": apsw.FullError(), "read_only": apsw.ReadOnlyError()}
+    named |= {"disk_error": apsw.IOError(), "locked": apsw.BusyError(), "unreachable": OSError()}
+    named |= {"gone": trouble.Unusable("gone")}
+    assert named.keys() == trouble.TROUBLES.keys()
+    for name, cause in named.items():
+        error = OperationalError()
+        error.__context__ = cause
+        assert trouble.name_trouble(error, tmp_path) == name
 
 
 # ---- DATA_DIR is gone or read-only ---------------------------------------------------------------
@@ -416,29 +412,28 @@ def test_requests_do_not_queue_for_a_locked_rate_limit_file(service):
 
 
 def test_a_failed_store_is_retried_by_one_request_after_its_pause(monkeypatch):
-    clock, tried = [100.0], []
+    clock = [100.0]
     monkeypatch.setattr(counters.time, "monotonic", lambda: clock[0])
     rest = counters.Rest(apsw.BusyError)
 
-    def use(fails):
-        try:
-            with rest.trying():
-                tried.append(clock[0])
-                if fails:
-                    raise apsw.BusyError("locked")
-        except apsw.BusyError:
-            return "busy"
-        return "counted"
+    def check_paused():
+        with pytest.raises(apsw.BusyError):
+            rest.check()
 
-    assert [use(False), use(True), use(False)] == ["counted", "busy", "busy"]
+    rest.check()
+    with contextlib.suppress(apsw.BusyError), rest.trying():
+        raise apsw.BusyError("locked")
+    check_paused()
     clock[0] += counters.REST_SECONDS
     with contextlib.suppress(apsw.BusyError), rest.trying():
         # Others don't wait for the response.
-        assert use(False) == "busy"
+        check_paused()
         raise apsw.BusyError("still locked")
-    assert use(False) == "busy" and tried == [100.0, 100.0]
+    check_paused()
     clock[0] += counters.REST_SECONDS
-    assert [use(False), use(False)] == ["counted", "counted"]
+    with rest.trying():
+        check_paused()
+    rest.check()
 
 
 def test_health_requests_are_not_counted(serve):
