@@ -11,7 +11,7 @@ ROOMS = {
         "rpc stablecoins standings totals value verification views"
     ),
     "paper": (
-        "account_figures backtest_pages backtests brain closes conduct engine falls "
+        "backtest_pages backtests brain closes conduct engine falls "
         "fills legacy measured own_strategies papertrade positions results shapes strategies "
         "twins"
     ),
