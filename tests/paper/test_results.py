@@ -28,8 +28,9 @@ Trade = namedtuple("Trade", "side at sol closed_at")
 MINUS = "\N{MINUS SIGN}"
 
 
-def close(net, spent=100, gross=None, mint="A", reason="stop"):
-    return Close("c", mint, mint, 0, 1, reason, net if gross is None else gross, net, spent)
+def close(net, spent=100, gross=None, mint="A", reason="stop", at=1, excluded=None):
+    gross = net if gross is None else gross
+    return Close("c", mint, mint, at - 1, at, reason, gross, net, spent, excluded)
 
 
 # ---- figures -------------------------------------------------------------------------------------
@@ -90,6 +91,83 @@ def test_results_are_grouped_by_token_and_by_reason():
     ]
     named = [replace(one, symbol=f"{one.mint}'s") for one in closes]
     assert [one.name for one in results.group_closes(named, "mint")] == ["B's", "A's"]
+
+
+# ---- the comparison of families ------------------------------------------------------------------
+def compare(closes):
+    return results.compare(closes, 10 * SOL)
+
+
+def test_the_comparison_sums_eligible_closes():
+    """Returns 10, -5, 1 and 4%; gross 0.12, -0.04, 0.02 and 0.05 SOL, so costs took 0.05
+    of 0.23.
+    """
+    cent = SOL // 100
+    history = [
+        close(10 * cent, SOL, 12 * cent),
+        close(-5 * cent, SOL, -4 * cent, at=DAY_MS),
+        close(cent, SOL, 2 * cent),
+        close(8 * cent, 2 * SOL, 10 * cent),
+        close(SOL, excluded="old_pipeline"),
+        close(SOL, excluded="under_review"),
+    ]
+    shown = compare(history)
+    expected = {"eligibleCloses": 4, "excluded": {"old_pipeline": 1, "under_review": 1}}
+    expected |= {"daysCovered": 2, "meanReturnPct": 2.5, "medianReturnPct": 2.5}
+    expected |= {"worstCloseReturnPct": -5.0, "winRate": 0.75}
+    expected["costShare"] = round((2 + 1 + 1 + 2) / (12 + 4 + 2 + 10), 4)
+    assert expected.items() <= shown.items()
+    # Additional costs of 2, 1, 1 and 2 hundredths: 8, -6, 0 and 3%; twice: 6, -7, -1 and 2.
+    at_costs = [(at["costs"], at["meanReturnPct"], at["winRate"]) for at in shown["atCosts"]]
+    assert at_costs == [(1, 2.5, 0.75), (2, 1.25, 0.5), (3, 0.0, 0.5)]
+
+
+UNKNOWN = "meanReturnPct medianReturnPct worstCloseReturnPct winRateInterval meanReturnInterval"
+
+
+@pytest.mark.parametrize(
+    "history, more",
+    [
+        ([close(1, excluded="stale_price")], "winRate costShare maxDrawdownPct"),
+        # Nothing was spent, so it has no return.
+        ([close(5, spent=0)], ""),
+    ],
+    ids=["none", "free"],
+)
+def test_an_empty_comparison_claims_nothing(history, more):
+    shown = compare(history)
+    assert {name for name, value in shown.items() if value is None} == {
+        *UNKNOWN.split(),
+        *more.split(),
+    }
+    assert {one["meanReturnPct"] for one in shown["atCosts"]} == {None}
+    assert shown["intervalReason"].endswith("of the 5 days required for an interval")
+    assert results.cost_share([close(-3, gross=0)]) is None
+    assert results.describe_drawdown(history, 0) is None
+
+
+@pytest.mark.parametrize("days, covered", [(29, 29), (30, 30), (31, 30)])
+def test_a_comparison_covers_thirty_days_at_most(days, covered):
+    """One close a day; two on one day count as one."""
+    history = [close(1, at=DAY_MS * n) for n in range(1, days + 1)]
+    assert compare([*history, close(1, at=DAY_MS)])["daysCovered"] == covered
+
+
+@pytest.mark.parametrize(
+    "count, sample",
+    [(0, "none"), (1, "thin"), (9, "thin"), (10, "some"), (29, "some"), (30, "enough")],
+)
+def test_the_sample_counts_clusters(count, sample):
+    """Any two are a day apart; five traders with the same trade add nothing."""
+    shown = compare([close(1, at=n // 5 * DAY_MS) for n in range(5 * count)])
+    assert (shown["sample"], shown["clusters"]) == (sample, count)
+
+
+def test_returns_have_two_decimals():
+    """A third of the amount spent on each of twelve, on six days."""
+    shown = compare([close(SOL, 3 * SOL, at=n * DAY_MS // 2) for n in range(12)])
+    means = shown["meanReturnPct"], shown["medianReturnPct"], shown["worstCloseReturnPct"]
+    assert (*means, *shown["meanReturnInterval"]) == (33.33,) * 5
 
 
 # ---- intervals -----------------------------------------------------------------------------------

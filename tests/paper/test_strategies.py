@@ -59,10 +59,10 @@ class Held:
 
     bought_raw = 1_000
 
-    def __init__(self, entry=1000, high=None, held=1, reduced=False, ago=10, raw=1_000):
+    def __init__(self, entry=1000, high=None, held=1, reduced=False, raw=1_000):
         self.entry_price, self.high = entry * SCALE // 1000, (high or entry) * SCALE // 1000
         self.held, self.reduced, self.raw = held, reduced, raw
-        self.opened_at = START - ago * MINUTE
+        self.opened_at = START - 10 * MINUTE
 
 
 def ask(strategy, shown, position=None, late=0):
