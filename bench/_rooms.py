@@ -11,8 +11,8 @@ ROOMS = {
         "verification views"
     ),
     "paper": (
-        "account_figures backtest_pages backtests brain closes conduct engine falls fills "
-        "legacy measured own_strategies papertrade positions results shapes strategies twins"
+        "backtest_pages backtests brain closes conduct engine falls fills legacy measured "
+        "own_strategies papertrade positions results shapes strategies twins"
     ),
     "accounts": (
         "accounts acts attachments auto_posts delays keys leaving log posts proof quotas "

@@ -1,5 +1,5 @@
-"""What closes lead to: pauses, lessons, the comparison of families, and their lines in the diary.
-Each test shows its arithmetic.
+"""What closes lead to: pauses, phases, lessons, and their lines in the diary. Each test shows its
+arithmetic.
 """
 
 import math
@@ -513,7 +513,6 @@ def test_only_news_is_posted_and_nothing_internal():
     assert found == {**facts, "kind": "close"}
 
 
-# ---- the comparison ------------------------------------------------------------------------------
 @pytest.mark.parametrize("nets, wins, net", [((0, 1, 2, -5), 2, "-2"), ((), None, None)])
 def test_results_count_wins_and_sum_eligible_closes(nets, wins, net):
     history = [*closes(*nets), close(9, 100, excluded="under_review")]
@@ -521,73 +520,3 @@ def test_results_count_wins_and_sum_eligible_closes(nets, wins, net):
         **{"closes": len(nets) + 1, "eligibleCloses": len(nets)},
         **{"excluded": {"under_review": 1}, "wins": wins, "netLamports": net},
     }
-
-
-@pytest.mark.parametrize("days, covered", [(29, 29), (30, 30), (31, 30)])
-def test_a_comparison_covers_thirty_days_at_most(days, covered):
-    """One close a day; two on one day count as one."""
-    history = [close(n, 1, at=START + n * DAY) for n in range(days)]
-    assert results.compare([*history, close(99, 1)], SOL)["daysCovered"] == covered
-
-
-def test_nothing_is_divided_by_zero():
-    history = [close(n, 1) for n in range(2)]
-    assert results.describe_drawdown(history, 0) is None
-    assert results.describe_drawdown(history[:1], 1) == 0
-    # Nothing was spent, so it has no return.
-    free = [close(1, 5, spent=0)]
-    assert results.list_returns(free) == []
-    assert results.compare_costs(free) == [
-        {"costs": times, "meanReturnPct": None, "winRate": None} for times in (1, 2, 3)
-    ]
-    assert results.cost_share([close(1, -3, gross=0)]) is None
-
-
-@pytest.mark.parametrize(
-    "count, sample",
-    [(0, "none"), (1, "thin"), (9, "thin"), (10, "some"), (29, "some"), (30, "enough")],
-)
-def test_the_sample_counts_clusters(count, sample):
-    """Any two are a day apart; five traders with the same trade add nothing."""
-    history = [close(n, 1, at=START + n // 5 * DAY) for n in range(5 * count)]
-    shown = results.compare(history, 10 * SOL)
-    assert (shown["sample"], shown["clusters"]) == (sample, count)
-
-
-def test_the_comparison_sums_eligible_closes():
-    """Returns 10, -5, 1 and 4%; gross 0.12, -0.04, 0.02 and 0.05 SOL, so costs took 0.05
-    of 0.23.
-    """
-    history = [
-        close(1, SOL * 10 // 100, gross=SOL * 12 // 100),
-        close(2, -SOL * 5 // 100, gross=-SOL * 4 // 100, at=START + DAY),
-        close(3, SOL // 100, gross=SOL * 2 // 100),
-        close(4, SOL * 8 // 100, gross=SOL * 10 // 100, spent=2 * SOL),
-        close(5, SOL, excluded="old_pipeline"),
-        close(6, SOL, excluded="under_review"),
-    ]
-    shown = results.compare(history, 10 * SOL)
-    expected = {"eligibleCloses": 4, "excluded": {"old_pipeline": 1, "under_review": 1}}
-    expected |= {"daysCovered": 2, "meanReturnPct": 2.5, "medianReturnPct": 2.5}
-    expected |= {"worstCloseReturnPct": -5.0, "winRate": 0.75}
-    expected["costShare"] = round((2 + 1 + 1 + 2) / (12 + 4 + 2 + 10), 4)
-    assert expected.items() <= shown.items()
-    # Additional costs of 2, 1, 1 and 2 hundredths: 8, -6, 0 and 3%; twice: 6, -7, -1 and 2.
-    at_costs = [(at["costs"], at["meanReturnPct"], at["winRate"]) for at in shown["atCosts"]]
-    assert at_costs == [(1, 2.5, 0.75), (2, 1.25, 0.5), (3, 0.0, 0.5)]
-
-
-def test_an_empty_comparison_claims_nothing():
-    shown = results.compare(closes(1, excluded="stale_price"), 10 * SOL)
-    unknown = "meanReturnPct medianReturnPct winRate winRateInterval meanReturnInterval"
-    unknown = {*unknown.split(), "worstCloseReturnPct", "costShare", "maxDrawdownPct"}
-    assert {name for name, value in shown.items() if value is None} == unknown
-    assert shown["intervalReason"] == "0 of the 5 days required for an interval"
-
-
-def test_returns_have_two_decimals():
-    """A third of the amount spent on each of twelve, on six days."""
-    history = [close(n, SOL, at=START + n * DAY // 2, spent=3 * SOL) for n in range(12)]
-    shown = results.compare(history, 10 * SOL)
-    means = shown["meanReturnPct"], shown["medianReturnPct"], shown["worstCloseReturnPct"]
-    assert (*means, *shown["meanReturnInterval"]) == (33.33,) * 5

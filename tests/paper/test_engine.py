@@ -36,7 +36,7 @@ from paper.fills import RENT, Order
 from paper.market import Flow, View, percent
 from paper.player import DiaryLine, FaultKey, Faults, ReviewReason, refuse
 from paper.rules import Phase
-from paper.strategies import FAMILIES, Exit, Momentum, Refusal
+from paper.strategies import FAMILIES, Exit, Refusal
 
 SOL, HOUR = 10**9, 3_600_000
 # Depth unknown: one SOL moves per snapshot.
@@ -253,13 +253,6 @@ def test_times_without_any_snapshots_are_not_gaps():
     assert one.account.positions
     tape.play(1, A=None)
     assert lost(one, "price_gone", tape.number)
-
-
-def test_a_future_snapshot_closes_nothing():
-    one = told(0, mints=("A",))
-    tape = Tape([one], mints="AB").play(3)
-    engine.play(tape.market, [one], [quote(3, "B", at=START + 10 * DAY)], tape.now)
-    assert one.account.positions and not one.journal.review_reasons
 
 
 # ---- prices that are not believable --------------------------------------------------------------
@@ -571,12 +564,6 @@ def test_strategies_see_what_the_snapshot_shows():
     assert list(market.windows) == ["B"] == list(market.before) == list(market.tokens)
 
 
-def test_a_token_missing_from_the_market_is_not_traded():
-    market, faults = Market(MINUTE, [token("A")]), Faults()
-    seen = engine.check_snapshots(market, [quote(0, "Z"), quote(0, "A")], START, faults)
-    assert list(seen) == ["A"] and faults.found == {}
-
-
 # ---- what is written down ------------------------------------------------------------------------
 def test_a_partial_sale_reduces_and_the_rest_closes():
     one = told(0, leave=(3, 6), share=5_000)
@@ -645,22 +632,6 @@ def test_orders_and_decisions_are_complete():
 
 
 # ---- exits ---------------------------------------------------------------------------------------
-def test_a_stop_works_in_a_fast_fall():
-    """20% a minute: with a limit of 5% it would never sell."""
-    one = trader(1, Momentum(cooldown_seconds=86_400))
-    held = Tape([one]).play(12)
-    for number in range(6):
-        held.play(A={"price": f"0.00{104 + number * 3}", "volume": f"{60_000 + number * 999}"})
-    assert one.account.positions
-    for price in ("0.0008", "0.00064", "0.00051", "0.00041", "0.00033", "0.00026"):
-        held.play(A={"price": price})
-    (close,) = one.journal.positions.values()
-    assert close.reason in ("stop", "trailing_stop") and not one.account.positions
-    # Decided at the first snapshot of the fall, filled at the next one.
-    assert close.closed_at == held.now - 4 * MINUTE
-    assert all(fill.side == "buy" or not fill.failed for fill in fills(one)) and adds_up(one)
-
-
 class Worried(Told):
     """Wants to exit in round 4, and has a stop from round 5 on."""
 

@@ -357,13 +357,20 @@ def test_only_a_trader_with_unreadable_rows_is_paused(stage, table, changes):
     assert table is not Trader or Token.get().held
 
 
-def test_a_token_that_breaks_everyone_is_skipped(stage, monkeypatch):
-    made = [stage.trader(f"Trader {number}", start="standard") for number in range(3)]
-    stage.list_token("MintB")
-    count = break_settling(monkeypatch, lambda trader, order: order.mint == "MintA")
-    problem = stage.play(RISE[:16], *BOTH)
-    assert [fill.order.mint for fill in PaperFill.select()] == ["MintB"] * 3
-    assert len(count) >= 3 and problem.count("MintA") == 3
+def test_a_token_that_fails_is_skipped(stage, monkeypatch):
+    """MintB can't be read, nor can the snapshots of MintC. MintD breaks its fills for everyone."""
+    parse = store.parse_snapshot
+
+    def parse_or_break(row):
+        return 1 // 0 if row.mint == "MintC" else parse(row)
+
+    monkeypatch.setattr(store, "parse_snapshot", parse_or_break)
+    break_settling(monkeypatch, lambda trader, order: order.mint == "MintD")
+    made = [stage.trader(name, start="standard") for name in ("Ada", "Bob")]
+    stage.list_token("MintB", checks="no JSON").list_token("MintC").list_token("MintD")
+    problem = stage.play(RISE[:16], *stage.tokens)
+    assert [fill.order.mint for fill in PaperFill.select()] == ["MintA"] * 2
+    assert [problem.count(mint) for mint in ("MintB", "MintC", "MintD")] == [1, 1, 2]
     assert stage.rebuild(*made) == []
 
 
@@ -376,22 +383,9 @@ def test_a_trader_failing_everywhere_is_paused(stage, monkeypatch):
     assert lines_of(trader)[-1]["symbol"] == "every trade"
 
 
-def test_an_unreadable_token_or_snapshot_is_skipped(stage, monkeypatch):
-    parse = store.parse_snapshot
-
-    def parse_or_break(row):
-        return 1 // 0 if row.mint == "MintC" else parse(row)
-
-    monkeypatch.setattr(store, "parse_snapshot", parse_or_break)
-    stage.list_token("MintB", checks="no JSON").list_token("MintC").trader()
-    problem = stage.play(RISE, *stage.tokens)
-    (position,) = PaperPosition.select()
-    assert (position.mint, position.reason) == ("MintA", "trailing_stop")
-    assert "MintB is suspended" in problem and "MintC is suspended" in problem
-
-
-def test_a_failing_post_does_not_block_others(stage, monkeypatch):
-    bad, good = stage.trader("Bad"), stage.trader("Good")
+def test_traders_whose_posts_fail_or_whose_owner_is_banned_still_trade(stage, monkeypatch):
+    bad, banned, good = (stage.trader(name) for name in ("Bad", "Banned", "Good"))
+    conduct.ban_owner(banned.owner, "threats", START)
     write = papertrade.builtin.write
 
     def write_or_break(persona, facts, seed, recent):
@@ -400,15 +394,7 @@ def test_a_failing_post_does_not_block_others(stage, monkeypatch):
     monkeypatch.setattr(papertrade.builtin, "write", write_or_break)
     stage.play(RISE)
     assert [post.trader_id for post in PaperPost.select()] == [good.id] * 2
-    assert len(fills_of(bad)) == 2
-
-
-def test_a_banned_owners_trader_trades_without_posting(stage):
-    loud, silent = stage.trader("Loud"), stage.trader("Silent")
-    conduct.ban_owner(silent.owner, "threats", START)
-    stage.play(RISE)
-    assert {post.trader_id for post in PaperPost.select()} == {loud.id}
-    assert len(fills_of(silent)) == 2
+    assert len(fills_of(bad)) == len(fills_of(banned)) == 2
 
 
 def test_a_busy_database_loses_no_post(stage):
@@ -452,18 +438,13 @@ def test_an_upheld_review_restarts_and_only_a_reset_ends_it(stage):
     traders.open_review(trader, "a look", stage.now)
     with pytest.raises(Problem, match="clear or uphold"):
         traders.reset_trader(trader, "again", stage.now)
-    with pytest.raises(Problem, match="already"):
-        traders.open_review(trader, "a look", stage.now)
     traders.decide_review(trader, "upheld", "it was wrong", stage.now)
     shown = stage.show(trader)
     assert (shown["strategy"]["phase"]["name"], shown["review"]["state"]) == ("guarded", "upheld")
-    assert shown["performance"]["headlineSuppressed"]
-    with pytest.raises(Problem, match="no open review"):
-        traders.decide_review(trader, "cleared", "no", stage.now)
     traders.reset_trader(trader, "a fresh start", stage.now)
     fresh = stage.show(trader)
-    assert fresh["review"]["state"] == "clean"
-    assert (fresh["performance"]["period"], fresh["performance"]["returnPct"]) == (2, 0)
+    figures = fresh["performance"]["period"], fresh["performance"]["returnPct"]
+    assert (fresh["review"]["state"], *figures) == ("clean", 2, 0)
 
 
 def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):

@@ -59,10 +59,10 @@ class Held:
 
     bought_raw = 1_000
 
-    def __init__(self, entry=1000, high=None, held=1, reduced=False, ago=10, raw=1_000):
+    def __init__(self, entry=1000, high=None, held=1, reduced=False, raw=1_000):
         self.entry_price, self.high = entry * SCALE // 1000, (high or entry) * SCALE // 1000
         self.held, self.reduced, self.raw = held, reduced, raw
-        self.opened_at = START - ago * MINUTE
+        self.opened_at = START - 10 * MINUTE
 
 
 def ask(strategy, shown, position=None, late=0):
@@ -77,7 +77,8 @@ def reason_of(strategy, shown):
 
 FLAT, LOUD = [1000] * 12, [1000] * 12 + [2000]
 RISING = [*FLAT[1:], 1030, 1070]
-WIGGLE, WIDE = [1000, 1010] * 6, [900, 1110] * 6
+FALL, HIGH = [1000, 1010] * 6 + [900], [*FLAT, 1021]
+YOUNG = {"pair_created_at": START - 90 * MINUTE - 1}
 
 
 def bought(*owners, side="buy", at=START - MINUTE):
@@ -128,38 +129,73 @@ def test_every_family_has_a_time_stop_and_a_stop_ten_percent_below_entry(strateg
         (Breakout(), "freeze_authority warn", "freezable", "could freeze purchased tokens"),
         (Breakout(allow_freezable=1), "freeze_authority warn", "breakout", ""),
         (Breakout(), "supply warn", "breakout", ""),
+        (Breakout(), "", "checks_unknown", ""),
     ],
 )
 def test_checks_decide_about_an_entry(strategy, checks, reason, named):
-    checks = tuple(Check(*one.split()) for one in checks.split(", "))
+    checks = tuple(Check(*one.split()) for one in checks.split(", ") if one)
     found = ask(strategy, view(RISING, [1000 + n for n in range(12)] + [2500], checks=checks))
     assert found.reason == reason and named in found.detail
 
 
 # ---- entries -------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "prices, volumes, detail",
-    [
-        # Most of it came before the last three; it counts from the sixth to last.
-        ([*FLAT[3:], 1030, 1040, 1050, 1070], None, "up 7% over 5 snapshots with rising volume"),
-        # 70 of 1,030 are 6.796 %, cut.
-        ([*FLAT[5:], 1030, 1040, 1050, 1060, 1070, 1100], None, "up 6.79% over 5 snapshots"),
-        ([*FLAT[1:], 1030, 1059], None, None),
-        ([*FLAT[5:], 1030, *[1000] * 4, 1070], None, None),
-        # Volume doesn't rise.
-        (RISING, [1000] * 13, None),
-        # Eleven snapshots.
-        (RISING[2:], None, None),
-        # Under its mean.
-        ([2000] * 6 + [1000] * 6 + [1070], None, None),
-    ],
-)
-def test_momentum_enters_a_rise_with_volume(prices, volumes, detail):
-    found = ask(Momentum(), view(prices, volumes))
-    if detail is None:
-        assert found is None
-    else:
-        assert found.reason == "momentum" and found.detail.startswith(detail)
+# Family | prices | volumes, if they don't rise slightly | the last liquidity in USD, and the ages
+# of the pair and the discovery in ms | the reason of the entry or refusal. 1,2*3 is 1 2 1 2 1 2.
+ENTRIES = """
+A rise of 6% over five snapshots with rising volume, above the mean of twelve:
+momentum | 1000*11 1030 1070 | | | momentum
+momentum | 1000*11 1030 1059 | | | -
+momentum | 1000*9 1030 1070 | | | -
+momentum | 1000*7 1030 1000*4 1070 | | | -
+momentum | 1000*11 1030 1070 | 1000*13 | | -
+momentum | 2000*6 1000*6 1070 | | | -
+A fall of two deviations and 3%. The mean is 1005, and the deviation 5, then 105:
+mean_reversion | 1000,1010*6 970 | | | mean_reversion
+mean_reversion | 1000,1010*6 976 | | | -
+mean_reversion | 900,1110*6 796 | | | -
+mean_reversion | 900,1110*6 795 | | | mean_reversion
+Unless liquidity falls with the price:
+mean_reversion | 1000,1010*6 900 | | liquidity=285000 | mean_reversion
+mean_reversion | 1000,1010*6 900 | | liquidity=284999 | liquidity_falling
+mean_reversion | 1000,1010*6 900 | | liquidity=none | liquidity_unknown
+A new high by more than 2% with twice the volume, in a full window:
+breakout | 1000*12 1021 | 1000*12 2000 | | breakout
+breakout | 1000*12 1020 | 1000*12 2000 | | -
+breakout | 1000*12 1021 | 1000*12 1999 | | -
+breakout | 1000*11 1021 | 1000*11 2000 | | -
+Or in four snapshots of a pair of less than a day, whenever it was discovered:
+breakout | 1000*3 1001 | 1000*3 2000 | pair=82800000 discovery=60000 | new_pair
+breakout | 1000*3 1001 | 1000*3 2000 | pair=90000000 discovery=60000 | -
+breakout | 1000*2 1001 | 1000*2 2000 | pair=82800000 | -
+breakout | 1000*2 1001 1000 | 1000*3 2000 | pair=82800000 | -
+But not in its first hour. If the pair's age is unknown, its discovery counts:
+breakout | 1000*12 1021 | 1000*12 2000 | pair=3600000 | breakout
+breakout | 1000*12 1021 | 1000*12 2000 | pair=3599999 | too_young
+breakout | 1000*12 1021 | 1000*12 2000 | pair=none discovery=3599999 | too_young
+"""
+AGES = {"pair": "pair_created_at", "discovery": "discovered_at"}
+
+
+def numbers(text):
+    found = []
+    for word in text.split():
+        values, _, times = word.partition("*")
+        found += [int(value) for value in values.split(",")] * int(times or 1)
+    return found
+
+
+@pytest.mark.parametrize("row", [row for row in ENTRIES.split("\n") if "|" in row])
+def test_a_family_enters_its_pattern(row):
+    family, prices, volumes, more, reason = (part.strip() for part in row.split("|"))
+    prices, liquidity, about = numbers(prices), 300_000, {}
+    for name, _, value in (word.partition("=") for word in more.split()):
+        value = None if value == "none" else int(value)
+        if name == "liquidity":
+            liquidity = value and [300_000] * (len(prices) - 1) + [value]
+        else:
+            about[AGES[name]] = value and START - value
+    shown = view(prices, numbers(volumes), liquidity, **about)
+    assert (reason_of(FAMILIES[family](), shown) or "-") == reason
 
 
 LOUDER, QUIETER, UNKNOWN = [100 + n for n in range(13)], [200 - n for n in range(13)], [None] * 13
@@ -184,55 +220,6 @@ def test_volume_is_that_of_the_window_and_not_of_the_day(day, hour, minutes, rea
         for n, one in enumerate(rising.window)
     )
     assert reason_of(Momentum(), replace(rising, window=window)) == reason
-
-
-def young(minutes, prices=(*FLAT, 1021), **about):
-    """A pair created this many minutes and a ms ago, with a rise on twice the volume."""
-    volumes = [1000] * (len(prices) - 1) + [2000]
-    return view(prices, volumes, pair_created_at=START - minutes * MINUTE - 1, **about)
-
-
-NEW = {"prices": (1000, 1000, 1000, 1001), "discovered_at": START - MINUTE}
-
-
-@pytest.mark.parametrize(
-    "strategy, shown, reason",
-    [
-        # Mean 1005, deviation 5: seven deviations and 3.5%. 2.9% doesn't cover the costs.
-        (MeanReversion(), view([*WIGGLE, 970]), "mean_reversion"),
-        (MeanReversion(), view([*WIGGLE, 976]), None),
-        # Deviation 105: 1.99 deviations, and 2 exactly.
-        (MeanReversion(), view([*WIDE, 796]), None),
-        (MeanReversion(), view([*WIDE, 795]), "mean_reversion"),
-        # It refuses when liquidity goes with the price.
-        (MeanReversion(), view([*WIGGLE, 900], None, [300_000] * 12 + [285_000]), "mean_reversion"),
-        (
-            *(MeanReversion(), view([*WIGGLE, 900], None, [300_000] * 12 + [284_999])),
-            "liquidity_falling",
-        ),
-        (MeanReversion(), view([*WIGGLE, 900], None, None), "liquidity_unknown"),
-        # A breakout is a new high by more than 2%, with twice the volume, in a full window.
-        (Breakout(), view([*FLAT, 1021], LOUD), "breakout"),
-        (Breakout(), view([*FLAT, 1020], LOUD), None),
-        (Breakout(), view([*FLAT, 1021], [1000] * 12 + [1999]), None),
-        (Breakout(), view([*FLAT[1:], 1021], LOUD[1:]), None),
-        # A new pair is entered whenever it was discovered.
-        (Breakout(), young(23 * 60, **NEW), "new_pair"),
-        (Breakout(), young(25 * 60, **NEW), None),
-        (Breakout(), young(23 * 60, prices=(1000, 1000, 1001)), None),
-        (Breakout(), young(23 * 60, prices=(1000, 1000, 1001, 1000)), None),
-        # Young and unknown tokens are refused; without a pair's age, their discovery counts.
-        (Breakout(), young(60), "breakout"),
-        (Breakout(), young(59), "too_young"),
-        (
-            *(Breakout(), view([*FLAT, 1021], LOUD, pair_created_at=None, discovered_at=START)),
-            "too_young",
-        ),
-        (Breakout(), view([*FLAT, 1021], LOUD, checks=()), "checks_unknown"),
-    ],
-)
-def test_mean_reversion_and_breakout_need_their_pattern(strategy, shown, reason):
-    assert reason_of(strategy, shown) == reason
 
 
 EARLY, LATE = bought(1, at=START - 30 * MINUTE), bought(2, at=START)
@@ -285,18 +272,26 @@ def test_copy_enters_tokens_its_bot_just_bought_and_still_holds(flows, reason):
 @pytest.mark.parametrize(
     "strategy, shown, late, detail",
     [
+        # Most of the rise came before the last three; it counts from the sixth to last.
+        (Momentum(), view([1000] * 9 + [1030, 1040, 1050, 1070]), 0, "up 7% over 5 snapshots with"),
+        # 70 of 1,030 are 6.796 %, cut.
+        (Momentum(), view([1000] * 7 + [1030, 1040, 1050, 1060, 1070, 1100]), 0, "up 6.79% over 5"),
         # 900 under 12,060 / 12 = 1,005 is 10.44 % less.
-        (MeanReversion(), view([*WIGGLE, 900]), 0, "10.44% below its mean over 12 snapshots"),
+        (MeanReversion(), view(FALL), 0, "10.44% below its mean over 12 snapshots"),
         # 2,450 is 2.45 times 1,000, shown with one decimal.
+        (Breakout(), view(HIGH, [1000] * 12 + [2450]), 0, "a new high of 12 snapshots with 2.4"),
         (
-            *(Breakout(), view([*FLAT, 1021], [1000] * 12 + [2450]), 0),
-            "a new high of 12 snapshots with 2.4",
+            Breakout(min_age_seconds=7_200),
+            view(HIGH, LOUD, **YOUNG),
+            0,
+            "90 minutes old, under the",
         ),
-        (Breakout(min_age_seconds=7_200), young(90), 0, "90 minutes old, under the minimum of 120"),
         (FlowFollower(), view([1000], flows=bought(1, 2, 2, 3)), 0, "3 owners within 30 minutes"),
         (FlowFollower(owners=4), view([1000], flows=bought(1, 2, 2, 3)), 0, "3 of the 4 required"),
         (
-            *(Momentum(latency_budget_ms=10_999), view(RISING), 12_999),
+            Momentum(latency_budget_ms=10_999),
+            view(RISING),
+            12_999,
             "12 s old, over the limit of 10",
         ),
         (Momentum(), view(RISING, liquidity=[300_000] * 12 + [4_999]), 0, "4999 USD of liquidity"),
