@@ -49,8 +49,8 @@ def test_an_owner_replaces_the_current_code_and_the_operator_a_lost_one(service)
     assert owners.renew_recovery_code(made.owner, foreign) is None
     renewed = owners.renew_recovery_code(made.owner, made.recovery_code)
     replaced = owners.replace_recovery_code(made.owner)
-    for code in (made.recovery_code, renewed):
-        assert owners.recover_owner(code) is None
+    found = [owners.recover_owner(code) for code in (made.recovery_code, renewed)]
+    assert found == [None, None]
     assert owners.recover_owner(replaced).owner == made.owner
     assert owners.recover_owner(foreign).owner == other
 

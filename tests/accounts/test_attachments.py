@@ -42,6 +42,14 @@ class Acts:
                 do()
             assert not shown or self.show() == shown, act
 
+    def leave(self, name):
+        wallets.detach_wallet(self.bots[name], self.now)
+
+    def retire(self, name):
+        """The bot was read before, and doesn't know."""
+        influencers.retire_bot(self.bots[name], self.now)
+        assert self.bots[name].retired_at is None
+
 
 class World(Acts):
     """Ada, Eve and Bob, and wallets A to E."""
@@ -67,14 +75,6 @@ class World(Acts):
 
     def remove(self, name, wallet):
         wallets.remove_wallet(self.bots[name], self.addresses[wallet], self.now)
-
-    def leave(self, name):
-        wallets.detach_wallet(self.bots[name], self.now)
-
-    def retire(self, name):
-        """The bot was read before, and doesn't know."""
-        influencers.retire_bot(self.bots[name], self.now)
-        assert self.bots[name].retired_at is None
 
     def delete(self, name):
         departures.delete_owner(self.bots[name].owner, self.now)

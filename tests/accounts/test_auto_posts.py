@@ -254,32 +254,26 @@ def test_a_swap_is_posted_with_what_its_venue_took_and_gave(db):
     """
     Token.create(mint=MINT, symbol="PINE", name="Pine", discovered_at=1, tracked_at=1)
     changes = [["Cat11111", "-3000000", 6], ["Dog11111", "-5", 0], [MINT, "2500000", 6]]
-    swap = Trade(
-        kind="swap",
-        mint=MINT,
-        result=None,
-        sol_change=-7_000_000_000,
-        beside_sol=-1_000_000_000,
-        token_changes=orjson.dumps(changes).decode(),
-        beside_tokens=orjson.dumps([[MINT, "1250000", 6], ["Dog11111", "-5", 0]]).decode(),
-    )
+    beside = [[MINT, "1250000", 6], ["Dog11111", "-5", 0]]
+    told = {"token_changes": orjson.dumps(changes), "beside_tokens": orjson.dumps(beside)}
+    sol = {"sol_change": -7_000_000_000, "beside_sol": -1_000_000_000}
+    swap = Trade(kind="swap", mint=MINT, result=None, **told, **sol)
     given = {"fromSymbol": "Cat1", "fromAmount": "3"}
-    told = {"kind": "swap", "symbol": "PINE", "amount": "1.25", **given}
-    assert auto_posts._tell_facts(swap) == told
+    shown = {"kind": "swap", "symbol": "PINE", "amount": "1.25", **given}
+    assert auto_posts._tell_facts(swap) == shown
 
 
 def test_the_voice_gets_only_the_bots_own_past_posts(wallet, monkeypatch):
     """The voice gets the bot's latest twenty sentences about trades, newest last, and a seed per
     trade.
     """
-    asked = []
+    asked, bot = [], Bot.get()
 
     def write(voice, facts, seed, recent):
         asked.append((voice, seed, recent))
         return f"said {len(asked)}"
 
     monkeypatch.setattr(auto_posts.builtin, "write", write)
-    bot = Bot.get()
     eve = {"uid": "bot_2", "owner": bot.owner, "handle": "eve", "name": "Eve", "voice": "{}"}
     other = Bot.create(**eve, created_at=1)
     for one, source, body in ((bot, "bot", "by hand"), (other, "observer", "no")):
@@ -288,8 +282,7 @@ def test_the_voice_gets_only_the_bots_own_past_posts(wallet, monkeypatch):
     # Purchases of one unit each.
     post(wallet, *(trade(f"buy{n}", n, n, 1, 10**10 - n, -1) for n in range(22)))
     trades = {one.signature: one.uid for one in Trade.select()}
-    sentences = [f"said {number}" for number in range(1, 22)]
-    assert asked == [
-        ({**VOICE, "tone": "dry"}, f"bot_1 {trades[f'buy{n}']}", sentences[:n][-20:])
-        for n in range(22)
-    ]
+    voice, sentences = {**VOICE, "tone": "dry"}, [f"said {number}" for number in range(1, 22)]
+    for n, told in enumerate(asked):
+        assert told == (voice, f"bot_1 {trades[f'buy{n}']}", sentences[:n][-20:])
+    assert len(asked) == 22

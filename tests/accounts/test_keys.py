@@ -136,13 +136,13 @@ def read_main_database():
 
 
 def test_using_keys_does_not_write_to_the_main_database(service):
-    owners = [service.make_bot(f"Bot {n}").owner for n in range(5)]
-    texts = [key.text for owner in owners for key in create(owner, 10)]
+    owners = [service.make_bot(f"Bot {n}").owner for n in range(2)]
+    texts = [key.text for owner in owners for key in create(owner, 5)]
     before = read_main_database()
     for text in texts:
         assert service.get("/api/v1/feed", text).status_code == 200
     assert read_main_database() == before
-    assert len(service.app.allowance.find_uses()) == 50
+    assert len(service.app.allowance.find_uses()) == 10
 
 
 def test_a_key_works_while_counters_are_unavailable(service, key, monkeypatch):

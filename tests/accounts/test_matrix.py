@@ -1,15 +1,19 @@
-"""Permissions: every route, requested by every kind of caller. Add new routes to the table."""
+"""Permissions: every route, requested by every kind of caller. Add new routes to the table. And
+privacy: no response contains another reader's data.
+"""
 
 import itertools
+import re
 import time
 
 import pytest
+import sampling
 from service import NOW, address, make_season, write_terms
 from test_gate import V1
 from test_legacy import closed
 from test_studio import Browser
 
-from accounts import conduct, hooks, traders
+from accounts import api_keys, conduct, hooks, traders
 from accounts.tables import AdminAct, Ban, Hook, Report, SeasonEntry
 from models import Attachment, Bot, Key, Owner, Post, Session
 from paper.account import public_id
@@ -231,9 +235,8 @@ def test_every_route_allows_the_listed_writers_only(place, paths):
         data = {"csrf_token": tokens[caller], **given}
         with browser.client.post(path.format(**ids), data=data) as answer:
             status, where = answer.status_code, (path, caller)
-            assert (status, answer.headers["Cache-Control"]) == (statuses[caller], "no-store"), (
-                where
-            )
+            assert status == statuses[caller], where
+            assert answer.headers["Cache-Control"] == "no-store", where
         after = snapshot()
         assert (after == before) == (status >= 400 or where in NOTHING_TO_DO), where
 
@@ -241,11 +244,13 @@ def test_every_route_allows_the_listed_writers_only(place, paths):
 def test_forms_from_other_sites_are_refused(place):
     """Even the owner's own browser can't be tricked into submitting one."""
     ids, callers = place
-    token, before = callers["its creator"].token(), snapshot()
+    token, foreign = (callers[one].token() for one in ("its creator", "another creator"))
+    before = snapshot()
     for path, (typed, _) in WRITE.items():
         for given, headers, status in (
             ("", {}, 400),
             ("made up", {}, 400),
+            (foreign, {}, 400),
             (token, {"Origin": "https://evil.example"}, 403),
             (token, {"Sec-Fetch-Site": "cross-site"}, 403),
             (token, {"Host": "evil.example"}, 421),
@@ -257,41 +262,30 @@ def test_forms_from_other_sites_are_refused(place):
     assert snapshot() == before
 
 
-def test_a_form_token_works_only_in_its_browser(place):
-    ids, callers = place
-    before = snapshot()
-    answer = callers["its creator"].client.post(
-        f"/bots/{ids['bot']}/retire", data={"csrf_token": callers["another creator"].token()}
-    )
-    assert answer.status_code == 400 and snapshot() == before
-
-
-def test_the_table_lists_every_route(service, place):
-    _ids, _ = place
-    api = {f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET"}
+def test_the_table_lists_every_route(service):
+    # The inbox authenticates by its address: see test_inbox.py. Agents: test_mcp_http.py and
+    # test_registration.py.
+    others = """
+    /api/v1/posts /api/v1/inbox/discord/{key} /mcp /api/v1/bots /api/v1/bots/challenge
+    /api/v1/seasons/{season}/join
+    """.split()
+    api = [f"/api/v1/{path.partition('?')[0]}" for method, path in V1 if method == "GET"]
     known = {
-        "GET": {*READ, *api},
-        # The inbox authenticates by its address: see test_inbox.py. Agents: test_mcp_http.py and
-        # test_registration.py.
-        "POST": {
-            *WRITE,
-            *("/api/v1/posts", "/api/v1/inbox/discord/{key}", "/mcp"),
-            *("/api/v1/bots", "/api/v1/bots/challenge", "/api/v1/seasons/{season}/join"),
-        },
+        "GET": {*map(name_shape, (*READ, *api))},
+        "POST": {*map(name_shape, (*WRITE, *others))},
     }
-    for rule in service.app.url_map.iter_rules():
-        for method in rule.methods - {"HEAD", "OPTIONS"}:
-            assert any(matches(rule.rule, path) for path in known[method]), (
-                f"{method} {rule.rule} is not in the table"
-            )
+    unlisted = [
+        (method, rule.rule)
+        for rule in service.app.url_map.iter_rules()
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+        if name_shape(rule.rule) not in known[method]
+    ]
+    assert unlisted == []
 
 
-def matches(rule, path):
-    ours, theirs = rule.split("/"), path.split("/")
-    return len(ours) == len(theirs) and all(
-        one == other or (one.startswith("<") and other.startswith("{"))
-        for one, other in zip(ours, theirs, strict=False)
-    )
+def name_shape(path):
+    """The path with `{}` for each variable part."""
+    return re.sub("[<{][^/]*", "{}", path)
 
 
 def test_other_methods_have_no_effect(place):
@@ -303,3 +297,92 @@ def test_other_methods_have_no_effect(place):
             allowed = {*answer.headers["Allow"].split(", ")}
             assert answer.status_code == 405 and allowed <= {"GET", "HEAD", "POST"}, path
     assert snapshot() == before
+
+
+# ---- privacy -------------------------------------------------------------------------------------
+ALBA, BRUNO = "Alba", "Bruno"
+CSRF = re.compile(r'name="csrf_token" value="([^"]+)"')
+STREAMS = ("/stream", "/api/v1/stream")
+# In full runs, each one is answered between answers to others, twice.
+TURNS = (ALBA, None, BRUNO, f"{ALBA}'s key", f"{BRUNO}'s key", BRUNO, None, ALBA)
+TURNS = TURNS if sampling.FULL else TURNS[:5]
+
+
+class Place(Estate):
+    """`shown`: texts on this owner's pages and in responses to this owner's key."""
+
+    def __init__(self, service, name):
+        super().__init__(service, name)
+        read = api_keys.create_key(self.owner, "read", NOW, name=f"reading for {name}")
+        self.read, self.read_uid = read.text, read.key.uid
+        self.secrets = self.publish, self.read, self.code
+        ids = (self.owner.uid, self.read_uid, self.hook, self.backtest)
+        named = (f"reading for {name}", f"{name.lower()}.example", f"/bots/{self.bot}/manage")
+        self.shown = (*ids, *named)
+
+
+@pytest.fixture
+def places(service, standing_clock):
+    return {name: Place(service, name) for name in (ALBA, BRUNO)}
+
+
+@pytest.fixture
+def readers(service, places):
+    """{name: a function that requests a path}; None: without a session."""
+    keys = {
+        f"{name}'s key": (lambda path, key=place.read: service.get(path, key))
+        for name, place in places.items()
+    }
+    browsers = {name: place.browser.get for name, place in places.items()}
+    return {**browsers, **keys, None: Browser(service).get}
+
+
+def list_paths(service, places):
+    """Every GET route, with each owner's IDs."""
+    common = make_common(service)
+    named = {"address": common["wallet"], "close_id": common["close"], "place": common["tile"]}
+    named |= {"filename": common["file"], "name": common["request"]}
+    uids = {"traders": common["trader"], "seasons": common["season"], "log": common["log"]}
+    for rule in service.app.url_map.iter_rules():
+        if "GET" not in rule.methods:
+            continue
+        for place in places.values():
+            own = uids | {"bots": place.bot, "posts": place.post, "embed": place.post}
+            own |= {"keys": place.read_uid, "hooks": place.hook, "backtests": place.backtest}
+            own |= {"owners": place.owner.uid, "reports": "report_1"}
+            before = rule.rule.partition("<uid>")[0].strip("/").split("/")
+            given = {**common, **named, "uid": own.get(before[-1])}
+            values = {name: given[name] for name in rule.arguments - {*(rule.defaults or ())}}
+            assert None not in values.values(), f"{rule.rule} needs an id"
+            path = rule.build(values, append_unknown=False)[1]
+            yield path
+            if rule.rule == "/bots/<uid>":
+                yield from (f"{path}?tab=trades", f"{path}?tab=record")
+
+
+def test_no_response_contains_another_readers_data(service, places, readers):
+    """Every GET route, requested in turn by two owners, a program with each owner's key, and a
+    reader without a session. Nothing is written between requests, so a cache that ignores the
+    reader would return another reader's page.
+    """
+    answers, tokens = {reader: [] for reader in readers}, {reader: set() for reader in readers}
+    for path in dict.fromkeys(list_paths(service, places)):
+        for reader in TURNS:
+            answer = readers[reader](path)
+            text = str(answer.headers) + ("" if path in STREAMS else answer.data.decode("latin-1"))
+            answer.close()
+            answers[reader].append(text)
+            tokens[reader] |= set(CSRF.findall(text))
+            for name, place in places.items():
+                if reader is None or not reader.startswith(name):
+                    # A response may repeat the requested ID.
+                    found = [one for one in place.shown if one in text and one not in path]
+                    assert not found, (path, reader, found)
+                assert not [one for one in place.secrets if one in text], (path, reader)
+    for one, other in ((ALBA, BRUNO), (ALBA, None), (BRUNO, None)):
+        assert not tokens[one] & tokens[other]
+    # The owner does see the texts searched for above.
+    for name, place in places.items():
+        mine = "".join(answers[name] + answers[f"{name}'s key"])
+        assert [one for one in place.shown if one not in mine] == []
+        assert tokens[name]

@@ -83,15 +83,9 @@ class Field(Acts):
         stored = {"coverage": orjson.dumps(row).decode(), "observed_to": seen}
         Wallet.update(**stored).where(Wallet.address == address(name)).execute()
 
-    def leave(self, name):
-        wallets.detach_wallet(self.bots[name], self.now)
-
     def settle(self):
         """Disconnected wallets were observed until then."""
         Wallet.update(closing_at=None).execute()
-
-    def retire(self, name):
-        influencers.retire_bot(self.bots[name], self.now)
 
     def ban(self, name):
         conduct.ban_owner(self.bots[name].owner, "cheats", self.now)
@@ -460,8 +454,8 @@ def played(serve):
 def test_an_audit_recomputes_a_frozen_season_and_notes_other_rules(played):
     report = played.audit()
     assert (report.verdict, report.unknown, report.notes) == ("same", [], [])
-    told = orjson.loads(ask_service(played.service)(f"/bots/{Bot.get().uid}/evidence.json"))
-    assert told["bot"]["seasons"][played.uid]["standing"]["rank"] == "1"
+    shown = orjson.loads(ask_service(played.service)(f"/bots/{Bot.get().uid}/evidence.json"))
+    assert shown["bot"]["seasons"][played.uid]["standing"]["rank"] == "1"
     rules = seasons.find_season(played.uid).rules
     for table, column in (("season", "rules"), ("log_leaf", "data")):
         sql = f"UPDATE {table} SET {column} = REPLACE({column}, ?, ?) WHERE {column} LIKE ?"
