@@ -195,6 +195,28 @@ def test_a_failed_read_is_not_cached_and_blocks_nobody():
     assert store.find("x", 1, lambda: "read") == "read"
 
 
+def test_equivalent_queries_share_an_entry(service, get):
+    one = f"mint={MINT}&wallet={WALLET}"
+    wanted = get(f"trades?{one}&limit=100").json["data"]
+    for query in (
+        f"wallet={WALLET}&mint={MINT}&limit=100",
+        f"limit=101&{one}&x=1",
+        f"mint={MINT}&mint={OTHER}&limit=999999&wallet={WALLET}&cachebuster=8",
+    ):
+        answer = get(f"trades?{query}")
+        assert answer.json["data"] == wanted and answer.json["limit"] == 100, query
+    assert len(service.app.list_cache._entries) == 1
+
+
+def test_a_refused_request_evicts_nothing(service, get):
+    assert get("feed").status_code == 200
+    kept = [*service.app.list_cache._entries]
+    for number in range(80):
+        assert get(f"feed?cursor=made-up-{number}").status_code == 400
+        assert get(f"bots/bot_{number}").status_code == 404
+    assert [*service.app.list_cache._entries] == kept
+
+
 # ---- memory --------------------------------------------------------------------------------------
 # Every hundredth of 40 MB in 1,000-byte blocks is still in use; prints how much memory is taken
 # before and after freed memory is returned to the system.

@@ -388,23 +388,11 @@ def test_a_secret_inside_a_text_is_detected(text):
         assert holds_secret(written)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "Bought 1,200 PINE for 0.5 SOL because the book was thin and its sellers had gone away",
-        address("a wallet"),
-        addresses.b58encode(bytes(range(64))),
-        "5" * 88,
-        "ab" * 64,
-        " ".join(PHRASE.split()[:11]),
-        "cnd_pub_" + "x" * 49,
-        str(list(range(64))),
-        "ABCDE-FGHIJ",
-        "1 " * 2000,
-        "9" * 4000,
-    ],
-)
-def test_ordinary_text_contains_no_secrets(text):
+def test_ordinary_text_contains_no_secrets():
     """A signature, an address, an invalid checksum, eleven words, numbers."""
-    assert not holds_secret(text)
+    words = "Bought 1,200 PINE for 0.5 SOL because the book was thin and its sellers had gone away"
+    invalid = addresses.b58encode(bytes(range(64)))
+    texts = ["", words, address("a wallet"), invalid, "5" * 88, "ab" * 64, "cnd_pub_" + "x" * 49]
+    texts += [" ".join(PHRASE.split()[:11]), str(list(range(64))), "ABCDE-FGHIJ", "1 " * 2000]
+    for text in (*texts, "9" * 4000):
+        assert not holds_secret(text), text

@@ -1,6 +1,7 @@
 """Admission: who gets in where, what every response contains, and what it never does."""
 
 import contextlib
+import itertools
 import json
 import logging
 import re
@@ -8,11 +9,11 @@ import threading
 
 import apsw
 import ground
-import pytest
 from service import NOW, address, make_season, refused
 
 from accounts import api_keys, influencers
 from accounts.keys import make_key
+from accounts.problem import CODES
 from models import Bot, Key, Post, Session
 from storage import database
 from web.server import application, gate
@@ -26,9 +27,10 @@ search?q=ada me seasons seasons/{{season}} stream
 V1 = [("POST", "posts")] + [("GET", path) for path in READ.split()]
 
 
-@pytest.fixture
-def callers(service):
-    """{kind of caller: key}; the publishing key belongs to the bot in the paths."""
+def list_callers(service):
+    """(kind of caller, its key, the code of its refusal or None); the publishing key belongs to the
+    first bot.
+    """
     bot, retired = service.make_bot("Ada", address("w")), service.make_bot("Gone")
     revoked, expired = (
         api_keys.create_key(bot.owner, "publish", NOW, bot=bot.bot) for _ in range(2)
@@ -36,65 +38,59 @@ def callers(service):
     api_keys.revoke_key(revoked.key.uid, NOW)
     Key.update(expires_at=NOW).where(Key.id == expired.key.id).execute()
     influencers.retire_bot(retired.bot, NOW)
-    return {
-        "nobody": None,
-        "a guess": make_key("publish"),
-        "a typo": bot.publish_key.text[:-1] + "-",
-        "a revoked key": revoked.text,
-        "an expired key": expired.text,
-        "a retired bot's key": retired.publish_key.text,
-        "a read key": service.make_read_key(bot.owner),
-        "a publishing key": bot.publish_key.text,
-        "another owner's key": service.make_bot("Bob").publish_key.text,
-    }
+    return [
+        ("a publishing key", bot.publish_key.text, None),
+        ("a read key", service.make_read_key(bot.owner), None),
+        ("another owner's key", service.make_bot("Bob").publish_key.text, None),
+        ("nobody", None, "missing_key"),
+        ("a guess", make_key("publish"), "invalid_key"),
+        ("a typo", bot.publish_key.text[:-1] + "-", "invalid_key"),
+        ("a revoked key", revoked.text, "invalid_key"),
+        ("an expired key", expired.text, "invalid_key"),
+        ("a retired bot's key", retired.publish_key.text, "invalid_key"),
+    ]
 
 
-ADMITTED = ("a read key", "a publishing key", "another owner's key")
-
-
-def find_status(method, caller):
-    """The status and code of a response to this caller."""
-    if caller == "nobody":
-        return 401, "missing_key"
-    if caller not in ADMITTED:
-        return 401, "invalid_key"
-    if method == "POST" and caller == "a read key":
-        return 403, "insufficient_scope"
-    return (201 if method == "POST" and caller == "another owner's key" else 200), None
-
-
-def test_every_keyed_route_checks_every_caller(service, callers):
-    body = {"eventId": "e", "body": "b"}
-    post = service.post(body, callers["a publishing key"]).json
+def test_every_keyed_route_checks_every_caller(service):
+    callers, body = list_callers(service), {"eventId": "e", "body": "b"}
+    post = service.post(body, callers[0][1]).json
     ids = {"bot": post["botId"], "post": post["id"], "season": make_season().uid}
-    for method, path in V1:
-        more = {"json": body} if method == "POST" else {}
-        for caller, key in callers.items():
-            with service.ask(method, f"/api/v1/{path.format(**ids)}", key, **more) as answer:
-                status, code = find_status(method, caller)
-                assert answer.status_code == status, (path, caller)
-                if code:
-                    assert answer.json["code"] == code
-                assert ("WWW-Authenticate" in answer.headers) == (status == 401)
-            if status == 401:
-                assert answer.headers["WWW-Authenticate"].startswith("Bearer")
-            if status == 201:
-                assert answer.json["botId"] != post["botId"]
+    for (method, path), (caller, key, code) in itertools.product(V1, callers):
+        is_post = method == "POST"
+        if is_post and caller == "a read key":
+            code = "insufficient_scope"
+        more = {"json": body} if is_post else {}
+        with service.ask(method, f"/api/v1/{path.format(**ids)}", key, **more) as answer:
+            is_new = is_post and caller == "another owner's key"
+            status = CODES[code][0] if code else 201 if is_new else 200
+            assert answer.status_code == status, (path, caller)
+            assert not code or answer.json["code"] == code
+            challenge = answer.headers.get("WWW-Authenticate")
+            assert bool(challenge) == (status == 401) and (challenge or "Bearer")[:6] == "Bearer"
+            assert not is_new or answer.json["botId"] != post["botId"]
 
 
-def test_the_table_lists_every_keyed_route(service):
-    """Except the inbox, whose key is in its address (test_inbox.py), registering, which needs no
-    key (test_registration.py), and joining a season (test_seasons_shown.py).
+def test_the_document_lists_every_api_route_and_the_table_every_keyed_one(service):
+    """Except the inbox, whose key is in its address and whose format is Discord's (test_inbox.py),
+    registering, which needs no key (test_registration.py), and joining a season
+    (test_seasons_shown.py).
     """
-    elsewhere = ("inbox.", "registration.", "v1.join_season")
-    rules = {
-        (method, rule.rule)
+    routes = {
+        (method, rule.rule.replace("<uid>", "{id}")): rule.endpoint
         for rule in service.app.url_map.iter_rules()
-        if rule.rule.startswith("/api/v1/") and not rule.endpoint.startswith(elsewhere)
+        if rule.rule.startswith("/api/") and rule.endpoint != "inbox.take_message"
         for method in rule.methods - {"HEAD"}
     }
-    paths = [(method, re.sub(r"{\w+}", "<uid>", path.partition("?")[0])) for method, path in V1]
-    assert rules == {(method, f"/api/v1/{path}") for method, path in paths}
+    document = service.get("/openapi.json").json
+    described = {(verb.upper(), path) for path, item in document["paths"].items() for verb in item}
+    assert document["openapi"].startswith("3.1") and described == routes.keys()
+    paths = [(method, re.sub(r"{\w+}", "{id}", path.partition("?")[0])) for method, path in V1]
+    assert {(method, f"/api/v1/{path}") for method, path in paths} == {
+        route
+        for route, endpoint in routes.items()
+        if route[1].startswith("/api/v1/")
+        and not endpoint.startswith(("registration.", "v1.join_season"))
+    }
 
 
 def test_only_a_bearer_header_is_accepted(service, key):
@@ -150,21 +146,6 @@ def test_only_our_own_hosts_are_served(service):
     # A redirect doesn't repeat the client's port.
     moved = service.get("/log", headers={"Host": "localhost:6666"})
     assert (moved.status_code, moved.headers["Location"]) == (308, "/log/")
-
-
-def test_openapi_lists_every_api_route(service):
-    """Except the inbox, because Discord defines its requests and responses."""
-    document = service.get("/openapi.json").json
-    described = {
-        (method.upper(), path) for path, item in document["paths"].items() for method in item
-    }
-    routes = {
-        (method, rule.rule.replace("<uid>", "{id}"))
-        for rule in service.app.url_map.iter_rules()
-        if rule.rule.startswith("/api/") and rule.endpoint != "inbox.take_message"
-        for method in rule.methods - {"HEAD"}
-    }
-    assert document["openapi"].startswith("3.1") and described == routes
 
 
 # ---- busy, and better again ----------------------------------------------------------------------

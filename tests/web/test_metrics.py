@@ -2,12 +2,11 @@
 
 import os
 import re
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from service import NOW, Service, address, signature
+from service import NOW, address, signature
 
 import config
 import jobs
@@ -18,9 +17,8 @@ from web.api.health import check_health
 
 
 @pytest.fixture
-def watched(tmp_path):
-    with closing(Service(tmp_path / "data", metrics="on")) as made:
-        yield made
+def watched(serve):
+    return serve(metrics="on")
 
 
 def read(service):
@@ -40,37 +38,28 @@ def test_metrics_are_off_by_default(service):
     assert service.get("/metrics").status_code == 404
 
 
-def test_the_metrics_count_what_is_stored(watched):
+def test_the_metrics_count_what_is_stored_and_contain_no_secret(watched):
     made = watched.make_bot(wallet=address("wallet"))
     watched.make_bot("Ben", owner=made.owner)
     watched.observe_trade(address("wallet"), "one", 10)
     for event, more in (("a", {"signature": signature("one")}), ("b", {}), ("c", {})):
         said = {"eventId": event, "body": "words", **more}
         assert watched.post(said, made.publish_key.text).status_code == 201
-    told = read(watched)
+    told, text = read(watched), watched.get("/metrics").text
     counts = {"bots": 2, "wallets": 1, "trades": 1, "traders": 0, "receipts": 0}
-    for name, count in counts.items():
-        assert told[name,] == count
+    assert {name: told[name,] for name in counts} == counts
     assert (told["posts", "verified"], told["posts", "none"]) == (1, 2)
     sizes = {key[1]: value for key, value in told.items() if key[0] == "database_bytes"}
     assert sizes == dict(storage.database.list_sizes())
     assert told["disk_free_bytes",] > 0
     assert told["info", storage.database.version(), config.VERSION] == 1
-    # No secret is among them.
-    text = watched.get("/metrics").text
-    for secret in (
-        made.publish_key.text,
-        made.owner.uid,
-        address("wallet"),
-        watched.config.data_dir,
-    ):
-        assert str(secret) not in text
+    secrets = made.publish_key.text, made.owner.uid, address("wallet"), watched.config.data_dir
+    assert not [secret for secret in secrets if str(secret) in text]
 
 
 def test_a_failing_job_is_visible(watched):
     jobs.note_job("observer", "ok", NOW - 60_000)
     jobs.note_job("observer", "failing", NOW, "every endpoint is paused")
-    jobs.note_job("scout", "off", NOW)
     told = read(watched)
     assert (told["job_state", "failing", "observer"], told["job_state", "ok", "observer"]) == (1, 0)
     assert told["job_heartbeat_timestamp_seconds", "observer"] == NOW / 1000
@@ -80,30 +69,26 @@ def test_a_failing_job_is_visible(watched):
 
 
 def test_a_failing_pass_degrades_an_instance(watched):
-    def look():
-        with watched.app.app_context():
-            return check_health(watched.config, NOW)["status"]
-
-    for state, problem, status in (
-        ("ok", "every endpoint is paused", "degraded"),
-        ("failing", "every endpoint is paused", "degraded"),
-        ("ok", None, "ok"),
+    for job, state, problem, status in (
+        ("observer", "ok", "every endpoint is paused", "degraded"),
+        ("observer", "failing", "every endpoint is paused", "degraded"),
+        ("observer", "ok", None, "ok"),
+        # From a job that has since been turned off.
+        ("scout", "off", "a former problem", "ok"),
     ):
-        jobs.note_job("observer", state, NOW, problem)
-        assert look() == status
-    # From a job that has since been turned off.
-    jobs.note_job("scout", "off", NOW, "a former problem")
-    assert look() == "ok"
+        jobs.note_job(job, state, NOW, problem)
+        with watched.app.app_context():
+            assert check_health(watched.config, NOW)["status"] == status
 
 
-def test_a_disabled_job_has_no_heartbeat(tmp_path):
+def test_a_disabled_job_has_no_heartbeat(serve):
     """It would never change, and an alert on it would fire forever. The same for a value from
     before the job was turned off.
     """
-    with closing(Service(tmp_path / "data", metrics="on", scout_interval_seconds=0)) as service:
-        for job, state in (("observer", "off"), ("scout", "ok"), ("paper", "ok")):
-            jobs.note_job(job, state, NOW)
-        told = read(service)
+    service = serve(metrics="on", scout_interval_seconds=0)
+    for job, state in (("observer", "off"), ("scout", "ok"), ("paper", "ok")):
+        jobs.note_job(job, state, NOW)
+    told = read(service)
     for name in ("job_heartbeat_timestamp_seconds", "job_success_timestamp_seconds"):
         assert {key[1:] for key in told if key[0] == name} == {("paper",)}
     assert told["job_state", "off", "observer"] == told["job_state", "off", "scout"] == 1
@@ -113,20 +98,19 @@ def test_a_disabled_job_has_no_heartbeat(tmp_path):
 def test_busy_responses_are_counted(watched):
     watched.app.busy_answers["disk_full"] += 3
     told, process = read(watched), str(os.getpid())
-    counts = {key[1:]: value for key, value in told.items() if key[0] == "busy_answers_total"}
-    zero = {(process, reason): 0 for reason in TROUBLES}
-    assert counts == {**zero, (process, "disk_full"): 3}
+    counts = {key[2]: value for key, value in told.items() if key[0] == "busy_answers_total"}
+    assert counts == {**dict.fromkeys(TROUBLES, 0), "disk_full": 3}
+    assert told["busy_answers_total", process, "disk_full"] == 3
 
 
 def test_writability_and_counting_are_reported(watched, monkeypatch):
-    def look():
-        told = read(watched)
-        return told["database_writable",], told["allowance_ok",]
-
-    assert look() == (1, 1)
+    names = ("database_writable",), ("allowance_ok",)
+    told = read(watched)
+    assert [told[name] for name in names] == [1, 1]
     monkeypatch.setattr(type(watched.database), "find_trouble", lambda self: "disk_full")
     monkeypatch.setattr("storage.counters.find_problem", lambda store, now: "FullError")
-    assert look() == (0, 0)
+    told = read(watched)
+    assert [told[name] for name in names] == [0, 0]
 
 
 def test_operate_documents_each_metric(watched):

@@ -94,6 +94,9 @@ def test_the_document_is_small_and_success_responses_are_json(service):
     others are returned only on request.
     """
     served = service.get("/openapi.json")
+    assert served.json == openapi.build_document("http://127.0.0.1:8000")
+    # It doesn't depend on cookies.
+    assert "Vary" not in served.headers
     assert len(served.data) <= 110_000 and len(served.json["components"]["schemas"]) <= 80
     kinds = {
         (method, path): list((one["responses"].get("200") or one["responses"]["201"])["content"])

@@ -22,7 +22,24 @@ from accounts import api_keys, influencers
 from models import Bot, Post
 
 pytestmark = [ground.sqlite_only, ground.file_only]
-PLACES = st.integers(0, 5)
+PLACES, LIMITS = st.integers(0, 5), st.integers(1, 3)
+
+
+def step(name, *arguments):
+    return st.builds(Step, st.just(name), st.tuples(*arguments))
+
+
+STEPS = st.one_of(
+    step("post", PLACES, st.sampled_from((None, "row", "nowhere")), PLACES, st.none()),
+    step("repeat", PLACES, st.booleans()),
+    step("hide", PLACES),
+    step("attach", PLACES, PLACES),
+    step("detach", PLACES),
+    step("look", st.just(1)),
+    step("restart"),
+    step("follow", LIMITS),
+    step("read", PLACES),
+)
 
 
 class Interface(RuleBasedStateMachine):
@@ -41,10 +58,11 @@ class Interface(RuleBasedStateMachine):
         if hasattr(self, "world"):
             self.world.__exit__(None, None, None)
 
-    def play(self, name, *arguments):
-        self.world.play(Step(name, arguments))
+    @rule(steps=st.lists(STEPS, min_size=1, max_size=6))
+    def play(self, steps):
+        for step in steps:
+            self.world.play(step)
 
-    # ---- what is written -------------------------------------------------------------------------
     @rule()
     def create_bot(self):
         world = self.world
@@ -66,36 +84,7 @@ class Interface(RuleBasedStateMachine):
             api_keys.revoke_key(self.keys[text], self.world.clock.now())
         self.keys[text] = None
 
-    @rule(bot=PLACES, about=st.sampled_from((None, "row", "nowhere")), place=PLACES)
-    def post(self, bot, about, place):
-        self.play("post", bot, about, place, None)
-
-    @rule(place=PLACES, altered=st.booleans())
-    def repeat(self, place, altered):
-        self.play("repeat", place, altered)
-
-    @rule(place=PLACES)
-    def hide(self, place):
-        self.play("hide", place)
-
-    @rule(bot=PLACES, person=PLACES)
-    def attach(self, bot, person):
-        self.play("attach", bot, person)
-
-    @rule(bot=PLACES)
-    def detach(self, bot):
-        self.play("detach", bot)
-
-    @rule()
-    def look(self):
-        self.play("look", 1)
-
-    @rule()
-    def restart(self):
-        self.play("restart")
-
-    # ---- what is read ----------------------------------------------------------------------------
-    @rule(limit=st.integers(1, 3))
+    @rule(limit=LIMITS)
     def page_through_lists(self, limit):
         """Each post and each bot is in its list once, newest first."""
         for path, model in (("/api/v1/feed", Post), ("/api/v1/bots", Bot)):
@@ -110,14 +99,6 @@ class Interface(RuleBasedStateMachine):
             page = self.world.ask("GET", asked, self.world.poster.key).json
             found, cursor = found + [one["id"] for one in page["data"]], page["nextCursor"]
         return found
-
-    @rule(limit=st.integers(1, 3))
-    def follow(self, limit):
-        self.play("follow", limit)
-
-    @rule(place=PLACES)
-    def read_pages(self, place):
-        self.play("read", place)
 
     @rule()
     def use_keys(self):

@@ -6,7 +6,7 @@ import gzip
 import orjson
 from service import NOW, address, signature
 
-from accounts import influencers, wallets
+from accounts import influencers
 from models import Wallet
 
 W, OTHER, M = address("w"), address("other"), address("m")
@@ -214,11 +214,8 @@ def test_unknown_values_are_null(service, get):
         assert shown[name] is None
     for name in ("resultLamports", "resultSol", "proceedsLamports", "costLamports"):
         assert shown["realized"][name] is None
-
-
-def test_a_bot_without_a_wallet_is_unverified(service):
-    made = service.make_bot("Mute")
-    shown = service.get(f"/api/v1/bots/{made.bot.uid}", made.publish_key.text).json
+    mute = service.make_bot("Mute").bot.uid
+    shown = get(f"bots/{mute}").json
     assert shown["performance"] == "unverified" and shown["coverage"]["state"] == "none"
     assert "no wallet" in shown["coverage"]["note"]
     assert shown["wallet"] is None and shown["results"] is None
@@ -250,20 +247,6 @@ def test_a_bot_has_its_detail_fields(service, bot, get, key):
     assert told.items() <= shown.items() and shown["lastPostAt"]
     voice = {"tone", "style", "adjectives", "topics", "catchphrases", "emoji"}
     assert shown["voice"].keys() == voice
-
-
-def test_a_replaced_wallet_keeps_its_trades_and_name(service, bot, get, key):
-    service.observe_trade(W, "before", slot=5)
-    wallets.attach_wallet(service.config, bot.bot, OTHER, NOW + 1)
-    service.observe_trade(OTHER, "after", slot=3)
-    uid = bot.bot.uid
-    shown = get(f"bots/{uid}").json
-    assert (shown["formerWallets"], shown["results"]) == ([W], None)
-    assert shown["wallet"]["address"] == OTHER
-    rows = service.pages(f"/api/v1/trades?botId={uid}", key, 1)
-    told = [(row["id"], row["wallet"]) for row in rows]
-    assert told == [("trade_before", W), ("trade_after", OTHER)]
-    assert ids(get(f"trades?botId={uid}&wallet={W}")) == ["trade_before"]
 
 
 def test_activity_lists_buyers_and_sellers(service, get):
