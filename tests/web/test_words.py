@@ -22,9 +22,7 @@ WRITE = {
 # What is written -> how it is shown.
 FIGURES = """
 number     18 -> 18.00                          four significant digits
-number     1.23456 -> 1.235
 number     0.0982 -> 0.0982
-number     0.338123 -> 0.3381
 number     -0.01455 -> −0.0146                  half is rounded away from zero
 number     1234567.8 -> 1,234,568
 number     999.96 -> 1,000                      rounding makes it one digit longer
@@ -36,14 +34,10 @@ signed     0.5 -> +0.5000
 signed     -0.5 -> −0.5000
 signed     0 -> 0
 price      0.00012345 -> 0.0001235              four significant digits at any size
-price      0.00234567 -> 0.002346
 price      0.0099996 -> 0.01
-price      0.00000123456 -> 0.000001235
-price      0.0254 -> 0.0254
 price      18 -> 18.00
 price      0 -> 0
 tokens     3102 -> 3,102                        whole amounts have no decimals
-tokens     18 -> 18
 tokens     879.50 -> 879.5
 share      0 -> 0%                              0 and 100 only exactly
 share      0.004 -> <1%
@@ -52,18 +46,14 @@ share      0.996 -> 99%
 share      1 -> 100%
 change     -4.13 -> −4.1%
 change     12.34 -> +12.3%
-change     250 -> +250%
 change     0 -> 0.0%
 return     -4.14 -> −4.14%
 duration   40 -> 40 s                           at most two units
-duration   60 -> 1 min
 duration   3599 -> 59 min
 duration   3600 -> 1 h
 duration   7800 -> 2 h 10 min
-duration   86400 -> 1 d
 duration   273600 -> 3 d 4 h
 ago        2026-11-05T12:00:03Z -> just now     a clock that is ahead
-ago        2026-11-05T11:59:58Z -> just now
 ago        2026-11-05T11:59:20Z -> 40 seconds ago
 ago        2026-11-05T11:58:59.900Z -> 1 minute ago
 ago        1793879000 -> 16 minutes ago
