@@ -12,7 +12,7 @@ FIXTURES = {"db", "live", "look", "service", "truth"}
 # tests run the same queries. The demonstration is always SQLite.
 AROUND = set(
     (
-        "alerts apprise backtest_pages browser browsers caddy children connections"
+        "alerts apprise backtest_pages browser caddy children connections"
         " damaged_coverage demo demo_dollars deploy examples feeds filesystems first_minute"
         " first_post guides hostile install lengths listening make mcp mcp_http measured"
         " messengers names nginx own_strategies paper_pages programs"
