@@ -7,6 +7,7 @@ import html
 import re
 import time
 from typing import NamedTuple
+from unittest import mock
 
 import orjson
 import pytest
@@ -105,7 +106,6 @@ FORMS = {
 }
 REFUSED = [
     ("connect", "name", "", "1 to 60 characters"),
-    ("connect", "name", "x" * 61, "1 to 60 characters"),
     ("connect", "name", "a\x00b", "control characters"),
     ("connect", "bio", "b" * 501, "0 to 500"),
     ("connect", "wallet", "nonsense", "base58 of 32 bytes"),
@@ -116,9 +116,7 @@ REFUSED = [
     ("profile", "name", "", "1 to 60"),
     ("post", "signature", "nonsense", "base58 of 64 bytes"),
     ("wallet", "wallet", SEED, "was not stored"),
-    ("wallet", "wallet", PRIVATE, "was not stored"),
     ("proof", "prove", SEED, "was not stored"),
-    ("proof", "prove", PRIVATE, "was not stored"),
     ("trader", "name", "", "1 to 60 characters"),
     ("copy", "bot", "", "ust be the ID of a bot"),
     ("copy", "bot", "bot_0", "no such bot"),
@@ -317,27 +315,18 @@ def test_a_recovery_code_works_once_signs_others_out_and_is_replaced(service, br
     assert recover(service, new).status_code == 200
 
 
-@pytest.fixture
-def full_disk(monkeypatch):
-    """A disk without room for another row of this table, as reported by storage."""
-
-    def fill(model):
-        def fail(cls, **columns):
-            raise OperationalError("database or disk is full")
-
-        monkeypatch.setattr(model, "create", classmethod(fail))
-
-    return fill
+# What storage reports when a row can't be written.
+FULL = mock.Mock(side_effect=OperationalError("database or disk is full"))
 
 
-def test_a_failed_sign_in_uses_no_code_and_creates_nothing(browser, other, full_disk, monkeypatch):
+def test_a_failed_sign_in_uses_no_code_and_creates_nothing(browser, other, monkeypatch):
     _, uid, _, code = browser.create()
-    full_disk(Session)
-    assert other.send("/recover", code=code).status_code == 503
-    assert other.send("/connect", name="Otto").status_code == 503
-    assert other.send("/traders/new", **TRADER).status_code == 503
+    with monkeypatch.context() as disk:
+        disk.setattr(Session, "create", FULL)
+        assert other.send("/recover", code=code).status_code == 503
+        assert other.send("/connect", name="Otto").status_code == 503
+        assert other.send("/traders/new", **TRADER).status_code == 503
     assert [one.select().count() for one in (Bot, Trader, Owner)] == [1, 0, 1]
-    monkeypatch.undo()
     assert can_manage(browser, uid)
     assert other.send("/recover", code=code).status_code == 200
 
@@ -453,12 +442,13 @@ def test_the_profile_changes_and_a_cleared_field_is_empty(service, browser):
 
 
 def test_the_voice_can_be_previewed_before_saving(browser):
-    dry, bold, hostile = (
-        browser.get(f"/connect/preview?{query}").text
-        for query in ("tone=dry&topics=fees", "tone=bold&topics=fees", "catchphrases=%3Cscript%3E")
-    )
-    assert dry != bold and "PINE" in dry and "<script" not in hostile
-    assert browser.get("/connect/preview?tone=" + "t" * 61).status_code == 204
+    def preview(query):
+        return browser.get(f"/connect/preview?topics=fees&{query}")
+
+    dry, bold = preview("tone=dry").text, preview("tone=bold").text
+    assert dry != bold and "PINE" in dry
+    assert "<script" not in preview("catchphrases=%3Cscript%3E").text
+    assert preview("tone=" + "t" * 61).status_code == 204
 
 
 def test_a_manual_post_is_sent_once_as_studio(browser, nell):
@@ -540,12 +530,12 @@ def test_a_signature_proves_a_wallet_once(service, browser):
     assert re.search(r'<p class="notice error" role="alert">[^<]*no longer valid', refused)
 
 
-def test_a_proof_that_could_not_be_stored_may_be_resent(browser, full_disk, monkeypatch):
+def test_a_proof_that_could_not_be_stored_may_be_resent(browser, monkeypatch):
     uid = browser.create().uid
     text = challenge(browser, uid, OWNED)
-    full_disk(Attachment)
-    assert prove(browser, uid, text).status_code == 503
-    monkeypatch.undo()
+    with monkeypatch.context() as disk:
+        disk.setattr(Attachment, "create", FULL)
+        assert prove(browser, uid, text).status_code == 503
     prove(browser, uid, text)
     assert find_wallet(uid).ownership == "proven"
 
