@@ -18,20 +18,15 @@ TOKEN = "sEcReT-tOkEn"
 # kind -> the path of its addresses, its response to a message, and one that refuses it, according
 # to its documentation.
 SERVICES = {
-    "discord": (
-        f"/api/webhooks/1234/{TOKEN}",
-        answer(204),
-        answer(404, b'{"message":"Unknown Webhook","code":10015}'),
-    ),
-    "slack": (f"/services/T0/B0/{TOKEN}", answer(200, b"ok"), answer(403, b"action_prohibited")),
+    "discord": (f"/api/webhooks/1234/{TOKEN}", (204,), (404, b'{"message":"Unknown Webhook"}')),
+    "slack": (f"/services/T0/B0/{TOKEN}", (200, b"ok"), (403, b"action_prohibited")),
     "telegram": (
         f"/bot77:{TOKEN}/sendMessage?chat_id=-100",
-        answer(200, b'{"ok":true,"result":{"message_id":1}}'),
-        answer(400, b'{"ok":false,"description":"Bad Request: chat not found"}'),
+        (200, b'{"ok":true,"result":{"message_id":1}}'),
+        (400, b'{"ok":false,"description":"Bad Request: chat not found"}'),
     ),
-    "ntfy": (f"/{TOKEN}", answer(200, b'{"id":"x"}'), answer(507, b'{"code":50701}')),
+    "ntfy": (f"/{TOKEN}", (200, b'{"id":"x","event":"message"}'), (507, b'{"code":50701}')),
 }
-REFUSALS = {"discord": 404, "slack": 403, "telegram": 400, "ntfy": 507}
 POST = {
     "id": "post_1",
     "botId": "bot_1",
@@ -144,7 +139,7 @@ def test_each_messenger_gets_its_format_and_refused_messages_are_retried(
     """Its first message is the ping that every new hook must answer."""
     path, accept, refuse = SERVICES[kind]
     (service,), bot = receivers(), private.make_bot("Ada")
-    service.behave(accept)
+    service.behave(answer(*accept))
     # A test couldn't reach its own host.
     with monkeypatch.context() as patched:
         patched.setitem(hooks.HOSTS, kind, ())
@@ -152,13 +147,13 @@ def test_each_messenger_gets_its_format_and_refused_messages_are_retried(
         made = hooks.add_hook(private.config, bot.owner, url, NOW, kind)
     delivering()
     until(lambda: row(made).state == "active")
-    service.behave(refuse)
+    service.behave(answer(*refuse))
     say(private, bot, "one")
     until(lambda: row(made).failures)
     refused = row(made)
-    assert (refused.state, refused.last_error) == ("active", f"returned HTTP {REFUSALS[kind]}")
+    assert (refused.state, refused.last_error) == ("active", f"returned HTTP {refuse[0]}")
     assert refused.due_at > NOW // 10**6 and TOKEN not in caplog.text
-    service.behave(accept)
+    service.behave(answer(*accept))
     hooks.ask_for_ping(made.uid, 0)
     until(lambda: len(service.got) == 4 and row(made).last_error is None)
     ping, text = "This is a test: Candor can reach you.", "Ada: words of one\nNot verified\nhttp"
