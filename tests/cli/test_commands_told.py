@@ -19,23 +19,19 @@ PAGES = [
 COMMON = {"-h", "--help", "--json"}
 
 
-def list_options(parser=None, path=""):
+def list_options(parser, path=""):
     """{command: its options} of the parser, without hidden ones."""
-    parser = parser or build_parser()
-    (deeper, *_) = [
-        *(one for one in parser._actions if isinstance(one, argparse._SubParsersAction)),
-        None,
-    ]
-    if deeper is None:
-        shown = [one for one in parser._actions if one.help != argparse.SUPPRESS]
-        return {path: {name for one in shown for name in one.option_strings} - COMMON}
-    found = {}
-    for name, below in deeper.choices.items():
-        found |= list_options(below, f"{path} {name}".strip())
-    return found
+    for one in parser._actions:
+        if isinstance(one, argparse._SubParsersAction):
+            below = [
+                list_options(two, f"{path} {name}".strip()) for name, two in one.choices.items()
+            ]
+            return {name: options for found in below for name, options in found.items()}
+    shown = [one for one in parser._actions if one.help != argparse.SUPPRESS]
+    return {path: {name for one in shown for name in one.option_strings} - COMMON}
 
 
-OPTIONS = list_options()
+OPTIONS = list_options(build_parser())
 
 
 def find_command(text):

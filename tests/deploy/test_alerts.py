@@ -20,8 +20,6 @@ import models
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 NAMED = re.compile(r"candor_\w+")
-PANEL = {"id": int, "type": str, "title": str, "targets": list}
-PANEL |= dict.fromkeys(("datasource", "gridPos", "fieldConfig"), dict)
 promtool = pytest.mark.skipif(
     not shutil.which("promtool"), reason="promtool is not installed (Debian: prometheus)"
 )
@@ -101,8 +99,6 @@ def test_the_dashboard_is_valid_and_uses_existing_metrics(metrics):
     assert are_distinct((place["x"], place["y"]) for place in places)
     assert all(set(place) == set("hwxy") and place["x"] + place["w"] <= 24 for place in places)
     for panel in panels:
-        for name, kind in PANEL.items():
-            assert isinstance(panel.get(name), kind), f"{name} of {panel.get('title')}"
         assert panel["targets"] and are_distinct(one["refId"] for one in panel["targets"])
         for target in panel["targets"]:
             expression, legend = target["expr"], target["legendFormat"]

@@ -34,7 +34,7 @@ class Clone:
     network.
     """
 
-    def __init__(self, folder: Path, python: Path) -> None:
+    def __init__(self, folder, python):
         self.folder, self.wheels, self.python = folder / "clone", folder / "wheels", python
         self.wheel = self.wheels / "candor_probe-1.0-py3-none-any.whl"
         self.folder.mkdir()
@@ -43,19 +43,19 @@ class Clone:
         (self.folder / "requirements.txt").write_text("candor-probe==1.0\n")
         (self.folder / "app.py").write_text("import candor_probe\nprint('it runs')\n")
 
-    def publish(self) -> None:
+    def publish(self):
         """Make the requirement available from now on."""
         with zipfile.ZipFile(self.wheel, "w") as file:
             file.writestr("candor_probe.py", "")
 
-    def make(self, *words: str) -> subprocess.CompletedProcess:
+    def make(self, *words):
         env = {**os.environ, "PIP_FIND_LINKS": str(self.wheels)}
         command = ["make", f"PYTHON={self.python}", *words]
         return subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def environment(tmp_path_factory):
     """A virtual environment with a pip that installs one wheel."""
     made = tmp_path_factory.mktemp("environment") / "made"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True)
@@ -66,7 +66,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def clone(tmp_path: Path, environment: Path) -> Clone:
+def clone(tmp_path, environment):
     """Its Python copies that environment if asked for one, and is otherwise a normal Python."""
     python = tmp_path / "python"
     python.write_text(
@@ -77,7 +77,7 @@ def clone(tmp_path: Path, environment: Path) -> Clone:
     return Clone(tmp_path, python)
 
 
-def test_a_failed_first_run_does_not_break_later_ones(clone: Clone) -> None:
+def test_a_failed_first_run_does_not_break_later_ones(clone):
     """Once it is installed, it is not installed again."""
     failed = clone.make("run")
     assert failed.returncode != 0 and "Couldn't install the packages" in failed.stderr
@@ -93,12 +93,11 @@ def test_a_failed_first_run_does_not_break_later_ones(clone: Clone) -> None:
     assert (clone.folder / ".venv" / "pyvenv.cfg").stat().st_mtime_ns == made
 
 
-def test_a_broken_environment_is_rebuilt(clone: Clone) -> None:
+def test_a_broken_environment_is_rebuilt(clone):
     """As left by an older Makefile without python3-venv, and by an upgrade of Python."""
     clone.publish()
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", clone.folder / ".venv"], check=True
-    )
+    argv = [sys.executable, "-m", "venv", "--without-pip", clone.folder / ".venv"]
+    subprocess.run(argv, check=True)
     assert "it runs" in clone.make("run").stdout
     interpreter = clone.folder / ".venv" / "bin" / "python"
     interpreter.unlink()
@@ -106,7 +105,7 @@ def test_a_broken_environment_is_rebuilt(clone: Clone) -> None:
     assert "it runs" in clone.make("run").stdout
 
 
-def test_without_venv_make_says_what_to_install(clone: Clone, tmp_path: Path) -> None:
+def test_without_venv_make_says_what_to_install(clone, tmp_path):
     python = tmp_path / "python3"
     python.write_text(
         f'#!/bin/sh\nif [ "$2" = venv ]; then mkdir -p .venv/bin; exit 1; fi\nexec {sys.executable}'
@@ -121,10 +120,10 @@ def test_without_venv_make_says_what_to_install(clone: Clone, tmp_path: Path) ->
 
 
 # ---- the image -----------------------------------------------------------------------------------
-def read_instructions() -> dict[str, list[str]]:
+def read_instructions():
     """{instruction: the rest of each such line} of the Dockerfile, with continued lines joined."""
     text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.M)
-    found: dict[str, list[str]] = {}
+    found = {}
     for word, rest in re.findall(r"^(\S+)\s+(.*)$", re.sub(r"\\\n\s*", "", text), re.M):
         found.setdefault(word, []).append(rest)
     return found
@@ -138,12 +137,12 @@ REQUIREMENTS = (ROOT / "requirements.txt").read_text()
 PINNED = [line.removesuffix(" \\") for line in REQUIREMENTS.splitlines() if line[:1].isalpha()]
 
 
-def list_names(requirements: list[str]) -> set[str]:
+def list_names(requirements):
     """Package names in these requirements."""
     return {re.split(r"[\[=<>~! ;]", one)[0].lower() for one in requirements}
 
 
-def test_the_image_runs_as_a_numeric_user_and_has_a_health_check() -> None:
+def test_the_image_runs_as_a_numeric_user_and_has_a_health_check():
     assert IMAGE["USER"] == ["10001:10001"] and len(IMAGE["FROM"]) == 2
     assert HEALTH_CHECK[0] == "python" and "/api/health" in " ".join(HEALTH_CHECK)
 
@@ -152,12 +151,10 @@ ENVIRONS = {"BASE_URL": "https://candor.example/candor", "ALLOWED_HOSTS": "cando
 
 
 @pytest.mark.parametrize("environ", sampling.sample(ENVIRONS, 1))
-def test_the_health_check_accepts_only_a_running_server(
-    tmp_path: Path, environ: dict[str, str]
-) -> None:
+def test_the_health_check_accepts_only_a_running_server(tmp_path, environ):
     server = Server(tmp_path, **environ)
 
-    def check() -> int:
+    def check():
         env = {**os.environ, **environ, "PORT": str(server.port)}
         return subprocess.run([sys.executable, *HEALTH_CHECK[1:]], env=env, timeout=60).returncode
 
@@ -168,7 +165,7 @@ def test_the_health_check_accepts_only_a_running_server(
     assert check() != 0
 
 
-def test_the_image_contains_no_test_packages() -> None:
+def test_the_image_contains_no_test_packages():
     run = " ".join(IMAGE["RUN"])
     (chosen,) = re.findall(r"\[([a-z,]+)\]'", run)
     assert "-r requirements.txt" in run and chosen == "postgres,redis"
@@ -177,7 +174,7 @@ def test_the_image_contains_no_test_packages() -> None:
     assert "pytest" in list_names(EXTRAS["dev"])
 
 
-def test_requirements_are_pinned_hashed_and_match_the_project() -> None:
+def test_requirements_are_pinned_hashed_and_match_the_project():
     """Made by the command in the file's head; nothing in it is specific to one machine."""
     assert all(re.match(r"[A-Za-z0-9-]+==[0-9.]+", one) for one in PINNED)
     assert list_names(PROJECT["dependencies"]) <= list_names(PINNED)

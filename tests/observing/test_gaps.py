@@ -125,17 +125,6 @@ def test_a_second_endpoint_provides_what_the_first_lacks(look, chain):
     assert seen.state() == "complete" and len(seen.trades()) == len(chain.touching(ADA))
 
 
-def test_a_pruned_history_is_partial(look, chain):
-    node = FakeNode(chain)
-    node.prune(chain.touching(ADA)[10].slot)
-    seen = look(node).settle()
-    assert seen.state() == "partial" and seen.gaps() == []
-    assert "too old to fetch" in seen.coverage()["note"]
-    assert set(seen.coverage()["openingInventoryUnknown"]) <= {
-        address(mint) for mint in ("CAT", "DOG", "FOX")
-    }
-
-
 def open_second_account(story, mint, raw):
     """A stranger opens another account of the mint for ada and fills it; return its name."""
     word = account_of("ada, too", mint)

@@ -18,6 +18,7 @@ from operate import backups, doctor
 from storage import files
 
 HOUR_MS = 3_600_000
+pytestmark = ground.sqlite_only
 
 
 def list_found(given, level, now=NOW):
@@ -30,7 +31,6 @@ def complain(given, now=NOW):
 
 
 # ---- the database --------------------------------------------------------------------------------
-@ground.sqlite_only
 def test_doctor_says_what_is_wrong_and_what_to_do(service):
     folder, database = service.config.data_dir, service.config.database_path
     service.make_bot()
@@ -60,7 +60,6 @@ def test_doctor_says_what_is_wrong_and_what_to_do(service):
     assert "cannot be read" in complain(service.config)
 
 
-@ground.sqlite_only
 def test_an_interrupted_transaction_is_rolled_back_before_reading(tmp_path, service):
     """A journal shows it; a reader couldn't roll it back."""
     given, path = settings_for(tmp_path / "cut"), service.config.database_path
@@ -83,7 +82,6 @@ def test_an_interrupted_transaction_is_rolled_back_before_reading(tmp_path, serv
     assert backups.store_backup(given, tmp_path / "safe.db").foreign == ()
 
 
-@ground.sqlite_only
 def test_doctor_finds_damaged_pages_and_rows(service):
     for n in range(40):
         service.make_bot(f"Bot {n}")
@@ -96,7 +94,6 @@ def test_doctor_finds_damaged_pages_and_rows(service):
     assert "restore the newest backup" in complain(service.config)
 
 
-@ground.sqlite_only
 def test_doctor_reports_a_read_only_or_missing_database(service):
     service.make_bot()
     leave()
@@ -112,13 +109,11 @@ def test_doctor_reports_a_read_only_or_missing_database(service):
     assert "app.db is missing" in complain(service.config)
 
 
-@ground.sqlite_only
 def test_doctor_works_without_an_instance(elsewhere):  # noqa: F811
     assert complain(elsewhere) == "" and not elsewhere.data_dir.exists()
 
 
 # ---- jobs and clocks -----------------------------------------------------------------------------
-@ground.sqlite_only
 @pytest.mark.parametrize(
     "success_at, level", [(NOW - 3_000_000, "look"), (NOW - 4_000_000, "wrong")]
 )
@@ -130,7 +125,6 @@ def test_a_job_may_fail_for_an_hour_before_a_finding(service, success_at, level)
     assert [one.level for one in told] == [level] and "(every endpoint is paused)" in told[0].text
 
 
-@ground.sqlite_only
 @pytest.mark.parametrize(
     "change", ["session SET seen_at", "wallet SET polled_at", "key SET created_at"]
 )
