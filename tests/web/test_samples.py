@@ -6,9 +6,8 @@ import json
 import re
 
 import pytest
-from jsonschema import Draft202012Validator
 from samples import PAGE
-from test_shapes import Walk
+from test_shapes import Shapes, close
 
 from web.api import openapi
 
@@ -34,13 +33,15 @@ def list_operations(kind):
 OPERATIONS = list_operations("application/json")
 
 
-def find_errors(sample, schema):
+SHAPES = Shapes(DOCUMENT)
+
+
+def list_errors(sample, schema):
     """Wrong types, and missing or unknown members."""
-    walk = Walk(DOCUMENT)
-    walk.look(sample, schema, "")
-    whole = {**schema, "components": DOCUMENT["components"]}
-    types = Draft202012Validator(whole).iter_errors(sample)
-    return walk.wrong + [f"{error.json_path}: {error.message}" for error in types]
+    whole = {**close(schema), "components": {"schemas": SHAPES.schemas}}
+    return [
+        f"{one.json_path}: {one.message}" for one in SHAPES.validator(whole).iter_errors(sample)
+    ]
 
 
 def test_every_request_has_a_sample():
@@ -51,11 +52,11 @@ def test_every_request_has_a_sample():
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=" ".join)
 def test_a_sample_matches_the_document(operation):
-    assert find_errors(SAMPLES[operation], OPERATIONS[operation]) == []
+    assert list_errors(SAMPLES[operation], OPERATIONS[operation]) == []
 
 
 def test_a_renamed_field_and_another_type_would_be_detected():
     me = "get", "/api/v1/me"
     sample = {**SAMPLES[me], "ownerId": 7}
     sample["keyName"] = sample.pop("keyId")
-    assert len(find_errors(sample, OPERATIONS[me])) == 4
+    assert len(list_errors(sample, OPERATIONS[me])) == 3
