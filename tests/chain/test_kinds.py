@@ -8,7 +8,7 @@ from story import ADA, Story, address
 
 from chain.reading.entries import read_entry
 from chain.reading.flows import read_effect
-from chain.reading.kinds import decide_kind, find_discriminator
+from chain.reading.kinds import decide_kind
 from chain.reading.programs import TIP_ACCOUNTS, table
 from chain.reading.receipts import parse_receipt
 
@@ -102,8 +102,3 @@ def test_a_program_that_the_operator_adds_is_a_venue():
     )
     assert unknown.flags == ("unrecognised_program",) and marked.kind == "buy"
     assert (known.kind, known.venue, known.flags) == ("buy", "Tomorrow", ())
-
-
-def test_discriminators_are_anchors():
-    """As in the IDL of any Anchor program that has such an instruction."""
-    assert find_discriminator("initialize") == bytes.fromhex("afaf6d1f0d989bed")

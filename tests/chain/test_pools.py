@@ -14,7 +14,7 @@ from scene import Scene
 
 from chain.addresses import TOKEN, b58decode, b58encode
 from chain.reading.entries import Entry, read_entry
-from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, find_fee, name_event, unpack_pool
+from chain.reading.pools import EVENT, PUMPSWAP, PoolReading, find_fee, unpack_pool
 from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 
@@ -344,11 +344,6 @@ def test_a_token_with_a_transfer_fee_is_not_used(october, withheld, beside, is_r
     """What is minted or burned beside the trade is no fee."""
     _, pool = swap(october["buy"], withheld, beside=beside)
     assert isinstance(pool, PoolReading) if is_read else pool == "transfer_fee"
-
-
-def test_events_are_named_as_by_anchor():
-    """The TradeEvent of pump.fun's IDL."""
-    assert name_event("TradeEvent") == EVENT + bytes([189, 219, 127, 211, 78, 230, 97, 238])
 
 
 @pytest.mark.parametrize(

@@ -56,20 +56,14 @@ def test_configured_swap_programs_are_markers():
 
 
 # ---- DATA_DIR/programs.csv -----------------------------------------------------------------------
-def test_programs_from_the_file_are_not_markers():
-    text = f'{HEADER}{NEW},"Tomorrow, the venue",swap,https://tomorrow.example/docs\n'
-    programs = table((), text)
-    assert programs.family(NEW) == "swap" and programs.name(NEW) == "Tomorrow, the venue"
-    assert programs.added == {NEW} and NEW not in programs.markers
-    assert table().family(NEW) is None
-
-
-def test_a_known_row_adds_nothing():
+def test_only_new_rows_are_added_and_are_not_markers():
     """Neither a built-in row nor a repeated one; the built-in name stays."""
-    text = f"{HEADER}{RAYDIUM},Mine,swap,x\n\n{NEW},A,,x\r\n{NEW},B,,x\n"
-    programs = table((), text)
+    rows = [f"{RAYDIUM},Mine,swap,x\n", f'{NEW},"Tomorrow, the venue",swap,x\r', f"{NEW},B,swap,x"]
+    programs = table((), HEADER + "\n".join(rows))
+    assert programs.added == {NEW} and NEW not in programs.markers
+    assert (programs.name(NEW), programs.family(NEW)) == ("Tomorrow, the venue", "swap")
     assert programs.name(RAYDIUM) == "Raydium v4" and RAYDIUM in programs.pools
-    assert programs.added == {NEW} and programs.name(NEW) == "A" and programs.family(NEW) is None
+    assert table().family(NEW) is None
 
 
 COLUMNS = "must be 4 (id,name,family,source), not {}; put a cell that contains a comma in quotes"

@@ -23,7 +23,7 @@ from story import ADA, VENUE, Story, account_of, address
 from chain.addresses import SYSTEM, TOKEN, WRAPPED_SOL, b58encode
 from chain.ledger.ledger import Ledger
 from chain.reading.entries import Entry, read_entry
-from chain.reading.flows import _named_as_own, associated_address, read_effect, touches
+from chain.reading.flows import _named_as_own, read_effect, touches
 from chain.reading.programs import TIP_ACCOUNTS, table
 from chain.reading.receipts import BadReceipt, Operation, digest_receipt, parse_receipt
 
@@ -223,14 +223,6 @@ def test_minting_to_an_account_does_not_make_it_own():
     ]
     found = list(_named_as_own(SimpleNamespace(operations=told), "W"))
     assert found == ["ours", "opened", "associated", "to approve", "to close", "to burn"]
-
-
-def test_associated_token_addresses_are_derived():
-    """A well-known wallet's account of USDC."""
-    wallet = "7T8ckKtdc5DH7ACS5AnCny7rVXYJPEsaAbdBri1FhPxY"
-    usdc = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
-    wanted = "BeWvKX4GCSzfQdWgvzH1nzNFujCAktbV2wYrUMGpQz3"
-    assert associated_address(wallet, usdc) == wanted
 
 
 def test_a_receipt_digest_covers_its_named_fields(chain):
