@@ -202,6 +202,12 @@ def test_a_window_counts_only_increases_of_held_cost():
     assert Sums(realized=30, open_cost=130, cost_left=5).minus(before).worst_case == -5
 
 
+def test_open_positions_count_in_every_window():
+    before = Sums(ended=4, ended_won=1, held=9, held_sold=2, held_won=2)
+    window = Sums(ended=7, ended_won=3, held=3, held_sold=1, held_won=1).minus(before)
+    assert (window.positions, window.positions_won, window.held) == (4, 3, 3)
+
+
 def test_disconnecting_moves_holdings_to_cost_left_and_ends_positions():
     sums = Sums(realized=10, cost_left=3, open_cost=40, ended=2, held=3, held_sold=1, held_won=1)
     given_up = sums.give_up()

@@ -44,7 +44,7 @@ BOOKS = (
     *("received", "sent", "overhead", "failed_cost", "other", "gaps"),
 )
 # Those of Sums that have shorter names here.
-SUMS = {"won": "positions_won", "open": "held", "at_risk": "open_cost"}
+SUMS = {"won": "positions_won", "open": "held", "at_risk": "open_cost", "unknown": "unmatched"}
 SUMS |= {"worst": "worst_case", "return": "return_points"}
 AMOUNT = re.compile(r"([+-]?\d+)(?: ([A-Z]+(?:/2)?))?")
 TRADE = re.compile(r"(buy|sell|swap) (\d+) (\S+) for (-?\d+)(?: ([A-Z]\S*))?(?: plus (-?\d+))?")
