@@ -219,8 +219,8 @@ def test_hostile_data_about_the_earlier_log_stops_no_other_check(seen, monkeypat
 
 # ---- no accusation -------------------------------------------------------------------------------
 SILENCE = {
-    "checkpoint": [None, b"", b"<html>502</html>", b"x" * 100_000, b"\xff" * 100],
-    "key": [None, b"\xff\xfe"],
+    "checkpoint": [None, b"", b"a\n1\nx\n\n", b"<html>502</html>", b"x" * 100_000, b"\xff" * 100],
+    "key": [None, b"", b"no", b"\xff\xfe", b"[" * 100_000],
     "tile/": [None],
 }
 
