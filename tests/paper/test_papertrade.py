@@ -433,6 +433,18 @@ def test_a_jump_opens_one_review(stage):
         assert stage.show(trader)["review"]["state"] == "cleared"
 
 
+def test_records_stay_through_a_review(stage):
+    trader = stage.trader()
+    stage.play(RISE)
+    before = stage.show(trader)
+    traders.open_review(trader, "a look", stage.now)
+    after = stage.show(trader)
+    (earlier,), (close,) = before["closes"], after["closes"]
+    assert earlier.pop("reviewOpenedAt") is None and close.pop("reviewOpenedAt")
+    assert close == {**earlier, "eligible": False, "excludedReason": "under_review"}
+    assert after["diary"][1:] == before["diary"]
+
+
 def test_an_upheld_review_restarts_and_only_a_reset_ends_it(stage):
     trader = stage.trader(start="standard")
     traders.open_review(trader, "a look", stage.now)
