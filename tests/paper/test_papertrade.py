@@ -177,7 +177,7 @@ def test_operator_changes_win_over_a_running_tick(stage):
 def test_twins_are_hidden_accounts_in_the_same_tables(stage, with_twins):
     """Their fills are stored like a trader's; the API shows only totals."""
     made = stage.list_token("MintB").trader()
-    for price in (*RISE, *["0.0011"] * 70):
+    for price in (*RISE, *["0.0011"] * 30):
         stage.snapshot("MintB", "0.002")
         stage.play([price])
     accounts = {one.twin: one for one in Period.select()}
