@@ -158,20 +158,18 @@ def test_a_sale_takes_its_share_and_the_last_takes_the_rest():
 
 def test_unusable_trades_are_excluded_with_a_reason():
     state = whole(100 * SOL, 1_000 * SOL)
-    follower = Follower(SOL, stays=True)
-    unread = CopiedTrade("b1", "M", True, 5, 0, 0, "route")
-    assert follower.follow(unread) == Outcome(None, "route")
-    assert follower.follow(bought(2, state, state, 5)) == Outcome(None, None)
     slices = ((None, 5, None), ("gone", 5, 7), ("b1", 5, 7))
-    assert follower.follow(sold(1, state, state, slices, 90)) == Outcome(None, "unknown_cost")
-    hidden = CopiedTrade("s2", "M", False, 0, 90, 0, "venue_unreadable", (("b2", 5, 7),))
-    assert follower.follow(hidden) == Outcome(None, "venue_unreadable")
-    assert follower.excluded == {
-        "unknown_cost": 1,
-        "not_a_purchase": 1,
-        "route": 1,
-        "venue_unreadable": 1,
-    }
+    hidden = (0, "venue_unreadable", (("b2", 5, 7),))
+    follower = Follower(SOL, stays=True)
+    for trade, reason in (
+        (CopiedTrade("b1", "M", True, 5, 0, 0, "route"), "route"),
+        (bought(2, state, state, 5), None),
+        (sold(1, state, state, slices, 90), "unknown_cost"),
+        (CopiedTrade("s2", "M", False, 0, 90, *hidden), "venue_unreadable"),
+    ):
+        assert follower.follow(trade) == Outcome(None, reason)
+    reasons = ("unknown_cost", "not_a_purchase", "route", "venue_unreadable")
+    assert follower.excluded == dict.fromkeys(reasons, 1)
     assert (follower.sales, follower.used, follower.covered_percent) == (2, 0, 0)
     assert follower.missing == "too_few_sales"
 
@@ -197,13 +195,8 @@ def test_too_few_sales_tokens_or_coverage_give_no_result(tokens, sales, dear, mi
 
 
 # ---- the bracket ---------------------------------------------------------------------------------
-TRADES = st.lists(
-    st.tuples(
-        st.sampled_from(("bot", "others")), st.booleans(), st.integers(1, 30), st.integers(0, 100)
-    ),
-    min_size=1,
-    max_size=8,
-)
+# Purchases or sales by others, of a share of the pool.
+MOVES = st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=8)
 
 
 def trade_in(state, percent, is_buy):
@@ -212,30 +205,28 @@ def trade_in(state, percent, is_buy):
     return shift(state, flow if is_buy else -flow, "sell")
 
 
-@given(TRADES, st.integers(1, 20), st.integers(0, 100))
+@given(MOVES, st.integers(1, 20), st.integers(0, 100))
 def test_the_outcome_lies_between_best_and_worst_case(moves, size, share_left):
     """A bot buys and sells once, others trade in between, and any share of the follower's SOL is
     taken out before the bot sells.
     """
-    start = whole(1_000 * SOL, 10**6 * SOL)
+    start, lamports = whole(1_000 * SOL, 10**6 * SOL), size * SOL
     seen = trade_in(start, 10, True)
     raw = start.raw - seen.raw
-    lamports = size * SOL
-    best, worst = Follower(lamports, stays=True), Follower(lamports, stays=False)
+    worst, best = (Follower(lamports, stays=stays) for stays in (False, True))
     purchase = bought(1, start, seen, raw, network=0)
-    for one in (best, worst):
+    for one in (worst, best):
         one.follow(purchase)
     got = buy(purchase.pool, seen, lamports)
     real = whole(seen.sol + got.net, seen.raw - got.raw)
-    for who, is_buy, percent, _ in moves:
-        if who == "others":
-            moved = trade_in(seen, percent, is_buy)
-            real = shift(real, moved.sol - seen.sol, "sell")
-            seen = moved
+    for is_buy, percent in moves:
+        moved = trade_in(seen, percent, is_buy)
+        real = shift(real, moved.sol - seen.sol, "sell")
+        seen = moved
     assume(real.sol > 2 * lamports and seen.sol > 2 * lamports)
     real = shift(real, -(got.net * share_left // 100), "sell")
     after = add_raw(seen, raw)
     trade = sold(1, seen, after, (("b1", raw, 10 * SOL),), seen.sol - after.sol, network=0)
-    ends = [one.follow(trade).lamports for one in (worst, best)]
+    least, most = (one.follow(trade).lamports for one in (worst, best))
     truth = sell(trade.pool, add_raw(real, raw), got.raw).received
-    assert ends[0] - 10 <= truth <= ends[1] + 10
+    assert least - 10 <= truth <= most + 10

@@ -255,6 +255,13 @@ def test_times_without_any_snapshots_are_not_gaps():
     assert lost(one, "price_gone", tape.number)
 
 
+def test_a_future_snapshot_closes_nothing():
+    one = told(0, mints=("A",))
+    tape = Tape([one], mints="AB").play(3)
+    engine.play(tape.market, [one], [quote(3, "B", at=START + 10 * DAY)], tape.now)
+    assert one.account.positions and not one.journal.review_reasons
+
+
 # ---- prices that are not believable --------------------------------------------------------------
 def test_an_absurd_jump_affects_no_later_snapshot():
     """The position isn't marked at it, and it isn't in the window."""
@@ -562,6 +569,12 @@ def test_strategies_see_what_the_snapshot_shows():
     assert market.view("B").flows == ()
     market.follow([token("B")], {})
     assert list(market.windows) == ["B"] == list(market.before) == list(market.tokens)
+
+
+def test_a_token_missing_from_the_market_is_not_traded():
+    market, faults = Market(MINUTE, [token("A")]), Faults()
+    seen = engine.check_snapshots(market, [quote(0, "Z"), quote(0, "A")], START, faults)
+    assert list(seen) == ["A"] and faults.found == {}
 
 
 # ---- what is written down ------------------------------------------------------------------------

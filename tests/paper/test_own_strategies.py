@@ -59,11 +59,11 @@ def place(settings, stage):
     stage.job.own.close()
 
 
-def write_idle_then(place, enter, leave="return None", traders=("Dora",)):
+def write_idle_then(place, enter, traders=("Dora",)):
     """Let traders follow a file that does nothing, and change it to do this."""
     place.write()
     made = [follow(place, name=name) for name in traders]
-    place.write(BEGINNING.format(enter=enter, leave=leave))
+    place.write(BEGINNING.format(enter=enter, leave="return None"))
     return made
 
 
@@ -142,8 +142,8 @@ def test_the_single_file_refuses_own_strategies(place, monkeypatch):
 
 def test_an_endless_loop_is_stopped(place, monkeypatch):
     """One of two traders waits for it; both are suspended."""
-    monkeypatch.setattr(own, "MAX_SECONDS", 1)
     write_idle_then(place, "\n        while True: pass", traders=("Dora", "Dara"))
+    monkeypatch.setattr(own, "MAX_SECONDS", 1.5)
     place.play(["0.001"])
     assert len(place.job.troubles) == 2
     assert all("no response within" in one.what for one in place.job.troubles.values())

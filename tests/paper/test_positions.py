@@ -111,7 +111,8 @@ def test_a_purchase_and_two_sales_add_up():
     got = SOL - 10_000_000 - 2_475_000 - 40_000
     assert (part.raw, part.reduced, part.closed_at, part.mid_sold) == (6 * 10**8, True, None, SOL)
     assert sale.done == 4 * 10**8 and account.cash == STARTING_CASH - paid + got
-    sale, done = account.apply(sale, sold(6 * 10**8, rent=-RENT, reason="stop"), quote(2))
+    quicker = replace(sold(6 * 10**8, rent=-RENT, reason="stop"), decided_at=START + 15_000)
+    sale, done = account.apply(sale, quicker, quote(2))
     assert (done.raw, done.rent, done.reason, done.closed_at) == (0, 0, "stop", START + 20_000)
     # Gross 2 - 0.96 SOL, minus slippage of 0.04 and fees of 0.00253 and twice 0.002515.
     assert done.gross == 1_040_000_000

@@ -172,6 +172,7 @@ But not in its first hour. If the pair's age is unknown, its discovery counts:
 breakout | 1000*12 1021 | 1000*12 2000 | pair=3600000 | breakout
 breakout | 1000*12 1021 | 1000*12 2000 | pair=3599999 | too_young
 breakout | 1000*12 1021 | 1000*12 2000 | pair=none discovery=3599999 | too_young
+breakout | 1000*12 1021 | 1000*12 2000 | pair=1800000000000 discovery=60000 | breakout
 """
 AGES = {"pair": "pair_created_at", "discovery": "discovered_at"}
 
