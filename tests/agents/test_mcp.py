@@ -182,8 +182,9 @@ def test_every_tool_works_on_a_running_instance(live, talk, transport):
 
 
 def test_tool_errors_use_this_instances_words(talk, transport):
+    said = {"eventId": f"{transport} 2"}
+
     async def ask(client):
-        said = {"eventId": f"{transport} 2"}
         await call(client, "publish_post", **said, body="words")
         return [
             await call(client, "show_post", postId="../me?x=1"),
@@ -194,7 +195,8 @@ def test_tool_errors_use_this_instances_words(talk, transport):
 
     answers = talk(ask)
     assert all(failed for failed, _ in answers)
-    assert [text.partition("refused, ")[2].split(":")[0] for _, text in answers] == [
+    told = [text.partition("refused, ")[2].split(":")[0] for _, text in answers]
+    assert told == [
         "404 not_found",
         "400 invalid_parameter",
         "422 validation_failed",
@@ -268,20 +270,16 @@ class Direct(Asking):
 
 @pytest.fixture
 def crowded(service):
-    """An instance with lists and posts of maximum length."""
+    """A client of an instance with lists and posts of maximum length."""
     for n in range(25):
         made = service.make_bot(f"Bot {n}", address(f"w{n}"))
         service.observe_results(address(f"w{n}"), realized=10**9 * n, matched=5)
         for k in range(2):
             service.observe_trade(address(f"w{n}"), f"t{n}-{k}", slot=n * 10 + k, mint=address("m"))
-        service.post(
-            {"eventId": "e" * 128, "body": LONG_TEXT, "reason": LONG_TEXT, "symbol": "S" * 32},
-            made.publish_key.text,
-        )
+        words = {"body": LONG_TEXT, "reason": LONG_TEXT, "symbol": "S" * 32}
+        service.post({"eventId": "e" * 128, **words}, made.publish_key.text)
     add_tokens()
-    service.instance = Direct(service, made.publish_key.text)
-    service.bot = made.bot.uid
-    return service
+    return Direct(service, made.publish_key.text)
 
 
 def add_tokens():
@@ -301,14 +299,14 @@ def add_tokens():
 
 def test_responses_fit_an_agents_limit_and_shortened_pages_lose_no_row(crowded):
     """A page's cursor leads to the row after the last one shown."""
-    post = crowded.instance.get("feed", limit=1)["data"][0]["id"]
-    crowded.instance.asked.clear()
+    (post,) = crowded.get("feed", limit=1)["data"]
+    crowded.asked.clear()
     names = "list_bots read_feed list_trades show_leaderboard show_market show_allowance".split()
     calls = [
         *((name, {}) for name in names),
         ("show_activity", {"mint": address("m")}),
-        ("show_bot", {"botId": crowded.bot}),
-        ("show_post", {"postId": post}),
+        ("show_bot", {"botId": post["botId"]}),
+        ("show_post", {"postId": post["id"]}),
         ("list_trades", {"limit": 100}),
         ("read_feed", {"limit": 100}),
     ]
@@ -316,13 +314,13 @@ def test_responses_fit_an_agents_limit_and_shortened_pages_lose_no_row(crowded):
     async def ask(client):
         answers = [await client.call_tool(name, given) for name, given in calls]
         pages = [json.loads(answers[-1].content[0].text)["answer"]]
-        asked = len(crowded.instance.asked)
+        asked = len(crowded.asked)
         while pages[-1]["nextCursor"] and len(pages) < 20:
             _, more = await call(client, "read_feed", limit=100, cursor=pages[-1]["nextCursor"])
             pages.append(more["answer"])
         return answers, asked, pages
 
-    answers, asked, pages = talk_here(crowded.instance, ask)
+    answers, asked, pages = talk_here(crowded, ask)
     for (name, _), answer in zip(calls, answers, strict=True):
         [text] = [content.text for content in answer.content]
         assert not answer.is_error and not answer.structured_content, name
