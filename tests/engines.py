@@ -12,12 +12,11 @@ FIXTURES = {"db", "live", "look", "service", "truth"}
 # tests run the same queries. The demonstration is always SQLite.
 AROUND = set(
     (
-        "alerts apprise backtest_pages browser caddy children connections"
-        " damaged_coverage demo demo_dollars deploy examples feeds filesystems first_minute"
-        " first_post guides hostile install lengths listening make mcp mcp_http measured"
-        " messengers names nginx own_strategies paper_pages programs"
-        " quotes_shown risk_shown said_and_did shapes share_cards studio symbols unit"
-        " value_shown witness worker"
+        "alerts apprise backtest_pages browser caddy children connections damaged_coverage demo"
+        " demo_dollars deploy examples feeds filesystems first_minute first_post guides hostile"
+        " install lengths listening make mcp mcp_http measured messengers names nginx"
+        " own_strategies paper_pages programs risk_shown said_and_did shapes share_cards studio"
+        " symbols unit value_shown witness worker"
     ).split()
 )
 
