@@ -264,7 +264,7 @@ def test_each_change_is_confirmed_done_once_and_recorded_with_its_reason(service
     assert Post.get().body == "" and Bot.get().retired_at and Key.get_by_id(key.id).revoked_at
     assert Hook.get().state == "off"
     assert "a &lt;b&gt;complaint" in operator.get("/admin/acts").text
-    assert {act.who for act in acts.list_acts(4)} == {AdminSession.get().uid}
+    assert {one.who for one in acts.list_acts(4)} == {AdminSession.get().uid}
     for change in (AdminAct.update(reason="x"), AdminAct.delete()):
         with pytest.raises(Exception, match="audit log is append-only"), service.database.atomic():
             change.execute()
@@ -303,7 +303,7 @@ def wait_for(kind):
     while kind not in list_kinds():
         assert time.monotonic() < end, "the condition was not met within a minute"
         time.sleep(0.05)
-    return next(act for act in acts.list_acts(5) if act.what == kind)
+    return next(one for one in acts.list_acts(5) if one.what == kind)
 
 
 @ground.sqlite_only

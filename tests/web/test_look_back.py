@@ -16,9 +16,12 @@ W, M, OTHER = address("w"), address("mint"), address("other mint")
 @pytest.fixture
 def trades(service, bot):
     """Twelve trades: bought, sold and failed in turn, every other one of another token."""
-    for n in range(12):
-        token, kind = OTHER if n % 2 else M, ("buy", "sell", "failed")[n % 3]
-        service.observe_trade(W, f"t{n}", slot=100 + n // 2, place=n % 2, mint=token, kind=kind)
+    place = {"slot": lambda n: 100 + n // 2, "place": lambda n: n % 2}
+    kinds = {
+        "kind": lambda n: ("buy", "sell", "failed")[n % 3],
+        "mint": lambda n: (M, OTHER)[n % 2],
+    }
+    service.observe_trades(W, [f"t{n}" for n in range(12)], **place, **kinds)
 
 
 def names(rows):

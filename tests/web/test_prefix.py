@@ -15,6 +15,7 @@ from test_studio import Browser
 import config
 from accounts import posts, traders
 from models import Bot
+from web.site import front, profiles
 
 BASE = "https://candor.example/candor"
 LINKS = re.compile(
@@ -24,15 +25,17 @@ SCHEMES = ("https://candor.example", "http://localhost")
 
 
 @pytest.fixture(params=sampling.sample(["stripped", "passed on"], 1))
-def below(request, serve):
+def below(request, serve, monkeypatch):
     """The service behind either kind of proxy; `.front` is what its paths begin with."""
+    for module in (front, profiles):
+        monkeypatch.setattr(module, "PAGE_SIZE", 2)
     hosts = (*config.load({"BASE_URL": BASE}, dotenv=None).allowed_hosts, "localhost")
     made = serve(base_url=BASE, allowed_hosts=hosts, trusted_proxies=1)
     made.front = "/candor" if request.param == "passed on" else ""
     bot = made.make_bot("Ada", address("w"))
     made.observe_trade(address("w"), "t", 7, mint=address("mint"))
     cited = {"body": "words", "mint": address("mint"), "signature": signature("t")}
-    for n in range(25):
+    for n in range(4):
         posts.publish(bot.bot.id, posts.PostBody(eventId=f"e-{n}", **cited), NOW + n)
     traders.create_trader("Paper", "momentum", NOW)
     return made
