@@ -216,8 +216,8 @@ def test_an_internal_error_is_logged_once_with_its_traceback(look, chain, monkey
 
 def test_a_busy_database_ends_the_pass_but_keeps_other_wallets_state(two, monkeypatch):
     Wallet.update(due_at=0).execute()
-    store = two.observer.state.ledger_store
-    kept = set(store._pending)
+    state = two.observer.state
+    kept = set(state.ledger_store._pending)
 
     def fail(*_):
         raise OperationalError("locked")
@@ -227,5 +227,5 @@ def test_a_busy_database_ends_the_pass_but_keeps_other_wallets_state(two, monkey
     with pytest.raises(OperationalError):
         two.look()
     # on a server others may have written meanwhile, so everything is reread there
-    assert len(kept - store._pending.keys()) == (2 if ground.SERVER else 1)
+    assert len(kept - state.ledger_store._pending.keys()) == (2 if ground.SERVER else 1)
     assert not Wallet.select().where(Wallet.trouble.is_null(False)).exists()
