@@ -133,6 +133,10 @@ buy 10 A for 100
 order_open -10 A at e 10 A
 order_fill 5 B at e 0 A             => escrows e | open_cost 100
 
+# opening lots that appear together are in the order of their addresses
+before 500 4 A/2 3 A
+transfer_in 1 A/2 1 A               => A 3@? 4@? 2@?
+
 # an opening lot precedes a purchase, and an account without one has none
 before 500 4 A/2
 buy 5 A for 50

@@ -545,6 +545,13 @@ def test_every_sum_has_its_documented_name(empty):
     wallet, row = Wallet.get(), RunningTotal.get()
     assert (row.failed, row.failed_cost, row.overhead) == (1, FEE, FEE)
     assert (row.cost_left, row.cost_left_receipts, row.carried) == (20, 1, 1)
+    # A was held for 30 seconds, C for 10.
+    risk = RiskTotal.get()
+    assert (risk.best, risk.worst, risk.median_holding) == (50, 20 - 20, 10)
+    assert risk.holdings == "[[10,1],[30,1]]"
+    tokens = TokenTotal.select().order_by(TokenTotal.mint)
+    told = [(one.mint, one.realized, one.sales, one.winning) for one in tokens]
+    assert told == [("A", 20, 1, 1), ("C", 50, 1, 1)]
     assert json.loads(wallet.results) == RESULTS
     assert json.loads(wallet.reconciliation) == RECONCILED
     assert json.loads(wallet.average_cost) == {"realizedLamports": "70", "matchedSells": 1}

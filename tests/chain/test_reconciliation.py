@@ -64,8 +64,8 @@ round_trip 7 of A               => matched 7 | books realized 7 open_cost 100 ga
 # what moved in a gap is named, and a later sale has no result: its SOL minus its cost is other
 buy 10 A for 100
 slip -33
-sell 4 A for 60                 => unmatched [incomplete_history] | trades 2 | volume 160 | unknown 0
-                                 | books open_cost 60 other 60-40 gaps -33
+sell 4 A for 60                 => unmatched [incomplete_history] | trades 2 | volume 160
+                                 | unknown 0 | books open_cost 60 other 60-40 gaps -33
 
 # a fill needs a market: not nobody, a lamport too little, more A than was ordered, another token
 buy 20 A for 200

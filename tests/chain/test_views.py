@@ -82,6 +82,20 @@ attach
 dated 121 buy 5 A for 50        => since: holding 1
 sell 5 A for 70                 => since: matched 70-50 | since: trades 2 | since: holding 0
 
+# a cost that a swap carries into an attachment stays older
+buy 2 A for 10
+attach
+buy 4 A for 10
+swap 6 A for 6 B
+sell 6 B for 60                 => matched 60-20 | since: partial 40-10
+
+# a swap at an unknown time makes the cost unknown in an attachment
+gain 1 B
+attach
+buy 5 A for 50
+undated swap 5 A for 5 C
+sell 5 C for 70                 => matched 70-50 | since: unmatched
+
 # a day is counted once; a clock set back starts no earlier one
 dated 172800 buy 10 A for 100
 dated 176400 sell 5 A for 100
