@@ -213,10 +213,6 @@ LEAF = """UPDATE log_leaf SET data = replace(data, 'BONK', 'x') || ' ' WHERE id 
 ACTS = {
     "renew": renew,
     "start over": start_over,
-    "retire": lambda: influencers.retire_bot(Bot.get(), NOW + 5),
-    "retire earlier": "UPDATE bot SET retired_at = 5",
-    "revive": "UPDATE bot SET retired_at = NULL",
-    "show e7 again": "UPDATE post SET hidden_at = NULL, body = 'new' WHERE event_id = 'e7'",
     "reword e20": "UPDATE post SET body = 'another' WHERE event_id = 'e20'",
     "edit leaf e20": LEAF.format("e20"),
     "edit leaf e259": LEAF.format("e259"),
@@ -231,13 +227,10 @@ def do(acts):
         act() if callable(act) else edit(act)
 
 
-# And the fields that name it. Leaf e20 is in a full tile. test_audit_lies.py has more edits.
+# And the field that names it. Leaf e20 is in a full tile. test_audit_lies.py has more edits.
 EDITS = """
-show e7 again           posts.e7.logged.hiddenAtMs posts.e7.logged.words
 renew, reword e20       posts.e20.logged.words
 start over, reword e20  posts.e20.logged.words
-retire, retire earlier  bot.logged.retiredAtMs
-retire, revive          bot.logged.retiredAtMs
 edit leaf e20           log
 renew, edit leaf e259   log
 edit a hash             log
@@ -247,10 +240,9 @@ edit a hash             log
 @pytest.mark.parametrize("line", EDITS)
 def test_an_audit_names_each_edit(told, line):
     acts, named = line.split("  ", 1)
-    for event in ("e7", "e20"):
-        named = named.replace(f".{event}.", f".{find_uid(event)}.")
+    named = named.strip().replace("e20", find_uid("e20"))
     do(acts)
-    assert fields(audit_log(told)) == set(named.split())
+    assert fields(audit_log(told)) == {named}
 
 
 @pytest.mark.parametrize(
@@ -277,7 +269,7 @@ def test_a_new_log_that_names_none_leads_to_cannot_tell(told):
 
 # ---- the doctor ----------------------------------------------------------------------------------
 E9, BO = "UPDATE post SET {} WHERE event_id = 'e9'", "UPDATE bot SET {} WHERE name = 'Bo'"
-LEAF = """UPDATE log_leaf SET data = replace(data, '"{0}":"', '"{0}":"x') WHERE id = {1}"""
+STORED = """UPDATE log_leaf SET data = replace(data, '"{0}":"', '"{0}":"x') WHERE id = {1}"""
 DELETED = ("post", "{e9} is in the log but not in the database")
 HELD = ("attachment", "the period in which {holder} had it, or its proof, doesn't match the log")
 HASH = "level 1, place 0: the hash doesn't match the leaves below it; one of them was changed"
@@ -304,12 +296,12 @@ DOCTORED = [
     ([BO.format("name = 'Eve'")], [("bot", "words")]),
     ([BO.format("created_at = 1")], [("bot", "createdAtMs")]),
     ([BO.format("owner_id = (SELECT MAX(id) FROM owner)")], [("bot", "owner")]),
-    ([LEAF.format("words", 100)], [HASHED, WORDS]),
+    ([STORED.format("words", 100)], [HASHED, WORDS]),
     (
-        [LEAF.format("status", 100), "UPDATE post SET status = 'xnone' WHERE leaf_id = 100"],
+        [STORED.format("status", 100), "UPDATE post SET status = 'xnone' WHERE leaf_id = 100"],
         [HASHED],
     ),
-    ([LEAF.format("words", 260)], [WORDS]),
+    ([STORED.format("words", 260)], [WORDS]),
     (["DELETE FROM log_node"], [HASHED]),
     (
         ["UPDATE log_leaf SET data = '{' WHERE id = 260"],
