@@ -34,7 +34,7 @@ from paper.fills import (
     remember,
 )
 from paper.market import ALL_SOL, SCALE
-from paper.player import Faults, Journal, Leg, ReviewReason, Ticket, refusal_key, refuse
+from paper.player import Faults, Journal, Leg, ReviewReason, Ticket, refuse
 from paper.rules import Pause, Phase
 from paper.strategies import Refusal
 from paper.tables import EquityMark, PaperPost, Review
@@ -232,23 +232,6 @@ def test_ids_derive_from_handle_noun_and_number():
 
 
 # ---- what is remembered --------------------------------------------------------------------------
-def test_a_diary_contains_pauses_and_refusals():
-    one = trader(1)
-    pause = {"id": "p", "rule": "cool_down", "effect": "pause", "until": 9, "what": "begun"}
-    pause |= {"n": 8, "windowMs": 5, "numbers": {"closes": "8"}}
-    for kind, at, mint, facts in (
-        ("pause", 4, "A", pause),
-        ("pause", 5, None, {**pause, "id": "q"}),
-        ("refusal", 6, "A", {"reason": "thin"}),
-        ("pause", 7, "A", {"ends": "q"}),
-    ):
-        about = {"kind": kind, "at": at, "mint": mint, "facts": orjson.dumps(facts).decode()}
-        store.remember_line(one, SimpleNamespace(trader=1, twin=0, **about))
-    assert one.refused == {refusal_key("thin", "A"): 6}
-    assert one.pauses == [Pause("p", "cool_down", "pause", "A", 4, 9, True, 8, 5, {"closes": "8"})]
-    assert not store.read_pause(4, "A", {**pause, "what": "observed"}).applied
-
-
 def test_a_reloaded_trader_equals_the_stored_one(db):
     """Everything a round can leave, with distinct figures; for a twin, its account and tickets."""
     traders.create_trader("Ada Paper", "momentum", START, start="standard", adaptive="on")
@@ -269,11 +252,14 @@ def test_a_reloaded_trader_equals_the_stored_one(db):
     made.journal.positions = {3: held, 4: gone}
     ident = public_id(made.handle, "close", 4)
     made.closes.append(read_close(ident, gone, gone.marks, reviewed=True))
+    # One that is in force, one that is only observed, and one that ended.
     pause = Pause("p", "poor_mint", "pause_mint", "B", START, START + 61, True, 8, 62, "8 of 8")
-    made.pauses.append(pause)
-    facts = {"what": "begun", "id": "p", "rule": pause.rule, "effect": pause.effect}
-    facts |= {"until": pause.until, "n": 8, "windowMs": 62, "numbers": "8 of 8"}
-    made.add_line("pause", START, "B", **facts)
+    made.pauses += [pause, replace(pause, id="o", applied=False)]
+    facts = {"rule": pause.rule, "effect": pause.effect, "until": pause.until}
+    facts |= {"n": 8, "windowMs": 62, "numbers": "8 of 8"}
+    for ident, what in (("p", "begun"), ("o", "observed"), ("q", "begun")):
+        made.add_line("pause", START, "B", what=what, id=ident, **facts)
+    made.add_line("pause", START, "B", ends="q")
     told = Refusal("low_liquidity", "too thin"), Refusal("no_cash", "none")
     for number, refusal in enumerate(told):
         refuse(made, token("B"), refusal, START + number)
