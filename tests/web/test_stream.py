@@ -279,14 +279,16 @@ def test_one_stream_too_many_ends_the_oldest(
         letter: itertools.cycle([one.publish_key.text, service.make_read_key(one.owner)])
         for letter, one in made.items()
     }
-    begin = newest(service, next(keys["a"]))
+    begin, opened = newest(service, next(keys["a"])), opened.split()
     answers = [
         (end, open_stream(next(keys[letter]), begin, f"192.0.2.{digit}"))
-        for letter, digit, end in (f"{one:3}" for one in opened.split())
+        for letter, digit, end in (f"{one:3}" for one in opened)
     ]
+    assert [answer.status_code == 503 for _, answer in answers] == ["!" in one for one in opened]
+    active = [one.is_active for one in service.app.stream_hub._subscribers]
+    assert active == ["-" not in one for one in opened if "!" not in one]
     uid = post(service, made["a"].publish_key.text, 1)
     for end, answer in answers:
-        assert answer.status_code == (503 if end == "!" else 200)
         if end == "-":
             assert list(read(answer)) == []
         elif end == " ":
