@@ -218,6 +218,8 @@ def test_an_endless_stream_of_invalid_messages_is_dropped(node, listen):
     "raw",
     [
         *("not JSON", "[" * 5_000, b"\xff\xfe", "[1, 2]"),
+        # A second reply to a request.
+        '{"id": 1, "result": 99999999999999999999999}',
         '{"method": "logsNotification", "params": null}',
         '{"method": "accountNotification", "params": {"subscription": 3, "result": []}}',
     ],
