@@ -279,7 +279,7 @@ def store_post(**columns: Any) -> Published:
     claim = _is_claim(bot, columns.get("signature"))
     number = store_row(Post, {**row, "claim": claim, "leaf_id": leaf.id})
     store_arrival("post", post=number)
-    if columns.get("status") == "verified":
+    if columns["status"] == "verified":
         time_posts(bot, [number], [columns["trade"]])
     _count_bytes(bot, POST_OVERHEAD_BYTES + _measure(columns))
     return Published(uid, replayed=False, leaf=leaf.data, salt=salt)
@@ -302,7 +302,7 @@ def log_post(row: Mapping[str, Any]) -> Appended:
         post=row["uid"],
         bot=bot_uid,
         wallet=address,
-        status=row.get("status", "none"),
+        status=row["status"],
         statusReason=row.get("status_reason"),
         eventAt=row["event_at"],
         words=hash_words(row["salt"], *texts),

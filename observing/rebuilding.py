@@ -7,6 +7,7 @@ import storage
 from accounts.verification import count_delays
 from chain.stored.attachments import read_siblings
 from chain.stored.derived import UNREADABLE, read_coverage
+from chain.stored.store import list_summary
 from chain.stored.trades import mark_differing_trades
 from models import Post, Trade, Wallet
 from observing.entries import reread_entries
@@ -14,7 +15,7 @@ from observing.listing import read_progress
 from observing.state import State
 from storage import read_rows
 
-SUMS = (Wallet.results, Wallet.positions, Wallet.last_trade_at, Wallet.coverage)
+SUMS = [getattr(Wallet, name) for name in (*list_summary(), "last_trade_at", "coverage")]
 
 
 class RebuiltWallet(NamedTuple):
