@@ -167,8 +167,16 @@ def databases():
     before = ground.count()
     yield
     ground.give_back_since(before)
-    # `app.py run` turns it off until it serves, and some tests stop it earlier.
+    # `app.py run` turns it off until it serves, and some tests stop it earlier or turn it off.
     gc.enable()
+
+
+@pytest.fixture
+def uncollected():
+    """No garbage collection while JSON is parsed up to the recursion limit: finalizers would have
+    no stack to run on.
+    """
+    gc.disable()
 
 
 @pytest.fixture(autouse=True)

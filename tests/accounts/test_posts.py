@@ -155,6 +155,7 @@ BAD = {
 }
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_a_body_that_is_not_a_json_object_is_refused(send):
     for raw in NO_OBJECT:
         check(send(raw), 400, "invalid_json")

@@ -1,6 +1,5 @@
 """Responses of DexScreener and GeckoTerminal, parsed exactly; invalid ones are described."""
 
-import gc
 import gzip
 import json
 import time
@@ -299,9 +298,8 @@ NO_JSON = (
         ({"body": b"garbage", "headers": {"Content-Encoding": "gzip"}}, "connection was lost"),
     ],
 )
+@pytest.mark.usefixtures("uncollected")
 def test_invalid_responses_are_described_without_the_address(market, fetch, how, words):
-    # A collection during the deepest parse would run finalizers without a stack to run on.
-    gc.disable()
     market.answer(PROFILES, **how)
     with pytest.raises(FetchError, match=words) as raised:
         fetch()

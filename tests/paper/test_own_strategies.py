@@ -226,6 +226,7 @@ def test_control_characters_in_a_file_reach_no_diary(place, kind, told):
 
 
 @pytest.mark.parametrize("line", ["no JSON", "[" * 100_000, '{"error": 7}'])
+@pytest.mark.usefixtures("uncollected")
 def test_a_file_that_writes_into_its_responses_fails_alone(place, line):
     write_idle_then(
         place,

@@ -801,6 +801,16 @@ def test_the_sold_share_comes_from_the_transaction(mint, left, share_bps):
 
 
 # ---- words ---------------------------------------------------------------------------------------
+def test_posts_keep_their_text_when_the_voice_changes(stage):
+    trader = stage.trader()
+    stage.play(RISE[:16])
+    before = [post.body for post in PaperPost.select()]
+    traders.set_profile(Trader.get_by_id(trader.id), voice={"tone": "solemn"})
+    stage.play(RISE[16:])
+    bodies = [post.body for post in PaperPost.select().order_by(PaperPost.id)]
+    assert bodies[: len(before)] == before and len(bodies) > len(before) > 0
+
+
 MODEL = {"llm_base_url": "http://127.0.0.1:9/v1", "llm_model": "small", "llm_api_key": "hush"}
 
 

@@ -16,7 +16,7 @@ from accounts import verification
 from agents.answers import trim_bot, trim_post, trim_trade
 from chain.reading.currencies import STABLECOINS
 from chain.stored.derived import NOT_POLLED
-from models import Trade, Wallet
+from models import Post, Trade, Wallet
 from web.api.stream import list_events
 from web.api.trades import TRADE_KINDS
 from web.site import facts
@@ -262,6 +262,24 @@ def test_a_receipt_shows_its_stablecoin_result(service, bot, get, key):
     sell(service, "later", **SOLD)
     (arrived,) = get(f"feed?since={since}").json["data"]
     assert arrived["receipt"]["result"] == told["result"]
+
+
+def test_a_purchase_found_later_gives_a_post_its_result(service):
+    """1,000 A for 40 USDC, found after its sale for 55 and the post about that: 15 earned."""
+    key = service.make_bot("Ada", W).publish_key.text
+    teller = Teller().gain(USDC.mint, 40_000_000).swap(USDC.mint, 40_000_000, "A", 1_000)
+    bought = teller.entries[-1]
+    sold = teller.swap("A", 1_000, USDC.mint, 55_000_000).entries[-1]
+    service.post({"eventId": "1", "body": "Sold."}, key)
+    observe(W, [one for one in teller.entries if one is not bought])
+    Post.update(trade=Trade.get(Trade.signature == sold.signature)).execute()
+    (before,) = service.get("/api/v1/feed", key).json["data"]
+    assert before["receipt"]["result"] is None
+    observe(W, [bought])
+    (after,) = service.get("/api/v1/feed", key).json["data"]
+    told = after["receipt"]
+    # 15 of 40
+    assert (told["realized"], told["result"], told["resultPct"]) == ("matched", "15", "37.5")
 
 
 def test_only_what_was_bought_in_the_same_currency_has_a_result(service, key):
