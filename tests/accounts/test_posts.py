@@ -92,9 +92,10 @@ def test_different_content_under_one_id_is_a_conflict(service, send):
 
 def test_event_ids_are_unique_per_bot_and_source(service, bot, send):
     """The observer may use an event ID of the bot's."""
-    told = {"source": "observer", "channel": "observer", "event_id": FIRST["eventId"]}
+    told = {"source": "observer", "channel": "observer", "status": "none", "body": "told for it"}
+    times = {"event_at": NOW, "created_at": NOW}
     with writing():
-        posts.store_post(bot=bot.bot.id, body="told for it", event_at=NOW, created_at=NOW, **told)
+        posts.store_post(bot=bot.bot.id, event_id=FIRST["eventId"], **told, **times)
     made = send(FIRST)
     assert made.status_code == 201
     check_replay(send(FIRST), made.json)

@@ -82,7 +82,7 @@ class AsOf:
 
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory, chain, recording):
-    """(folder, stage.DemoKeys) of a new, observed demonstration with five minutes of paper mode. It
+    """(folder, stage.DemoKeys) of a new, observed demonstration with ten minutes of paper mode. It
     is made once for all workers and copied for each file.
     """
     shared = tmp_path_factory.getbasetemp()
@@ -110,7 +110,7 @@ def set_up(folder, chain, recording):
     given = settings_for(folder, recording, SCOUT_INTERVAL_SECONDS="15")
     lines = [line for line in cast.list_posts(recording) if line.at < 0]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stage, "PAST_SECONDS", 300)
+        patch.setattr(stage, "PAST_SECONDS", 600)
         keys = stage.fill_database(given, recording, lines, market)
     slow = [row.signature for row in chain.transactions if row.wallet == SLOW]
     with storage.connect(given).connection_context():

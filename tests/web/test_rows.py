@@ -33,9 +33,9 @@ from web.api.shapes import Exact, NotRequired, Time, TypedDict, Whole
 from web.server import gate
 
 MODULES = (gate, bots, health, market, metrics, paper, paper_closes, results, leaderboard, wallets)
-# Positions in lists, their order, pages, curves and totals are made of rows.
+# Sort keys, pages, curves and totals are made of rows.
 MADE_OF_ROWS = """
-Position Place Placed Page Point History Order Post Arrived Filter Kind Risk SpanRow Compared Board
+SortKey Place Placed Page Point History Order Post Arrived Filter Kind Risk SpanRow Compared Board
 Told Totals
 """
 

@@ -317,7 +317,8 @@ def publish(bots, count, made, pause=0.0):
     """Publish posts in turns, directly into the database, next to the server; return their uids in
     order, as the single writer decides.
     """
-    said = {"source": "bot", "channel": "api", "body": "b", "event_at": NOW, "created_at": NOW}
+    said = {"source": "bot", "channel": "api", "body": "b", "status": "none"}
+    said |= {"event_at": NOW, "created_at": NOW}
     with database.connection_context():
         for number in range(count):
             bot, event = bots[number % len(bots)].bot.id, str(next(NUMBERS))
