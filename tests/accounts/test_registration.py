@@ -104,12 +104,13 @@ def check_bot(bot, uid):
 def test_a_closed_instance_refuses_agents_and_names_the_setting(serve, clock):
     closed = serve(self_registration="on", registration="closed")
     answers = [register(closed)]
+    assert Bot.select().count() == 0
     off = serve()
     for path in ("/api/v1/bots", "/api/v1/bots/challenge"):
         answers.append(send(off, path, {"wallet": str(AGENT.pubkey())}))
         assert "SELF_REGISTRATION" in answers[-1].json["detail"]
     told = {(one.status_code, one.json["code"]) for one in answers}
-    assert told == {(403, "registration_closed")}
+    assert told == {(403, "registration_closed")} and Bot.select().count() == 0
 
 
 # ---- once more -----------------------------------------------------------------------------------

@@ -206,10 +206,10 @@ HOSTILE = {
 def test_hostile_data_about_the_earlier_log_stops_no_other_check(seen, monkeypatch, caplog):
     """It is reported as an alarm in our words, and the next instance is checked too."""
     monkeypatch.setattr(witness, "make_fetch", lambda url: fetching(seen))
+    last = log.describe_last()
     for name, value in list_pairs(HOSTILE):
         with writing():
-            previous = {**log.describe_last(), "kept": 300, "why": "restore", name: value}
-            open_log(NOW, previous)
+            open_log(NOW, {**last, "kept": 300, "why": "restore", name: value})
         witness.forget(OTHER_URL)
         told = witness.run_tick([URL, OTHER_URL], SIGNER, NOW)
         assert told.startswith(f"{URL}: NEW LOG: its first leaf can't be read"), value

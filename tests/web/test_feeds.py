@@ -22,7 +22,7 @@ ATOM = "{http://www.w3.org/2005/Atom}"
 
 # ---- valid JSON Feed -----------------------------------------------------------------------------
 TEXT, URL = {"type": "string", "pattern": r"\S"}, {"type": "string", "pattern": "^https?://[^/]"}
-MOMENT = {"pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"}
+MOMENT = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$"}
 AUTHOR = {
     "minProperties": 1,
     "properties": {"name": TEXT, "url": URL, "avatar": URL},
@@ -162,6 +162,7 @@ https://jsonfeed.org/version/1.1 -> 1.1
 "c" -> null
 "id" -> "url": "x", "id"
 "id" -> "date_published": "today", "id"
+"id" -> "date_published": null, "id"
 "id" -> "tags": [null], "id"
 "id" -> "authors": [{}], "id"
 "id" -> "body": "b", "id"

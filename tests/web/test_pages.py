@@ -534,3 +534,13 @@ def test_pages_link_the_manifest_and_its_icons_are_valid(service):
         assert drawn.mimetype == icon["type"]
     with service.get("/favicon.ico") as answer:
         assert answer.data[:6] == b"\0\0\1\0\2\0" and answer.data.count(b"\x89PNG") == 2
+
+
+def test_a_paper_traders_pages_withhold_a_reviewed_record(service):
+    trader = traders.create_trader("Penny", "momentum", NOW).trader
+    path = f"/traders/{trader.uid}"
+    assert "0/20 closes" in text_of(service.get(path))
+    traders.open_review(trader, "the price jumped", NOW)
+    for page in (path, "/traders"):
+        text = text_of(service.get(page))
+        assert "Under review" in text and "withheld" in text

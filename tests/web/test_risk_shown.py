@@ -9,6 +9,7 @@ from test_records import move, show
 
 from chain.ledger.inventory import SOL
 from chain.stored.attachments import OF_RECORD, OF_RESULTS
+from chain.stored.derived import StoredRisk, load_risk
 from chain.stored.tables import DelayTotal, RunningTotal, TokenTotal
 from models import Attachment, Wallet
 from storage import database
@@ -48,6 +49,14 @@ def observe(service, wallet, realized=0):
     service.observe_results(wallet, realized)
     service.observe_span(wallet, realized=realized, trades=1, matched=3)
     Wallet.update(forward_realized=realized).where(Wallet.address == wallet).execute()
+
+
+def test_a_wallet_without_positions_changes_no_risk():
+    names = ("best", "worst", "median_holding", "holdings")
+    none = dict(zip(names, (None, None, None, "[]"), strict=True))
+    some = dict(zip(names, (5, -1, 30, "[[30,1],[60,1]]"), strict=True))
+    assert load_risk([none, some]) == StoredRisk(5, -1, 30)
+    assert load_risk([]) == load_risk([none, none]) == StoredRisk()
 
 
 def test_risk_is_next_to_results_and_record(service, bot):

@@ -7,6 +7,7 @@ import orjson
 from service import NOW, address, signature
 
 from accounts import influencers
+from market.tables import Token
 from models import Wallet
 
 W, OTHER, M = address("w"), address("other"), address("m")
@@ -24,6 +25,21 @@ def problem(answer):
 
 def ids(answer):
     return [row["id"] for row in answer.json["data"]]
+
+
+def test_an_unverified_post_has_a_reason(service, key):
+    mute, cited = service.make_bot("Mute").publish_key.text, {"signature": "5" * 88}
+    for reason, sender in (("no_wallet", mute), ("history_loading", key)):
+        shown = service.post({"eventId": reason, "body": "b", **cited}, sender).json
+        assert shown["verification"]["reason"] == reason
+
+
+def test_a_known_symbol_is_shown_with_its_trade(service, key, get):
+    Token.create(mint=M, symbol="<b>M</b>", found_by="test", discovered_at=NOW)
+    service.observe_trade(address("w"), "t", slot=1, mint=M)
+    (shown,) = get("trades").json["data"]
+    assert shown["symbol"] == shown["tokenChanges"][0]["symbol"] == "<b>M</b>"
+    assert get(f"activity?mint={M}").json["symbol"] == "<b>M</b>"
 
 
 # ---- pages ---------------------------------------------------------------------------------------
