@@ -12,7 +12,7 @@ from accounts import influencers, posts, wallets
 from accounts.fields import HOLDS_SECRET
 from accounts.problem import Problem
 from chain.addresses import b58encode
-from models import Post
+from models import Arrival, Post
 from storage import writing
 
 FIRST = {"eventId": "e-1", "body": "bought the dip", "symbol": "DIP", "reason": "momentum"}
@@ -100,7 +100,10 @@ def test_event_ids_are_unique_per_bot_and_source(service, bot, send):
     assert made.status_code == 201
     check_replay(send(FIRST), made.json)
     other = service.make_bot("Bob", owner=bot.owner)
-    assert service.post(FIRST, other.publish_key.text).status_code == 201
+    hers = service.post(FIRST, other.publish_key.text)
+    assert hers.status_code == 201
+    check_replay(service.post(FIRST, other.publish_key.text), hers.json)
+    assert [one.kind for one in Arrival.select()] == ["post"] * 3
 
 
 def test_concurrent_identical_posts_create_one_row(bot):

@@ -2,6 +2,7 @@
 often receipts are booked. Direct changes are reported and repaired.
 """
 
+import hashlib
 import json
 import random
 
@@ -43,7 +44,7 @@ from chain.reading.programs import table
 from chain.reading.receipts import parse_receipt
 from chain.stored.store import LedgerStore, PendingLedger, read_untouched
 from chain.stored.tables import RiskTotal, RunningTotal, TokenTotal, TradeMint
-from chain.stored.trades import mark_differing_trades, replace_trades, trade_uid
+from chain.stored.trades import digest_columns, mark_differing_trades, replace_trades, trade_uid
 from models import Attachment, Post, Trade, Wallet, WalletSignature
 from operate import doctor, schema
 from web.api.trades import count_sides
@@ -261,6 +262,13 @@ def test_a_rebuild_writes_only_differences(empty):
     first, *_, last = same
     changed = {first: {**same[first], "digest": "another"}, last: None}
     assert replace_trades(wallet.id, same | changed) == {first, last}
+
+
+def test_a_digest_is_pinned_and_covers_types():
+    """Another one would rewrite all trades at startup."""
+    told = hashlib.sha256(b'{"a":"7","b":1}').hexdigest()[:24]
+    assert digest_columns({"b": 1, "a": "7"}) == told
+    assert digest_columns({"a": b"7"}) != digest_columns({"a": "7"})
 
 
 def test_checking_stored_rows_keeps_none_in_memory(empty):
