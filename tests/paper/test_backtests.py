@@ -307,6 +307,8 @@ def test_settings_are_chosen_on_earlier_parts():
     report = show(found)
     settings = [show_settings(one) for one in (falling, rising)]
     assert [one["settings"] for one in report["candidates"]] == settings
+    worse, better = (one["comparison"]["meanReturnPct"] for one in report["candidates"])
+    assert worse < 0 < better
     folds = report["walkForward"]
     assert [one["settings"] for one in folds] == [settings[0]] * 2 + [settings[1]] * 2
     assert folds[0]["before"]["meanReturnPct"] is None and folds[3]["before"]["eligibleCloses"] > 2
@@ -481,6 +483,9 @@ def test_a_result_is_described_completely():
         },
         "notes": list(backtests.NOTES),
     }
+    # Afterwards, because a review also excludes the closes.
+    trader.reviewed = True
+    assert backtests._show_trial(player)["reviewed"] is True
 
 
 def test_curve_points_keep_their_spacing():

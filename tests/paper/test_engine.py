@@ -232,7 +232,7 @@ def test_a_token_without_a_usable_price_is_doubted_and_lost_after_a_day(quoted, 
     doubted = one.account.positions["A"]
     assert mark in doubted.marks and doubted == one.journal.positions[1]
     assert why_excluded(one, doubted) in doubted.marks
-    while one.account.positions:
+    while tape.number < 1443:
         # Up to three minutes without any snapshot are no silence.
         tape.skip(2 if tape.number < 1440 else 0).play(A=quoted(tape.number))
     assert lost(one, "price_gone", 1443)
@@ -662,6 +662,14 @@ def test_a_stop_replaces_a_limited_sale_but_no_other_stop():
         *(("told", "cancelled"), ("stop", "open"))
     ]
     assert limited.least > 0 == stop.least
+
+
+def test_a_pause_never_stops_an_exit():
+    one = told(0, leave=(3,))
+    tape = Tape([one]).play(3)
+    one.pauses = [replace(pause("pause_family"), until=START + DAY)]
+    tape.play(3)
+    assert one.journal.positions[1].reason == "told"
 
 
 # ---- what must not happen ------------------------------------------------------------------------

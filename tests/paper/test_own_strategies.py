@@ -328,6 +328,9 @@ def test_a_corrected_file_is_used_again(place):
     follow(place)
     assert play() == []
     file = place.job.own.files["own:mine"]
+    # Its running process read the earlier file.
+    place.write(IDLE.replace("setting(1, 0, 9)", "setting(2, 0, 9)"))
+    assert play() == [] and file.bounds["mine"] == [2, 0, 9]
     file._child.kill()
     assert "its process exited" in play()[0]
     with pytest.raises(OwnFault, match="its process exited"):

@@ -203,6 +203,7 @@ def test_twins_are_hidden_accounts_in_the_same_tables(stage, with_twins):
     traders.open_review(made, "a look", stage.now)
     momentum, *_ = paper.compare_families(stage.now)["families"]
     assert momentum["excluded"] == {"under_review": 1}
+    assert momentum["tradersUnderReview"] == 1
     assert momentum["randomEntry"]["eligibleCloses"] == 0
     traders.decide_review(made, "cleared", "all is well", stage.now)
     # A tick that is replayed after a restart is stored once.
