@@ -114,7 +114,7 @@ storage.SQLite._add_conn_hooks = _hurry
 
 # Files that take 15 seconds or more, longest first, so that no worker starts one last.
 LONG = (
-    "browser demo worst canaries openapi observer_trouble mcp stream audit inspection"
+    "browser demo worst openapi observer_trouble mcp stream audit inspection"
     " proxies survival observer standings lies cli hostile own_strategies"
     " gaps redis cuts backups ledger_store audit_lies faults simulation rows audit_log"
     " studio scout matrix papertrade worker make"

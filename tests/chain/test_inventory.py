@@ -108,7 +108,7 @@ sell 90 -4 A of A [value_unexplained]   => average 0 in 0 | pool A 6@60
 slip -1 A
 sell 2 A for 90                     => unmatched [incomplete_history] | average 0 in 0
 
-# a thousandth of unknown cost is no dust: 999 of 1000 units were sold for 1998
+# a thousandth of unknown cost isn't dust: 999 of 1000 units were sold for 1998
 gain 1 A
 buy 999 A for 2000
 sell 1000 A for 2000                => partial 1998-2000 | average 1998-2000 in 0

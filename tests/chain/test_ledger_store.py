@@ -289,7 +289,7 @@ STEPS = ("lose newest", "lose", "find", "reread", "look", "publish", "restart")
 @drawing(25)
 @given(seed=SEED, steps=st.lists(st.sampled_from(STEPS), max_size=14))
 def test_rereading_gives_the_trades_of_a_fresh_build(empty, seed, steps):
-    """Receipts become unreadable and return, including the newest, and are no trades under other
+    """Receipts become unreadable and return, including the newest, and aren't trades under other
     rules, within one ledger's lifetime: no publication has missing or extra rows.
     """
     entries, dice = spread(market(seed, length=14)), random.Random(seed)
@@ -419,7 +419,7 @@ def test_coverage_has_the_shape_of_the_api(empty):
 )
 def test_a_verified_post_waits_while_its_trade_is_missing(empty, mint, right):
     """A checked post's receipt becomes unreadable: the post waits again and its followers are
-    notified; when the trade returns, so does the label. Under other rules it is no trade.
+    notified; when the trade returns, so does the label. Under other rules it isn't a trade.
     """
     story = tell("fund ada 1000000000; buy ada CAT 10 1000000")
     wallet, (funded, bought) = empty(), entries_of(story.chain())
@@ -444,7 +444,7 @@ def judgment():
 
 
 def told():
-    """The posts whose followers were told of a verification, in order."""
+    """The posts whose followers were notified of a verification, in order."""
     rows = models.Arrival.select(models.Arrival.post).order_by(models.Arrival.id).tuples()
     return [post for (post,) in rows.where(models.Arrival.kind == "verification")]
 
@@ -623,7 +623,7 @@ COUNTED = ("realized", "cost", "volume", "trades", "matched", "unmatched", "winn
 def test_a_wallet_and_its_span_have_rows_per_stablecoin(empty):
     """10 A for 100, 4 of them sold for 60: 60 - 40 = 20, then 5 B bought for 50 and sold for 70:
     20. In the span, 10 A have an unknown cost, so the first sale is unmatched. Everything is within
-    an hour, so each has one row. An exchange of stablecoins is no trade.
+    an hour, so each has one row. An exchange of stablecoins isn't a trade.
     """
     book(empty(), IN_USDC)
     whole, since = in_stablecoins().where(RunningTotal.money == USDC).order_by(RunningTotal.view)

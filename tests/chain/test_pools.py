@@ -341,7 +341,7 @@ def approve(scene):
     ],
 )
 def test_a_token_with_a_transfer_fee_is_not_used(october, withheld, beside, is_read):
-    """What is minted or burned beside the trade is no fee."""
+    """What is minted or burned outside the trade isn't a fee."""
     _, pool = swap(october["buy"], withheld, beside=beside)
     assert isinstance(pool, PoolReading) if is_read else pool == "transfer_fee"
 

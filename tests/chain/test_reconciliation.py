@@ -40,7 +40,7 @@ account_open -7 tip 2           => books sent 63 received 57 other -93 overhead 
 # a failure costs its fee; four more lamports are unaccounted for
 failed -9                       => failed 1 | books failed_cost 5 other -4
 
-# volume excludes what moved outside the venue, and breaking even is no gain
+# volume excludes what moved outside the venue, and breaking even isn't a gain
 buy -50 10 A of A beside -30    => volume 50 | books sent 30 open_cost 50
 sell 50 -10 A of A beside 30    => matched 0 | volume 100 | winning 0 | books sent 30 received 30
 

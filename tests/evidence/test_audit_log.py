@@ -96,7 +96,7 @@ def reword(change):
     return answer
 
 
-def meanwhile(service, act, times=1, part="evidence.json"):
+def act_during(service, act, times=1, part="evidence.json"):
     """A service's client that calls act(n) after each of the first reads of such an address."""
     ask, left = ask_service(service), list(range(times))
 
@@ -145,19 +145,19 @@ def test_a_verification_logged_during_the_audit_must_be_shown(told, is_shown, fi
         if is_shown:
             Post.update(status="pending").where(Post.id == post.id).execute()
 
-    report = audit_log(told, ask=meanwhile(told, verify))
+    report = audit_log(told, ask=act_during(told, verify))
     assert (report.posts, fields(report)) == (COUNT, {f"posts.{post.uid}.{field}"})
 
 
 def test_a_constantly_changing_instance_is_judged_by_earlier_data(told):
     """Each read adds a leaf, which appears only in the next read."""
     waiting = [one.uid for one in Post.select().where(Post.hidden_at.is_null()).limit(9)]
-    ask = meanwhile(told, lambda n: hide_post(waiting[n], NOW + 3), times=9)
+    ask = act_during(told, lambda n: hide_post(waiting[n], NOW + 3), times=9)
     assert (audit_log(told, ask=ask).verdict, len(ask.left)) == ("same", 6)
 
 
 def test_a_profile_changed_during_the_audit_is_not_a_difference(told):
-    ask = meanwhile(told, lambda _: influencers.set_profile(Bot.get(), bio="a", now=NOW + 5))
+    ask = act_during(told, lambda _: influencers.set_profile(Bot.get(), bio="a", now=NOW + 5))
     assert audit_log(told, ask=ask).verdict == "same" and not ask.left
 
 
@@ -504,5 +504,5 @@ def test_changes_during_the_audit_are_not_differences(moved):
         wallets.remove_wallet(Bot.get(), B, NOW + 9)
         wallets.add_wallet(moved.config, Bot.get(), B, NOW + 10)
 
-    ask = meanwhile(moved, move, times=2, part="wallet=")
+    ask = act_during(moved, move, times=2, part="wallet=")
     assert audit_moves(moved, ask=ask) == [] and not ask.left

@@ -164,7 +164,7 @@ def publish():
 
 
 def test_documents_and_digests_are_one_snapshot(watched, monkeypatch):
-    """However often the wallet is published meanwhile, and between any of its parts."""
+    """However often the wallet is published in between, and between any of its parts."""
     wallet, name = Wallet.get(), document.name_pages
     for make in (
         lambda: document.digest_wallet(wallet.id),

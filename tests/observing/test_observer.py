@@ -39,7 +39,7 @@ def test_a_wallet_is_observed_completely(look, chain):
 
 
 def test_complete_needs_a_second_full_scan_and_the_closing_balances(look, chain):
-    """Followers are told of loading and completion, once each."""
+    """Followers are notified of loading and completion, once each."""
     seen, states = look(chain), []
     for _ in range(6):
         seen.look()

@@ -226,6 +226,6 @@ def test_a_busy_database_ends_the_pass_but_keeps_other_wallets_state(two, monkey
     monkeypatch.setattr(module.Observer, "_show_moved", fail)
     with pytest.raises(OperationalError):
         two.look()
-    # on a server others may have written meanwhile, so everything is reread there
+    # on a server others may have written since, so everything is reread there
     assert len(kept - state.ledger_store._pending.keys()) == (2 if ground.SERVER else 1)
     assert not Wallet.select().where(Wallet.trouble.is_null(False)).exists()

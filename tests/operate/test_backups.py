@@ -294,7 +294,7 @@ def test_restore_refuses_while_another_program_has_the_file_open(backup, service
     assert len(list_events(service.config.database_path)) == 2
 
 
-# ---- files that are no backup --------------------------------------------------------------------
+# ---- files that are not backups ------------------------------------------------------------------
 ENDLESS = "WITH RECURSIVE n(name) AS (SELECT 'a' UNION ALL SELECT name FROM n) SELECT name FROM n"
 DEMONSTRATION = f"PRAGMA application_id = {int.from_bytes(config.DEMONSTRATION_ID)}"
 ENDLESS_MIGRATIONS = (

@@ -424,7 +424,7 @@ def after(earlier, random=()):
 
 def test_a_lesson_lists_its_closes():
     """Thirteen days of 50% each, while random entries lost 1% each: a lesson at the first close of
-    a week; at other closes there is no check.
+    a week; other closes aren't checked.
     """
     at = closed_position().closed_at
     begins = at - DAY // 2

@@ -233,7 +233,7 @@ def test_a_token_without_a_usable_price_is_doubted_and_lost_after_a_day(quoted, 
     assert mark in doubted.marks and doubted == one.journal.positions[1]
     assert why_excluded(one, doubted) in doubted.marks
     while tape.number < 1443:
-        # Up to three minutes without any snapshot are no silence.
+        # Up to three minutes without any snapshot don't count as silence.
         tape.skip(2 if tape.number < 1440 else 0).play(A=quoted(tape.number))
     assert lost(one, "price_gone", 1443)
     assert "stale_price" not in one.journal.positions[1].marks

@@ -118,7 +118,7 @@ def test_a_failing_file_stops_only_its_traders(place, enter, said):
     assert Trader.get_by_id(other.id).phase and mine.id != other.id
 
 
-@pytest.mark.parametrize("text", ["this is no Python", "x = 1", "STRATEGY = 7"])
+@pytest.mark.parametrize("text", ["this isn't Python", "x = 1", "STRATEGY = 7"])
 def test_an_invalid_strategy_file_is_one_sentence(place, text):
     place.write(text)
     with pytest.raises(Problem, match="strategy file mine.py failed"):

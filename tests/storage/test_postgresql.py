@@ -146,7 +146,7 @@ def test_a_silent_writer_does_not_block_others_forever(other, monkeypatch):
 
 
 def test_the_data_version_changes_with_every_commit(db):
-    """Also when other transactions begin or end meanwhile, and although savepoints have their own
+    """Also if other transactions begin or end in between, and although savepoints have their own
     transaction IDs.
     """
     # It counts commits of the whole server, where other tests may be running.

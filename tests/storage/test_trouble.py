@@ -293,7 +293,7 @@ def test_hidden_text_a_reader_keeps_in_the_wal_is_reported_and_removed_later(
     wal = path.with_name("app.db-wal")
     with contextlib.closing(apsw.Connection(str(path))) as reader:
         reader.execute("BEGIN")
-        # Like a backup: this state stays readable meanwhile.
+        # Like a backup: this state stays readable during it.
         assert reader.execute("SELECT COUNT(*) FROM post").get == 1
         with database.connection_context():
             hide_post(uid, 1_793_880_000_000)

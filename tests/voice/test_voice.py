@@ -282,7 +282,7 @@ REFUSED = {
         # Paper posts can't claim what a label says.
         "Closed RUG on paper, receipt Verified",
         "Closed RUG on paper, \uff56erified on chain",
-        # A loss is no gain, and a close no purchase.
+        # A loss isn't a gain, and a close isn't a purchase.
         "Closed RUG on paper. Up 0.25011 SOL!",
         "Closed RUG on paper: +0.25011 SOL.",
         "Closed RUG on paper, 0.25011 SOL.",

@@ -266,7 +266,7 @@ def restart(trader):
     """Uphold a review, and open a new account."""
     traders.open_review(trader, "a look", NOW)
     traders.decide_review(trader, "upheld", "not so", NOW)
-    traders.reset_trader(trader, "begun anew", NOW)
+    traders.reset_trader(trader, "started over", NOW)
 
 
 def test_after_a_reset_an_upheld_review_still_warns_about_its_account(service, trader):

@@ -35,7 +35,7 @@ from web.server import gate
 MODULES = (gate, bots, health, market, metrics, paper, paper_closes, results, leaderboard, wallets)
 # Sort keys, pages, curves and totals are made of rows.
 MADE_OF_ROWS = """
-SortKey Place Placed Page Point History Order Post Arrived Filter Kind Risk SpanRow Compared Board
+SortKey SortedRow Page Point History Order Post Arrived Filter Kind Risk SpanRow Compared Board
 Told Totals
 """
 

@@ -197,7 +197,7 @@ PAGES = "/ /bots/{bot} /leaderboard /docs /market /search?q=x /log/"
 
 
 def test_only_pages_set_the_cookie_and_shared_caches_keep_none_of_them(service, browser, nell):
-    """It signs in whoever gets it. Proxies may cache pictures, log tiles and scripts for a year."""
+    """Anyone with it can sign in. Proxies may cache pictures, log tiles and scripts for a year."""
     for path in PUBLIC.format(bot=nell).split():
         with browser.get(path) as answer:
             assert answer.status_code == 200 and "Set-Cookie" not in answer.headers, path

@@ -625,7 +625,7 @@ class MintSortKey(NamedTuple):
         return self.mint.to_bytes((self.mint.bit_length() + 7) // 8).decode()
 
 
-def place_mint(mint: str, number: int = 0) -> MintSortKey:
+def make_mint_key(mint: str, number: int = 0) -> MintSortKey:
     return MintSortKey(int.from_bytes(mint.encode()), number)
 
 
@@ -637,7 +637,7 @@ def list_positions(args: Args, uid: str) -> Json:
     held = find_holdings(row, v1.start_of_minute(g.now)) or []
     wanted = [one for one in held if not after or one["mint"] > after.text]
     wanted.sort(key=lambda one: one["mint"])
-    page = paging.cut_page(wanted, limit, scope, lambda one: place_mint(one["mint"]))
+    page = paging.cut_page(wanted, limit, scope, lambda one: make_mint_key(one["mint"]))
     return v1.show_list(page.rows, limit, page.cursor)
 
 
@@ -648,7 +648,7 @@ def list_tokens(args: Args, uid: str) -> Json:
     after = paging.read_cursor(args, scope, MintSortKey)
     place = (after.number, after.text) if after else None
     found = [] if row.since else results.list_tokens(row.id, limit + 1, place)
-    page = paging.cut_page(found, limit, scope, lambda one: place_mint(one.mint, one.realized))
+    page = paging.cut_page(found, limit, scope, lambda one: make_mint_key(one.mint, one.realized))
     return v1.show_list(results.show_tokens(page.rows), limit, page.cursor)
 
 

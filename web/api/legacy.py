@@ -95,14 +95,14 @@ def list_trader_posts(uid: str) -> Response:
 
 
 def list_of_trader(
-    uid: str, name: str, list_rows: Callable[..., list[paper.Placed]]
+    uid: str, name: str, list_rows: Callable[..., list[paper.SortedRow]]
 ) -> dict[str, Any]:
     row = paper.find_row(uid)
     if row is None:
         raise Problem("not_found", "there is no such trader")
     limit, scope = paging.read_limit(request.args), (f"trader {name}", uid)
-    before = paging.read_cursor(request.args, scope, paper.Place)
-    page = paging.cut_page(list_rows(row, limit + 1, before), limit, scope, lambda one: one.place)
+    before = paging.read_cursor(request.args, scope, paper.TimeSortKey)
+    page = paging.cut_page(list_rows(row, limit + 1, before), limit, scope, lambda one: one.key)
     return show_page([one.shown for one in page.rows], limit, page.cursor)
 
 
@@ -112,7 +112,7 @@ def list_paper_posts() -> Response:
     limit, scope = paging.read_limit(request.args), ("paper feed",)
     before = paging.read_cursor(request.args, scope, paging.IdSortKey)
     found = paper.list_posts(limit + 1, before and before.id)
-    page = paging.cut_page(found, limit, scope, lambda one: (one.place.id,))
+    page = paging.cut_page(found, limit, scope, lambda one: (one.key.id,))
     return respond(show_page([one.shown for one in page.rows], limit, page.cursor))
 
 

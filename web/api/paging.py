@@ -2,9 +2,9 @@
 continue from, and the SQL of the rows.
 
 A bad value raises Problem 400, which names the parameter. A cursor is base64url of a short MAC, a
-hash of its list and filters, and the sort key of the last row (`slot.place.id`). The MAC covers the
-rest, so cursors can't be forged. The order never changes, so rows that arrive
-later don't shift a cursor.
+hash of its list and filters, and the sort key of the last row (`slot.place.id`). The MAC covers
+the rest, so cursors can't be forged. The order never changes, so rows that arrive later don't shift
+a cursor.
 """
 
 import base64
@@ -78,7 +78,7 @@ def refuse(name: str, message: str) -> Problem:
 
 DEFAULT_LIMIT, MAX_LIMIT = 20, 100
 MAC_BYTES, MARK_BYTES = 9, 3
-# Posts, trades and the stream have the same kind of arrival.
+# The scope of `since`, which posts, trades and the stream share.
 ARRIVALS = ("since",)
 Row = TypeVar("Row")
 Kind = TypeVar("Kind")

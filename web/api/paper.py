@@ -471,17 +471,17 @@ SUMMED_DAYS, MAX_SUMS = 30, 60
 COVERAGE_NOTE = "Closes and days are evidence of volume. Coverage is not proof of profitability."
 
 
-class Place(NamedTuple):
-    """A row's place in a list: its time (ms) and its id."""
+class TimeSortKey(NamedTuple):
+    """For lists that are sorted by time (ms)."""
 
     at: int
     id: int
 
 
-class Placed(NamedTuple):
-    """A JSON row and its place in the list."""
+class SortedRow(NamedTuple):
+    """A JSON row and its sort key."""
 
-    place: Place
+    key: TimeSortKey
     shown: Any
 
 
@@ -547,24 +547,24 @@ def find_row(uid: str) -> Any:
     return next(iter(list_rows("t.uid = ?", uid)), None)
 
 
-def list_closes(row: Any, limit: int, before: Place | None = None) -> list[Placed]:
-    """Return a trader's closes before a place, newest first."""
-    at, ident = before or Place(LAST, LAST)
+def list_closes(row: Any, limit: int, before: TimeSortKey | None = None) -> list[SortedRow]:
+    """Return a trader's closes below a sort key, newest first."""
+    at, ident = before or TimeSortKey(LAST, LAST)
     rows = read_closes(CLOSES, row.id, at, at, ident, limit)
     shown = show_closes(row.id, row.handle, rows)
-    places = [Place(one.closed_at, one.id) for one in rows]
-    return list(map(Placed, places, shown))
+    keys = [TimeSortKey(one.closed_at, one.id) for one in rows]
+    return list(map(SortedRow, keys, shown))
 
 
-def list_diary(row: Any, limit: int, before: Place | None = None) -> list[Placed]:
+def list_diary(row: Any, limit: int, before: TimeSortKey | None = None) -> list[SortedRow]:
     rows = read_lines(DIARY, row.id, before.id if before else LAST, limit)
-    return [Placed(Place(one.at, one.id), show_line(row.handle, one)) for one in rows]
+    return [SortedRow(TimeSortKey(one.at, one.id), show_line(row.handle, one)) for one in rows]
 
 
-def list_own_posts(row: Any, limit: int, before: Place | None = None) -> list[Placed]:
+def list_own_posts(row: Any, limit: int, before: TimeSortKey | None = None) -> list[SortedRow]:
     sql = f"{PAPER_POSTS} WHERE o.trader_id = ? AND o.id < ? ORDER BY o.id DESC LIMIT ?"
     rows = read(sql, (row.id, before.id if before else LAST, limit))
-    return [place_post(row) for row in rows]
+    return [show_sorted_post(row) for row in rows]
 
 
 def show_metrics(row: Any) -> Json | None:
@@ -673,7 +673,7 @@ def list_sums(now: int) -> dict[str, list[int]]:
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-def list_posts(limit: int, before: int | None = None, mint: str | None = None) -> list[Placed]:
+def list_posts(limit: int, before: int | None = None, mint: str | None = None) -> list[SortedRow]:
     """Return all traders' posts with numbers below `before`, newest first."""
     # A bound above all numbers, so that the first page uses the same query.
     values: list[Any] = [LAST if before is None else before]
@@ -682,11 +682,11 @@ def list_posts(limit: int, before: int | None = None, mint: str | None = None) -
         where += " AND o.mint = ?"
         values.append(mint)
     rows = read(f"{PAPER_POSTS}{where} ORDER BY o.id DESC LIMIT ?", (*values, limit))
-    return [place_post(row) for row in rows]
+    return [show_sorted_post(row) for row in rows]
 
 
-def place_post(row: Any) -> Placed:
-    return Placed(Place(row.created_at, row.id), show_post(row))
+def show_sorted_post(row: Any) -> SortedRow:
+    return SortedRow(TimeSortKey(row.created_at, row.id), show_post(row))
 
 
 def find_post(uid: str) -> PaperPost | None:

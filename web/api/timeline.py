@@ -83,8 +83,8 @@ def list_page(size: int, start: Start | None = None, filters: Filters = ALL) -> 
     both = list(heapq.merge(wallet_posts, paper_posts, key=find_time, reverse=True))
     shown = both[:size]
     following = Start(
-        min([start.post, *(one.place.id for one in shown if not one.shown["simulated"])]),
-        min([start.paper_post, *(one.place.id for one in shown if one.shown["simulated"])]),
+        min([start.post, *(one.key.id for one in shown if not one.shown["simulated"])]),
+        min([start.paper_post, *(one.key.id for one in shown if one.shown["simulated"])]),
     )
     return Page([one.shown for one in shown], following if len(both) > size else None)
 
@@ -93,24 +93,24 @@ def find_newest() -> Start:
     return Start(find_last_id("post") + 1, find_last_id("paper_post") + 1)
 
 
-def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.Placed]:
+def _list_wallet_posts(limit: int, start: Start, filters: Filters) -> list[paper.SortedRow]:
     wanted = PostFilter(
         filters.bot, filters.mints, STATUSES.get(filters.label), filters.source or None
     )
     rows = read_posts(limit, start.post, wanted)
     return [
-        paper.Placed(paper.Place(row.created_at, row.id), shown)
+        paper.SortedRow(paper.TimeSortKey(row.created_at, row.id), shown)
         for row, shown in zip(rows, show_posts(rows), strict=True)
     ]
 
 
-def _list_paper_posts(limit: int, start: Start, filters: Filters) -> list[paper.Placed]:
+def _list_paper_posts(limit: int, start: Start, filters: Filters) -> list[paper.SortedRow]:
     mints = (None,) if filters.mints is None else filters.mints
     lists = [paper.list_posts(limit, start.paper_post, mint) for mint in mints]
-    return list(heapq.merge(*lists, key=lambda one: one.place.id, reverse=True))[:limit]
+    return list(heapq.merge(*lists, key=lambda one: one.key.id, reverse=True))[:limit]
 
 
-def find_time(post: paper.Placed) -> datetime:
+def find_time(post: paper.SortedRow) -> datetime:
     return datetime.fromisoformat(post.shown["createdAt"])
 
 

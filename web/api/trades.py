@@ -320,7 +320,7 @@ SELECT COUNT(id) FROM trader"""
 ABOVE_ALL = TradeSortKey(2**62, 2**62, 2**62)
 
 
-def find_place(row: Any) -> TradeSortKey:
+def find_sort_key(row: Any) -> TradeSortKey:
     return TradeSortKey(row.slot, row.place, row.id)
 
 
@@ -353,7 +353,7 @@ def read_trades(
         return _read_trades(limit, before, up_to, None, mint, of_kind)
     # Each list uses its index. A bot has only a few wallets.
     lists = [_read_trades(limit, before, up_to, span, mint, of_kind) for span in spans]
-    return list(heapq.merge(*lists, key=find_place, reverse=True))[:limit]
+    return list(heapq.merge(*lists, key=find_sort_key, reverse=True))[:limit]
 
 
 def _read_trades(
@@ -692,9 +692,9 @@ def find_trades(
             limit + 1, before, up_to, wanted.spans, mint, wanted.kinds, wanted.money, floor
         )
     }
-    newest = sorted(rows.values(), key=find_place, reverse=True)
+    newest = sorted(rows.values(), key=find_sort_key, reverse=True)
     if len(newest) > limit:
-        return Found(newest[:limit], find_place(newest[limit - 1]))
+        return Found(newest[:limit], find_sort_key(newest[limit - 1]))
     return Found(newest, floor, floor is not None)
 
 
@@ -825,7 +825,7 @@ def list_activity(args: Args) -> Json:
     scope = ("activity", mint)
     before = paging.read_cursor(args, scope, TradeSortKey)
     rows = read_activity(mint, limit + 1, before)
-    page, sides = paging.cut_page(rows, limit, scope, find_place), count_sides(mint)
+    page, sides = paging.cut_page(rows, limit, scope, find_sort_key), count_sides(mint)
     return v1.show_list(
         show_activities(page.rows, mint),
         limit,

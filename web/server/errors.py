@@ -101,10 +101,9 @@ def describe(base_url: str, status: int, title: str, detail: str, code: str) -> 
 
 def answer_http(error: HTTPException) -> AnyResponse:
     """Convert Flask's own errors: unknown paths and methods, oversized or truncated bodies."""
-    if error.code is None or error.code < 400:
-        return error.get_response()
+    status = error.code or 500
     allowed = getattr(error, "valid_methods", None)
-    code = FLASK_CODES.get(error.code, "bad_request" if error.code < 500 else "internal_error")
+    code = FLASK_CODES.get(status, "bad_request" if status < 500 else "internal_error")
     return answer(
         Problem(
             code,

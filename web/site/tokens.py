@@ -17,7 +17,7 @@ from web.api.serialize import Json, count_seconds
 from web.api.trades import (
     TradeSortKey,
     count_sides,
-    find_place,
+    find_sort_key,
     list_moving,
     read_activity,
     read_scales,
@@ -48,7 +48,7 @@ def show_token(mint: str) -> ResponseReturnValue:
     before = read_cursor("before", scope, TradeSortKey)
     latest = read_activity(mint, MAX_MARKS)
     rows = read_activity(mint, PAGE_SIZE + 1, before) if before else latest
-    page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, find_place)
+    page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, find_sort_key)
     posts = show_posts(read_posts(MAX_POSTS, wanted=PostFilter(mints=(mint,))))
     return render_template(
         "token.html",

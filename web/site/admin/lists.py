@@ -181,8 +181,8 @@ def read_list(
 def render_list(name: str) -> ResponseReturnValue:
     filters = read_filters(name)
     scope = ("admin", name, *(f"{one}={text}" for one, text in filters.items()))
-    position = read_cursor("before", scope, IdSortKey)
-    rows = read_list(name, LIMIT + 1, filters, position and position.id)
+    before = read_cursor("before", scope, IdSortKey)
+    rows = read_list(name, LIMIT + 1, filters, before and before.id)
     page: ListPage[Any] = cut_page(rows, LIMIT, scope, lambda row: IdSortKey(row.id))
     return render_template(
         "admin/list.html",
