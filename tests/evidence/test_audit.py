@@ -11,7 +11,7 @@ import orjson
 import pytest
 import sampling
 import story
-from auditing import ask_service, audit, make_auditor
+from auditing import ask_service, audit, find_first, make_auditor
 from damage import at
 from lookout import BEGIN, Lookout
 from node import Chain, FakeNode
@@ -30,7 +30,7 @@ from evidence.document import digest_claims
 from evidence.memory import find_path, open_memory
 from evidence.view import NodeTrouble
 from market.failures import FetchError
-from models import Bot, Post, Trade, Wallet, WalletSignature
+from models import Post, Trade, Wallet, WalletSignature
 from observer import Observer
 from observing import rebuilding
 
@@ -43,7 +43,7 @@ def fill(settings):
     seen = Lookout.begin(settings, FakeNode(story.market()), wallets=[ADA]).settle()
     sale = Trade.get(Trade.kind == "sell")
     body = posts.PostBody(eventId="e", body="Sold", signature=sale.signature)
-    posts.publish(Bot.get().id, body, seen.now, "api")
+    posts.publish(find_first().id, body, seen.now, "api")
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def test_a_new_span_claims_nothing(watched, audited):
     """Otto claims ada's wallet after its last publication."""
     later = BEGIN + 24 * 3_600_000
     bot = watched.make_bot("Otto").bot
-    wallets.attach_wallet(watched.config, Bot.get(), address("other"), later)
+    wallets.attach_wallet(watched.config, find_first(), address("other"), later)
     wallets.attach_wallet(watched.config, bot, ADA, later)
     told = watched.get(f"/bots/{bot.uid}/evidence.json").json
     assert told["wallet"]["spans"][1]["openPositions"] is None
@@ -329,7 +329,7 @@ WRONG = (None, -1, "x", [], [None], {"a": 1}, True, "1" * 70_000)
 def test_values_of_any_type_never_stop_an_audit(watched, audited):
     """Each member gets one wrong value, or every one in full runs."""
     values = itertools.cycle(WRONG)
-    whole = orjson.loads(ask_service(watched)(f"/bots/{Bot.get().uid}/evidence.json"))
+    whole = orjson.loads(ask_service(watched)(f"/bots/{find_first().uid}/evidence.json"))
     for place in [(name,) for name in whole] + [("wallet", name) for name in whole["wallet"]]:
         for value in WRONG if sampling.FULL else [next(values)]:
             changed = deepcopy(whole)

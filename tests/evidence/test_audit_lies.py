@@ -11,7 +11,7 @@ from pathlib import Path
 import ground
 import pytest
 import sampling
-from auditing import ask_service, edit, make_auditor
+from auditing import ask_service, edit, find_first, make_auditor
 from lookout import BEGIN, Lookout
 from node import FakeNode
 from peewee import AutoField
@@ -43,7 +43,7 @@ def fill(settings):
     """An instance that observed both and logged its claims; ada's bot posts about trades."""
     lookout = Lookout.begin(settings, FakeNode(make_story()), wallets=[ADA, EVE])
     season = seasons.create_season(CUP, "me", BEGIN)
-    seasons.join(season.uid, Bot.get(), BEGIN)
+    seasons.join(season.uid, find_first(), BEGIN)
     lookout.clock.sleep(3600)
     lookout.settle()
     Wallet.update(observed_to=lookout.now // 1000).execute()
@@ -62,7 +62,7 @@ def fill(settings):
 
 def publish(now, event, signature=None):
     body = posts.PostBody(eventId=event, body="Words", signature=signature)
-    posts.publish(Bot.get().id, body, now, "api")
+    posts.publish(find_first().id, body, now, "api")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import ground
 import orjson
 import pytest
-from auditing import ask_service, audit_log, edit, make_auditor, show_early
+from auditing import ask_service, audit_log, edit, find_first, make_auditor, show_early
 from node import FakeNode
 from service import Service, hide_post, inspect
 from story import ADA, Story
@@ -125,7 +125,7 @@ def test_a_post_claimed_twice_is_named(told, place):
         lie = {**true, "status": "verified", "words": {**true["words"], "body": "a lie"}}
         shown["posts"].insert(place, lie)
 
-    report = audit_log(told, ask=replace(told, f"/bots/{Bot.get().uid}", reword(forge)))
+    report = audit_log(told, ask=replace(told, f"/bots/{find_first().uid}", reword(forge)))
     assert report.verdict == "different" and "posts" in fields(report)
 
 
@@ -157,12 +157,12 @@ def test_a_constantly_changing_instance_is_judged_by_earlier_data(told):
 
 
 def test_a_profile_changed_during_the_audit_is_not_a_difference(told):
-    ask = act_during(told, lambda _: influencers.set_profile(Bot.get(), bio="a", now=NOW + 5))
+    ask = act_during(told, lambda _: influencers.set_profile(find_first(), bio="a", now=NOW + 5))
     assert audit_log(told, ask=ask).verdict == "same" and not ask.left
 
 
 def test_a_deleted_account_matches_the_log(told):
-    departures.delete_owner(Bot.get().owner, NOW + 9)
+    departures.delete_owner(find_first().owner, NOW + 9)
     report = audit_log(told)
     assert (report.verdict, report.unknown) == ("same", [])
 
@@ -183,7 +183,7 @@ def test_understating_the_log_size_first_hides_nothing(told):
 
 def test_a_bot_missing_from_the_list_is_named(told):
     """Otto didn't post but had a wallet, so a leaf mentions him."""
-    ada, otto = Bot.get().uid, told.make_bot("Otto", ADA).bot.uid
+    ada, otto = find_first().uid, told.make_bot("Otto", ADA).bot.uid
     told.make_bot("Quiet")
 
     def leave_out(said):
@@ -473,7 +473,7 @@ def held_fields(service, **more):
 
 def test_attachments_match_the_log(moved):
     assert audit_moves(moved) == []
-    influencers.retire_bot(Bot.get(), NOW + 8)
+    influencers.retire_bot(find_first(), NOW + 8)
     assert audit_moves(moved) == []
 
 
@@ -486,23 +486,23 @@ def test_a_concealed_attachment_is_named_even_when_the_log_size_was_understated(
 def test_earlier_logs_are_compared_too(moved):
     """All its attachments began before the new log started."""
     log.renew_log("operator", NOW + 8)
-    wallets.add_wallet(moved.config, Bot.get(), E, NOW + 9)
-    wallets.remove_wallet(Bot.get(), B, NOW + 10)
+    wallets.add_wallet(moved.config, find_first(), E, NOW + 9)
+    wallets.remove_wallet(find_first(), B, NOW + 10)
     assert audit_moves(moved) == []
     Attachment.update(attached_at=NOW + 1).where(Attachment.attached_at == NOW + 2).execute()
     assert held_fields(moved) == {f"held.{B}"}
 
 
 def test_an_unlogged_attachment_is_named(moved):
-    wallet = Wallet.create(address=A[::-1], bot=Bot.get(), created_at=NOW)
-    Attachment.create(bot=Bot.get(), wallet=wallet, attached_at=NOW - 2, detached_at=NOW - 1)
+    wallet = Wallet.create(address=A[::-1], bot=find_first(), created_at=NOW)
+    Attachment.create(bot=find_first(), wallet=wallet, attached_at=NOW - 2, detached_at=NOW - 1)
     assert held_fields(moved) == {f"held.{A[::-1]}"}
 
 
 def test_changes_during_the_audit_are_not_differences(moved):
     def move(_):
-        wallets.remove_wallet(Bot.get(), B, NOW + 9)
-        wallets.add_wallet(moved.config, Bot.get(), B, NOW + 10)
+        wallets.remove_wallet(find_first(), B, NOW + 9)
+        wallets.add_wallet(moved.config, find_first(), B, NOW + 10)
 
     ask = act_during(moved, move, times=2, part="wallet=")
     assert audit_moves(moved, ask=ask) == [] and not ask.left

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from auditing import ask_service, digest_as_documented
+from auditing import ask_service, digest_as_documented, find_first
 from lookout import Lookout
 from node import FakeNode
 from service import NOW, address, hide_post, signature
@@ -18,7 +18,7 @@ from accounts import wallets
 from chain.reading.programs import table
 from evidence import claims, document, lines, log
 from evidence.document import DigestLog, append_digest
-from models import Bot, Receipt, Trade, Wallet, WalletSignature
+from models import Receipt, Trade, Wallet, WalletSignature
 from storage import writing
 from storage.log import append_leaf
 
@@ -35,7 +35,7 @@ def watched(service, chain):
 
 def ask(service, query="", bot=None, **more):
     """The response with a bot's document, or a page of it."""
-    return service.get(f"/bots/{bot or Bot.get().uid}/evidence.json{query}", **more)
+    return service.get(f"/bots/{bot or find_first().uid}/evidence.json{query}", **more)
 
 
 def read(service, query="", bot=None):
@@ -81,7 +81,7 @@ def test_demonstration_evidence_says_so_and_can_be_checked(serve, chain, monkeyp
     told = read(service).json
     assert told["demonstration"] is True and told["receiptPages"]
     assert service.get("/evidence.json").json["demonstration"] is True
-    reader, bot = claims.Instance("", ask=ask_service(service)), Bot.get().uid
+    reader, bot = claims.Instance("", ask=ask_service(service)), find_first().uid
     claimed = reader.read_claims(bot)
     pages = reader.read_receipts(bot, claimed.wallet, claimed)
     assert sum(map(len, pages)) == Trade.select().count()
@@ -168,7 +168,7 @@ def test_documents_and_digests_are_one_snapshot(watched, monkeypatch):
     wallet, name = Wallet.get(), document.name_pages
     for make in (
         lambda: document.digest_wallet(wallet.id),
-        lambda: document.make_document(Bot.get().id, wallet.id, table(), 1),
+        lambda: document.make_document(find_first().id, wallet.id, table(), 1),
     ):
         before = make()
         with monkeypatch.context() as patch:
