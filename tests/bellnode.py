@@ -2,16 +2,14 @@
 demand.
 """
 
-import base64
 import json
 import logging
 import random
 import threading
 
+from node import show_account
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import serve
-
-from chain.addresses import TOKEN, b58decode
 
 # It would log its own address. Not from getLogger: another test's configuration would enable it.
 SILENT = logging.Logger("bellnode", logging.CRITICAL + 1)
@@ -153,16 +151,3 @@ class BellNode:
             line.send(raw)
         except ConnectionClosed:
             return
-
-
-def show_account(lamports, token):
-    """An account as accountSubscribe reports it, its first 72 bytes, or None."""
-    if not lamports:
-        return None
-    data, program = b"", "11111111111111111111111111111111"
-    if token:
-        amount = int(token["uiTokenAmount"]["amount"]).to_bytes(8, "little")
-        data = b58decode(token["mint"]) + b58decode(token["owner"]) + amount
-        program = token.get("programId", TOKEN)
-    encoded = [base64.b64encode(data).decode(), "base64"]
-    return {"lamports": lamports, "owner": program, "data": encoded, "executable": False}

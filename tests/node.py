@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chain import rpc
-from chain.addresses import TOKEN, b58decode
+from chain.addresses import SYSTEM, TOKEN, b58decode
 
 
 class FakeClock:
@@ -292,24 +292,8 @@ class FakeNode:
             return None
         if address in self.chain.mints:
             return self._mint(self.chain.mints[address])
-        lamports, token = self.chain.state(address, self._now())
-        if not lamports:
-            return None
-        data, program = b"", "11111111111111111111111111111111"
-        if token:
-            data = (
-                b58decode(token["mint"])
-                + b58decode(token["owner"])
-                + int(token["uiTokenAmount"]["amount"]).to_bytes(8, "little")
-            )
-            program = token.get("programId", TOKEN)
-        return {
-            "lamports": lamports,
-            "owner": program,
-            "data": [base64.b64encode(data).decode(), "base64"],
-            "executable": address in self._programs,
-            "rentEpoch": 0,
-        }
+        account = show_account(*self.chain.state(address, self._now()))
+        return account and {**account, "executable": address in self._programs}
 
     @staticmethod
     def _mint(balance):
@@ -333,6 +317,25 @@ class FakeNode:
                 if account and account["owner"] == filters["programId"]
             ],
         }
+
+
+def show_account(lamports, token):
+    """An account as nodes report it, its first 72 bytes, or None."""
+    if not lamports:
+        return None
+    data, program = b"", SYSTEM
+    if token:
+        amount = int(token["uiTokenAmount"]["amount"]).to_bytes(8, "little")
+        data = b58decode(token["mint"]) + b58decode(token["owner"]) + amount
+        program = token.get("programId", TOKEN)
+    encoded = [base64.b64encode(data).decode(), "base64"]
+    return {
+        "lamports": lamports,
+        "owner": program,
+        "data": encoded,
+        "executable": False,
+        "rentEpoch": 0,
+    }
 
 
 class FakeEndpoint(rpc.Endpoint):

@@ -14,8 +14,6 @@ import hashlib
 from collections import defaultdict
 from contextlib import contextmanager
 
-from story import DECIMALS, RENT, account_of, address
-
 from chain.addresses import (
     ASSOCIATED,
     STAKE,
@@ -27,7 +25,25 @@ from chain.addresses import (
     b58encode,
 )
 
-FEE = 5_000
+FEE, RENT, DECIMALS = 5_000, 2_039_280, 6
+
+PROGRAM_NAMES = {
+    ASSOCIATED: "spl-associated-token-account",
+    STAKE: "stake",
+    SYSTEM: "system",
+    TOKEN: "spl-token",
+    TOKEN_2022: "spl-token",
+    VOTE: "vote",
+}
+
+
+def address(word):
+    return b58encode(hashlib.sha256(word.encode()).digest())
+
+
+def account_of(owner, mint):
+    """The name of an owner's token account of a mint."""
+    return f"{owner}'s {mint}"
 
 
 class Scene:
@@ -217,12 +233,14 @@ class Scene:
                 groups[-1]["instructions"].append(row)
             else:
                 groups.append({"index": len(top) - 1, "instructions": [row]})
+        error = {"InstructionError": [0, {"Custom": 1}]}
         return {
             "slot": 300_000_000,
             "blockTime": 1_793_880_500,
             "version": "legacy",
             "meta": {
-                "err": {"InstructionError": [0, {"Custom": 1}]} if fails else None,
+                "err": error if fails else None,
+                "status": {"Err": error} if fails else {"Ok": None},
                 "fee": FEE,
                 "innerInstructions": groups,
                 "preBalances": [before.get(name, 0) for name in names],
@@ -242,6 +260,7 @@ class Scene:
                         for name in names
                     ],
                     "instructions": top,
+                    "recentBlockhash": SYSTEM,
                 },
             },
         }
@@ -273,7 +292,8 @@ class Scene:
         told = {
             field: value if field in words else self.address(value) for field, value in info.items()
         }
-        row = {"programId": program, "parsed": {"type": kind, "info": told}}
+        parsed = {"type": kind, "info": told}
+        row = {"programId": program, "program": PROGRAM_NAMES[program], "parsed": parsed}
         self.rows.append((self.height, row))
 
     def address(self, word):
@@ -292,6 +312,8 @@ class Scene:
                 "uiTokenAmount": {
                     "amount": str(tokens[name][2]),
                     "decimals": self.decimals.get(tokens[name][0], DECIMALS),
+                    "uiAmount": None,
+                    "uiAmountString": str(tokens[name][2]),
                 },
             }
             for place, name in enumerate(names)

@@ -144,24 +144,10 @@ class Service:
         return rows
 
     # ---- what observation would have stored ------------------------------------------------------
-    def observe_trade(
-        self,
-        wallet,
-        name,
-        slot,
-        place=0,
-        kind="buy",
-        mint=None,
-        raw=1_000,
-        sol=-5_000,
-        decimals=3,
-        **more,
-    ):
-        """Write a trade row as the ledger store does; `more` overrides columns."""
+    def observe_trade(self, wallet, name, slot, *place, **columns):
+        """Write a trade row as the ledger store does; `columns` as in _store_trade."""
         with storage.writing():
-            trade, wallet = Service._store_trade(
-                wallet, name, slot, place, kind, mint, raw, sol, decimals, **more
-            )
+            trade, wallet = Service._store_trade(wallet, name, slot, *place, **columns)
             sum_hours(wallet)
         return trade
 

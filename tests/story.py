@@ -12,14 +12,15 @@ People, mints and accounts are named by words; `address(word)` is their address 
 import hashlib
 import random
 from collections import defaultdict
+from contextlib import nullcontext
 
 from node import Chain, Row
+from scene import RENT, Scene, account_of, address
 
-from chain.addresses import SYSTEM, TOKEN, b58encode
+from chain.addresses import b58encode
 
 # A program of the swap family.
 VENUE = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
-FEE, RENT, DECIMALS = 5_000, 2_039_280, 6
 # Slot and Unix second of the first transaction: minutes before a Lookout begins.
 BEGIN, BEGIN_TIME = (
     300_000_000,
@@ -28,16 +29,7 @@ BEGIN, BEGIN_TIME = (
 PLENTY = 10**15
 
 
-def address(word):
-    return b58encode(hashlib.sha256(word.encode()).digest())
-
-
 ADA = address("ada")
-
-
-def account_of(owner, mint):
-    """The name of an owner's token account of a mint."""
-    return f"{owner}'s {mint}"
 
 
 class Story:
@@ -97,7 +89,7 @@ class Story:
             person,
             [],
             venue=VENUE,
-            error={"InstructionError": [0, {"Custom": 1}]},
+            fails=True,
             mentions=[account_of(person, mint)],
         )
 
@@ -111,7 +103,7 @@ class Story:
         self._index += 1
 
     # ---- how a receipt is made -------------------------------------------------------------------
-    def transact(self, payer, moves, venue=None, error=None, mentions=(), beside=(), data=""):
+    def transact(self, payer, moves, venue=None, fails=False, mentions=(), beside=(), data=""):
         """Add one transaction; return its signature. `moves`: ("lamports", source, target, amount)
         or ("tokens", mint, source, target, raw amount). `venue`: the program whose call, with
         `data`, makes them; `beside`: separate moves after it.
@@ -120,105 +112,37 @@ class Story:
             self.slot + self._apart,
             self._index if self.rows and self.rows[-1].slot == self.slot + self._apart else 0,
         )
-        for move in (*moves, *beside):
-            if move[0] == "tokens":
-                self._stock(move[1])
-        before, held = (
-            dict(self.lamports),
-            {word: tuple(account) for word, account in self.tokens.items()},
-        )
-        names, instructions = [payer], []
-        for move in moves:
-            self._move(payer, move, names, instructions)
-        apart = []
+        for kind, mint, *_ in (*moves, *beside):
+            if kind == "tokens":
+                self._stock(mint)
+        scene = Scene()
+        scene.lamports, scene.tokens = self.lamports, self.tokens
+        names = [*list_names(payer, (*moves, *beside)), *mentions]
+        with scene.call(venue, *names, data=data) if venue else nullcontext():
+            for move in moves:
+                self._move(scene, payer, move)
         for move in beside:
-            self._move(payer, move, names, apart)
-        self.lamports[payer] -= FEE
-        names = list(dict.fromkeys([*names, *mentions]))
-        assert all(self.lamports[name] >= 0 for name in names), (
-            "nobody spends what he does not have"
-        )
-        inner = []
-        if venue:
-            accounts = [address(name) for name in names]
-            call = {"programId": venue, "accounts": accounts, "data": data, "stackHeight": None}
-            moved = [{**one, "stackHeight": 2} for one in instructions]
-            instructions, inner = [call], [{"index": 0, "instructions": moved}]
-        instructions += apart
+            self._move(scene, payer, move)
+        scene.names += names
+        receipt = scene.receipt(payer, fails=fails)
         signature = b58encode(hashlib.sha512(f"{len(self.rows)} {payer}".encode()).digest())
-        meta = {
-            "err": error,
-            "status": {"Err": error} if error else {"Ok": None},
-            "fee": FEE,
-            "innerInstructions": inner,
-            "logMessages": [],
-            "preBalances": [before.get(n, 0) for n in names],
-            "postBalances": [self.lamports[n] for n in names],
-            "preTokenBalances": self._balances(names, held),
-            "postTokenBalances": self._balances(names, self.tokens),
-        }
-        keys = [
-            {
-                "pubkey": address(name),
-                "signer": name == payer,
-                "writable": True,
-                "source": "transaction",
-            }
-            for name in names
-        ]
-        receipt = {
-            "slot": self.slot,
-            "blockTime": BEGIN_TIME + self.slot - BEGIN,
-            "version": "legacy",
-            "meta": meta,
-            "transaction": {
-                "signatures": [signature],
-                "message": {
-                    "accountKeys": keys,
-                    "instructions": instructions,
-                    "recentBlockhash": SYSTEM,
-                },
-            },
-        }
+        receipt["transaction"]["signatures"] = [signature]
+        receipt |= {"slot": self.slot, "blockTime": BEGIN_TIME + self.slot - BEGIN}
         self.rows.append(Row(signature, self.slot, self._index, receipt))
         return signature
 
-    def _move(self, payer, move, names, instructions):
-        if move[0] == "lamports":
-            _, source, target, amount = move
-            self._send_lamports(source, target, amount)
-            names += [source, target]
-            info = {"source": address(source), "destination": address(target), "lamports": amount}
-            instructions.append(
-                {
-                    "programId": SYSTEM,
-                    "program": "system",
-                    "parsed": {"type": "transfer", "info": info},
-                    "stackHeight": None,
-                }
-            )
+    def _move(self, scene, payer, move):
+        kind, *what = move
+        if kind == "lamports":
+            scene.pay(*what)
             return
-        _, mint, source, target, raw = move
-        for owner in (source, target):
-            self._open(payer, owner, mint, instructions)
-            names.append(account_of(owner, mint))
-        self.tokens[account_of(source, mint)][2] -= raw
-        self.tokens[account_of(target, mint)][2] += raw
-        assert self.tokens[account_of(source, mint)][2] >= 0, "nobody gives what he does not have"
-        info = {
-            "source": address(account_of(source, mint)),
-            "destination": address(account_of(target, mint)),
-            "authority": address(source),
-            "amount": str(raw),
-        }
-        instructions.append(
-            {
-                "programId": TOKEN,
-                "program": "spl-token",
-                "parsed": {"type": "transfer", "info": info},
-                "stackHeight": None,
-            }
-        )
+        mint, *owners, raw = what
+        for owner in owners:
+            word = account_of(owner, mint)
+            if word not in self.tokens:
+                scene.create(payer, word, RENT)
+                self.tokens[word] = [mint, owner, 0]
+        scene.send(mint, *owners, raw)
 
     def _stock(self, mint):
         """The maker had plenty of everything before the story."""
@@ -226,54 +150,17 @@ class Story:
         if word not in self.tokens:
             self.tokens[word], self.lamports[word] = [mint, "maker", PLENTY], RENT
 
-    def _open(self, payer, owner, mint, instructions):
-        word = account_of(owner, mint)
-        if word in self.tokens:
-            return
-        self.tokens[word] = [mint, owner, 0]
-        self._send_lamports(payer, word, RENT)
-        info = {
-            "source": address(payer),
-            "newAccount": address(word),
-            "lamports": RENT,
-            "owner": TOKEN,
-            "space": 165,
-        }
-        instructions.append(
-            {
-                "programId": SYSTEM,
-                "program": "system",
-                "parsed": {"type": "createAccount", "info": info},
-                "stackHeight": None,
-            }
-        )
 
-    def _send_lamports(self, source, target, amount):
-        self.lamports[source] -= amount
-        self.lamports[target] += amount
-
-    @staticmethod
-    def _balances(names, tokens):
-        rows = []
-        for place, name in enumerate(names):
-            if name in tokens:
-                mint, owner, amount = tokens[name]
-                ui = {
-                    "amount": str(amount),
-                    "decimals": DECIMALS,
-                    "uiAmount": None,
-                    "uiAmountString": str(amount),
-                }
-                rows.append(
-                    {
-                        "accountIndex": place,
-                        "mint": address(mint),
-                        "owner": address(owner),
-                        "programId": TOKEN,
-                        "uiTokenAmount": ui,
-                    }
-                )
-        return rows
+def list_names(payer, moves):
+    """The payer and every account whose contents move."""
+    names = [payer]
+    for kind, *what in moves:
+        if kind == "lamports":
+            names += what[:2]
+        else:
+            mint, source, target, _ = what
+            names += [account_of(source, mint), account_of(target, mint)]
+    return names
 
 
 def market(seed=1, people=("ada",), length=40):

@@ -3,7 +3,8 @@
 import pytest
 from lookout import BEGIN, watch
 from node import FakeNode
-from story import ADA, FEE, Story, address
+from scene import FEE
+from story import ADA, Story, address
 from story import BEGIN as FIRST_SLOT
 from story import BEGIN_TIME as FIRST_SECOND
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 import sampling
 import several
-import story
 from auditing import audit
 from lookout import BEGIN, watch
 from node import FakeNode, connect
+from scene import FEE, Scene
 from service import NOW, address
-from story import FEE, Story, account_of
+from story import Story, account_of
 from test_attachments import KEYS, A, B, C, D, check_log, held
 from test_bot_wallets import false_profit, list_marked, ms
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
@@ -38,8 +38,8 @@ ADDRESSES = {"ada": A, "eve": B, "pam": C, "joe": D}
 @pytest.fixture
 def owned(monkeypatch):
     """Give each person an address with a key."""
-    known = story.address
-    monkeypatch.setattr(story, "address", lambda word: ADDRESSES.get(word) or known(word))
+    for person, wallet in ADDRESSES.items():
+        monkeypatch.setitem(Scene.known, person, wallet)
 
 
 def begin_story():

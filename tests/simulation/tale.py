@@ -7,7 +7,8 @@ in, first out.
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-from story import FEE, RENT, Story, account_of, address
+from scene import FEE, RENT, account_of, address
+from story import Story
 
 # Most tales are short and have one person and one token, which is enough for most bugs.
 PEOPLE, MINTS = (("ada",), ("ada",), ("ada", "bob")), (("CAT",), ("CAT",), ("CAT", "DOG"))
