@@ -22,6 +22,9 @@ from storage import database
 
 
 class Base(Model):
+    # Peewee adds it to each table without another primary key.
+    id: AutoField
+
     class Meta:
         database = database
         legacy_table_names = False
@@ -35,7 +38,6 @@ class Owner(Base):
     `posts_bytes` is the stored size of the owner's posts (accounts.posts.store_post).
     """
 
-    id = AutoField()
     uid = TextField(unique=True)
     recovery_hash = TextField(null=True, unique=True)
     created_at = BigIntegerField()
@@ -51,7 +53,6 @@ class Bot(Base):
     happened after `auto_post_since`.
     """
 
-    id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="bots")
     owner_id: int
@@ -80,7 +81,6 @@ class Key(Base):
     use is in the rate-limit counters, because a write here would invalidate cached lists.
     """
 
-    id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="keys")
     owner_id: int
@@ -105,7 +105,6 @@ class Session(Base):
     progress, as JSON {text, bot, wallet, endsAt, action}. It works once.
     """
 
-    id = AutoField()
     owner = ForeignKeyField(Owner, backref="sessions")
     hash = TextField(unique=True)
     created_at = BigIntegerField()
@@ -127,7 +126,6 @@ class Wallet(Base):
     Otherwise both are null and `bot` owns all trades.
     """
 
-    id = AutoField()
     address = TextField(unique=True)
     bot = ForeignKeyField(Bot, backref="wallets")
     bot_id: int
@@ -194,7 +192,6 @@ class Attachment(Base):
     realized in this period).
     """
 
-    id = AutoField()
     bot = ForeignKeyField(Bot, backref="attachments")
     bot_id: int
     wallet = ForeignKeyField(Wallet, backref="attachments")
@@ -223,7 +220,6 @@ class Address(Base):
     `scan_cursor` (JSON) is the position of a scan in progress, which resumes after a restart.
     """
 
-    id = AutoField()
     wallet = ForeignKeyField(Wallet, backref="addresses", index=False)
     address = TextField()
     head_slot = BigIntegerField(null=True)
@@ -246,7 +242,6 @@ class Receipt(Base):
     `tx_index` is its position in the block. `digest` covers everything in it that affects a number.
     """
 
-    id = AutoField()
     signature = TextField(unique=True)
     slot = BigIntegerField()
     tx_index = IntegerField(null=True)
@@ -264,7 +259,6 @@ class WalletSignature(Base):
     chain.reading.entries.Entry, once stored. `idle` means that it didn't change the wallet.
     """
 
-    id = AutoField()
     wallet = ForeignKeyField(Wallet, backref="signatures", index=False)
     signature = TextField()
     slot = BigIntegerField()
@@ -295,7 +289,6 @@ class Trade(Base):
     lamports, unless `currency` says otherwise.
     """
 
-    id = AutoField()
     uid = TextField(unique=True)
     wallet = ForeignKeyField(Wallet, backref="trades", index=False)
     wallet_id: int
@@ -361,7 +354,6 @@ class Post(Base):
     `leaf_id`: the post's log leaf, which contains the hash of the text and `salt`.
     """
 
-    id = AutoField()
     uid = TextField(unique=True)
     bot = ForeignKeyField(Bot, backref="posts", index=False)
     bot_id: int
@@ -419,7 +411,6 @@ class Arrival(Base):
     a rebuild deleted it.
     """
 
-    id = AutoField()
     kind = TextField()
     post = ForeignKeyField(Post, null=True, index=False)
     trade = ForeignKeyField(Trade, null=True, on_delete="SET NULL")

@@ -2,7 +2,6 @@
 
 from peewee import (
     SQL,
-    AutoField,
     BigIntegerField,
     BooleanField,
     Check,
@@ -47,7 +46,6 @@ class Hook(Base):
     active | paused | off (by the operator).
     """
 
-    id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, null=True, backref="hooks")
     owner_id: int | None
@@ -83,7 +81,6 @@ class Registration(Base):
     up. `claim_hash` is the hash of the claim link's code, or null once it was used.
     """
 
-    id = AutoField()
     bot = ForeignKeyField(Bot, unique=True, backref="registrations")
     account = ForeignKeyField(Owner, index=False)
     account_id: int
@@ -102,7 +99,6 @@ class AdminLogin(Base):
     `hash` is the hash of the link's code, which isn't stored.
     """
 
-    id = AutoField()
     hash = TextField(unique=True)
     created_at = BigIntegerField()
     ends_at = BigIntegerField()
@@ -114,7 +110,6 @@ class AdminSession(Base):
     The cookie contains a random token, and this table its hash.
     """
 
-    id = AutoField()
     uid = TextField(unique=True)
     hash = TextField(unique=True)
     created_at = BigIntegerField()
@@ -128,7 +123,6 @@ class AdminAct(Base):
     a public id or a file name. `reason` is as typed.
     """
 
-    id = AutoField()
     at = BigIntegerField()
     who = TextField()
     what = TextField()
@@ -145,7 +139,6 @@ class Report(Base):
     `about` is a word of accounts.conduct.ABOUT. `dismissed_at` is when the operator dismissed it.
     """
 
-    id = AutoField()
     uid = TextField(unique=True)
     post = ForeignKeyField(Post, null=True, backref="reports")
     paper_post = ForeignKeyField(PaperPost, null=True, backref="reports")
@@ -171,7 +164,6 @@ class Ban(Base):
     typed, shown to the operator and the banned owner.
     """
 
-    id = AutoField()
     kind = TextField()
     target = TextField()
     reason = TextField()
@@ -188,7 +180,6 @@ class Season(Base):
     over. `rules` are the rules for reading transactions when it was frozen.
     """
 
-    id = AutoField()
     uid = TextField(unique=True)
     name = TextField()
     rule = TextField()

@@ -2,7 +2,6 @@
 
 from peewee import (
     SQL,
-    AutoField,
     BigIntegerField,
     BooleanField,
     ForeignKeyField,
@@ -45,7 +44,6 @@ class Token(QuoteColumns):
     status, detail, checkedAt}...].
     """
 
-    id = AutoField()
     mint = TextField(unique=True)
     symbol = TextField(null=True)
     name = TextField(null=True)
@@ -93,7 +91,6 @@ class Snapshot(QuoteColumns):
     observed transaction (`source`: wallets), or else null.
     """
 
-    id = AutoField()
     token = ForeignKeyField(Token, backref="snapshots", index=False)
     taken_at = BigIntegerField()
     expires_at = BigIntegerField(null=True, index=True)

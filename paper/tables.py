@@ -2,7 +2,6 @@
 
 from peewee import (
     SQL,
-    AutoField,
     BigIntegerField,
     BooleanField,
     CompositeKey,
@@ -17,7 +16,6 @@ from models import Base, Bot, Owner, Trade
 class Trader(Base):
     """A paper trader, without its money. The engine writes the columns after `retired_at`."""
 
-    id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, backref="traders")
     owner_id: int
@@ -48,7 +46,6 @@ class Trader(Base):
 class Period(Base):
     """A numbered account of a trader or of a twin. A reset closes it and opens the next one."""
 
-    id = AutoField()
     trader = ForeignKeyField(Trader, backref="periods", index=False)
     number = IntegerField()
     # 0 is the trader's own. 1 to 3 are a twin's, which are never shown.
@@ -90,7 +87,6 @@ Period.add_index(
 class PaperOrder(Base):
     """A paper.fills.Order. Only `done`, `attempts`, `lost` and `state` change, until it ends."""
 
-    id = AutoField()
     period = ForeignKeyField(Period, backref="orders", index=False)
     number = IntegerField()
     mint = TextField()
@@ -123,7 +119,6 @@ PaperOrder.add_index(
 class PaperFill(Base):
     """A paper.fills.Fill. Rows never change."""
 
-    id = AutoField()
     order = ForeignKeyField(PaperOrder, backref="fills")
     # The position's number, or null for a failed attempt before there was one.
     position = IntegerField(null=True)
@@ -147,7 +142,6 @@ class PaperFill(Base):
 class PaperPosition(Base):
     """A paper.account.Position. Once it is closed, it never changes again."""
 
-    id = AutoField()
     period = ForeignKeyField(Period, backref="positions", index=False)
     number = IntegerField()
     mint = TextField()
@@ -191,7 +185,6 @@ PaperPosition.add_index(
 class DiaryEntry(Base):
     """A paper.player.DiaryLine. Append-only."""
 
-    id = AutoField()
     period = ForeignKeyField(Period, backref="diary", index=False)
     at = BigIntegerField()
     kind = TextField()
@@ -207,7 +200,6 @@ class DiaryEntry(Base):
 class PaperPost(Base):
     """A trader's post about a diary line. Once hidden, it has neither body nor symbol."""
 
-    id = AutoField()
     uid = TextField(unique=True)
     entry = ForeignKeyField(DiaryEntry, unique=True)
     trader = ForeignKeyField(Trader, backref="posts", index=False)
@@ -227,7 +219,6 @@ class PaperPost(Base):
 class Review(Base):
     """A doubt about a period's record. The headline is withheld while it is open or was upheld."""
 
-    id = AutoField()
     period = ForeignKeyField(Period, backref="reviews", index=False)
     # under_review | cleared | upheld
     state = TextField()
@@ -244,7 +235,6 @@ class Review(Base):
 class Backtest(Base):
     """A backtest that an owner started, and its result."""
 
-    id = AutoField()
     uid = TextField(unique=True)
     owner = ForeignKeyField(Owner, index=False)
     # JSON {family, set, from, to, start}, as typed.
@@ -265,7 +255,6 @@ class Backtest(Base):
 class SeenFlow(Base):
     """A paper.market.Flow. Rows never change, even if the trade is deleted."""
 
-    id = AutoField()
     # The trade's uid.
     trade = TextField()
     mint = TextField()
@@ -294,7 +283,6 @@ class EngineState(Base):
 class EquityMark(Base):
     """An account's value at the end of ten minutes, at what its pools would have paid."""
 
-    id = AutoField()
     period = ForeignKeyField(Period, backref="equity_marks", index=False)
     # When the interval began, in ms.
     at = BigIntegerField(index=True)
@@ -311,7 +299,6 @@ class EquityMark(Base):
 class RealFill(Base):
     """A paper.measured.RealSwap, and its difference from the model. Rows never change."""
 
-    id = AutoField()
     uid = TextField(unique=True)
     at = BigIntegerField()
     venue = TextField()
@@ -335,7 +322,6 @@ class RealFill(Base):
 class NetworkCost(Base):
     """The lamports that observed wallets' swaps paid the network, once a day. Rows never change."""
 
-    id = AutoField()
     at = BigIntegerField()
     p50 = BigIntegerField()
     p75 = BigIntegerField()

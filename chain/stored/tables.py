@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from peewee import (
     SQL,
-    AutoField,
     BigIntegerField,
     CompositeKey,
     ForeignKeyField,
@@ -86,14 +85,12 @@ NUMBER_OF_MINT = "(SELECT id FROM mint WHERE address = {})"
 class Mint(Base):
     """A token that a trade moved. Rows are never deleted."""
 
-    id = AutoField()
     address = TextField(unique=True)
 
 
 class TradeMint(Base):
     """A token that a trade moved. `side` is buy or sell, or null if it wasn't a trade."""
 
-    id = AutoField()
     trade = ForeignKeyField(Trade, backref="mints", on_delete="CASCADE")
     wallet = ForeignKeyField(Wallet, index=False)
     mint = ForeignKeyField(Mint, index=False)
