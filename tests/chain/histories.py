@@ -29,12 +29,13 @@ their own lines.
 Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `partial N`,
 `unmatched`, `unpriced` (no result); lots `CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `tip N`,
 `gift 5 CAT`; `post verified`, `unverified`; `flag NAME`; the name `via` which it ran; its `mint`;
-the mints it `created`; why its `pool` can't be read; the percentage `explained`, and `with` whom; `swapped CAT -5` through the
-venue of what `moved`; the `others`' accounts, those that ada `held` (with lamports), and what she
-`parked`. `USDC matched N` is a result in a stablecoin, `since matched N` one since `connect`,
-`healed matched N` one once the node gives what it hid, and `eve:` begins what is expected for
-another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells items of the books (Totals)
-or sums (SUMMED), the last since a line `window`; a return is in hundredths of a percent.
+the mints it `created`; its `pool`'s venue, or why it can't be read; the percentage `explained`, and
+`with` whom; `swapped CAT -5` through the venue of what `moved`; the `others`' accounts, those that
+ada `held` (with lamports), and what she `parked`. `USDC matched N` is a result in a stablecoin,
+`since matched N` one since `connect`, `healed matched N` one once the node gives what it hid, and
+`eve:` begins what is expected for another wallet. `end realized 5 | USDC worst 7 | window worst 5`
+tells items of the books (Totals) or sums (SUMMED), the last since a line `window`; a return is in
+hundredths of a percent.
 """
 
 import hashlib
@@ -92,7 +93,7 @@ SHOWN = {
     "mint": lambda entry, say: say(entry.mint),
     "explained": lambda entry, say: _show(entry.explained_percent),
     "created": lambda entry, say: " ".join(map(say, entry.created)),
-    "pool": lambda entry, say: " ".join(map(str, entry.pool)),
+    "pool": lambda entry, say: " ".join(entry.pool[:1]),
     "with": lambda entry, say: " ".join(map(say, entry.counterparties)),
     "swapped": lambda entry, say: _join(f"{say(m)} {n}" for m, n, _ in entry.venue_tokens),
     "moved": lambda entry, say: _join(f"{say(m)} {n}" for m, n, _ in entry.tokens),
