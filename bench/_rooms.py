@@ -5,7 +5,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "addresses amounts answers balances board bot_wallets coverage currencies exchanges "
+        "addresses amounts answers balances board bot_wallets coverage exchanges "
         "histories instructions inventory ledger ledger_store mints observed_histories "
         "packing pools programs quotes quotes_shown receipts reconciliation recorded risk_shown "
         "rpc stablecoins standings totals verification views"
