@@ -118,7 +118,10 @@ EQUIVALENTS = {
         ): "shown are known ones, and no other is an order book",
     },
     "chain/reading/flows.py": {
-        **_unchecked("return zip(sides, mine, strict=True)", "both are pairs"),
+        **_unchecked(
+            "told = zip(receipt.tokens[address], receipt.lamports(address), mine, strict=True)",
+            "all are pairs",
+        ),
         (
             "lost = {a: -change for a, change in self.unshown.items() if change < 0}",
             "lost = {a: -change for a, change in self.unshown.items() if change < 1}",

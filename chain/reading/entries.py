@@ -145,7 +145,7 @@ def read_entry(
     effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()
-    deposits = read_deposits(receipt, effect, programs, kind.kind)
+    others, parked = read_deposits(receipt, effect, programs, kind.kind)
     flags = (
         set(kind.flags)
         | ({"owner_inferred"} if effect.inferred else set())
@@ -167,7 +167,7 @@ def read_entry(
         rent=effect.rent,
         tokens=effect.tokens,
         balances=effect.balances,
-        others=deposits.others,
+        others=others,
         unowned=effect.unowned,
         sponsored=effect.sponsored,
         beside_sol=split.beside_sol,
@@ -175,7 +175,7 @@ def read_entry(
         explained_percent=split.explained_percent,
         counterparties=split.counterparties,
         market=split.market,
-        parked=deposits.parked,
+        parked=parked,
         pool=_read_pool(kind),
         created=_list_created(receipt, wallet),
     )

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from chain.addresses import (
     ASSOCIATED,
@@ -29,7 +29,6 @@ from chain.reading.programs import BUILT_IN, TIP_ACCOUNTS, Programs
 from chain.reading.receipts import LAMPORT_MOVES, Instruction, Operation, Receipt
 
 # ---- effect --------------------------------------------------------------------------------------
-T = TypeVar("T")
 
 
 class Balance(NamedTuple):
@@ -192,21 +191,17 @@ def _tips(receipt: Receipt, wallet: str, tip_accounts: Container[str | None]) ->
 
 
 def _list_balances(receipt: Receipt, address: str, mine: tuple[bool, bool]) -> Iterator[Balance]:
-    before, after = (
-        side if is_mine else None for side, is_mine in _pairs(receipt.tokens[address], mine)
+    told = zip(receipt.tokens[address], receipt.lamports(address), mine, strict=True)
+    (before, had), (after, has) = (
+        (side, lamports) if is_mine else (None, 0) for side, lamports, is_mine in told
     )
-    held = [amount if is_mine else 0 for amount, is_mine in _pairs(receipt.lamports(address), mine)]
     if before and after and before.mint == after.mint:
-        yield Balance(address, after.mint, after.decimals, before.amount, after.amount, *held)
+        yield Balance(address, after.mint, after.decimals, before.amount, after.amount, had, has)
         return
     if before:
-        yield Balance(address, before.mint, before.decimals, before.amount, 0, held[0], 0)
+        yield Balance(address, before.mint, before.decimals, before.amount, 0, had, 0)
     if after:
-        yield Balance(address, after.mint, after.decimals, 0, after.amount, 0, held[1])
-
-
-def _pairs(sides: tuple[T, T], mine: tuple[bool, bool]) -> Iterator[tuple[T, bool]]:
-    return zip(sides, mine, strict=True)
+        yield Balance(address, after.mint, after.decimals, 0, after.amount, 0, has)
 
 
 def _changes(balances: list[Balance]) -> tuple[tuple[str, int, int], ...]:
@@ -268,16 +263,17 @@ def find_main_mint(
     Shares and position NFTs minted or burned for `own` accounts don't count. `changes` is ((mint,
     raw change, decimals), ...).
     """
-    shares = {
-        o.mint
-        for o in receipt.operations
-        if (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
-    }
+    shares = {one.mint for one in receipt.operations if is_share(one, own)}
     moved = [(m, change) for m, change, _ in changes if m not in shares]
     risen = [m for m, change in moved if change > 0]
     if len(moved) == 1:
         return moved[0][0]
     return risen[0] if len(moved) == 2 and len(risen) == 1 else None
+
+
+def is_share(one: Operation, own: Set[str]) -> bool:
+    """Whether units are minted or burned for `own` accounts."""
+    return (one.name == "mint" and one.target in own) or (one.name == "burn" and one.source in own)
 
 
 # ---- moves ---------------------------------------------------------------------------------------
@@ -393,8 +389,9 @@ ORDER_BOOKS = frozenset(
     for one in BUILT_IN
     if one.family == "swap" and one.name.startswith(("Serum v", "OpenBook", "Phoenix", "Manifest"))
 )
-# By mint; lamports are under wrapped SOL.
+# By mint, and by mint and account; lamports are under wrapped SOL.
 Amounts = Counter[str]
+ByAccount = Counter[tuple[str, str | None]]
 
 
 class Call:
@@ -452,8 +449,8 @@ class Flows:
         self.unshown = _unshown(receipt, self.moves)
         self.unshown_in = sum(self.unshown.get(account, 0) for account in self.own)
         # Amounts received and sent outside any call, by (mint, who).
-        self.came: dict[tuple[str, str | None], int] = defaultdict(int)
-        self.went: dict[tuple[str, str | None], int] = defaultdict(int)
+        self.came: ByAccount = Counter()
+        self.went: ByAccount = Counter()
         self.trading: frozenset[int] = frozenset()
         self._find_opened()
         self._sort_moves()
@@ -564,12 +561,10 @@ class Flows:
         }
         return earlier | {place} if earlier else set()
 
-    def crossed_calls(
-        self,
-    ) -> tuple[Counter[tuple[str, str | None]], Counter[tuple[str, str | None]]]:
-        """Return what own accounts received and paid in calls, as {(mint, who): amount}."""
-        got: Counter[tuple[str, str | None]] = Counter()
-        paid: Counter[tuple[str, str | None]] = Counter()
+    def crossed_calls(self) -> tuple[ByAccount, ByAccount]:
+        """Return what own accounts received and paid in calls."""
+        got: ByAccount = Counter()
+        paid: ByAccount = Counter()
         for move in self.moves:
             if move.call is None or not self._crosses(move):
                 continue
@@ -593,7 +588,7 @@ class Flows:
         return sorted(m for m in mints - {WRAPPED_SOL} if self.given(m) and self.got(m))
 
     def came_first(self, mint: str) -> bool:
-        inside = (move for move in self._inside() if move.mint == mint)
+        inside = (move for move in self.inside() if move.mint == mint)
         first = next((move for move in inside if self._crosses(move)), None)
         return first is not None and first.target in self.own
 
@@ -691,7 +686,7 @@ class Flows:
     @cached_property
     def partners(self) -> set[str]:
         """The foreign sources, targets, owners and authorities of transfers inside the trade."""
-        told = ((move.source, move.target, move.authority) for move in self._inside())
+        told = ((move.source, move.target, move.authority) for move in self.inside())
         accounts = {account for three in told for account in three if account}
         accounts |= {owner for account in accounts for owner in self.owners(account)}
         return accounts - self.own
@@ -699,7 +694,7 @@ class Flows:
     def owners(self, account: str | None) -> list[str]:
         return [side.owner for side in self.receipt.sides(account) if side and side.owner]
 
-    def _inside(self) -> Iterable[Move]:
+    def inside(self) -> Iterable[Move]:
         return (move for move in self.moves if move.call in self.trading)
 
     def paid_by_others(self, mint: str) -> int:
@@ -707,24 +702,21 @@ class Flows:
             return 0
         signers = self.receipt.signers - {self.effect.wallet}
         spenders = signers | {self.effect.wallet}
-        paid = [
-            move
-            for move in self._inside()
+        opened = {move.target for move in self.moves if move.opens}
+        return sum(
+            move.amount
+            for move in self.inside()
             if move.mint == mint
             and (move.source in signers or move.authority in spenders)
-            and not ({move.source, move.target} & self.own)
-            and move.target not in TIP_ACCOUNTS
-        ]
-        if not paid:
-            return 0
-        opened = self.receipt.opened | {move.target for move in self.moves if move.opens}
-        return sum(move.amount for move in paid if move.target not in opened)
+            and self.own.isdisjoint((move.source, move.target))
+            and move.target not in TIP_ACCOUNTS | self.receipt.opened | opened
+        )
 
     def counterparties(self, mints: Iterable[str]) -> tuple[str, ...]:
         """Return the accounts that lost what the wallet gained. Largest loss first."""
         lost: dict[str, int] = defaultdict(int)
         wanted = frozenset(mints)
-        for move in self._inside():
+        for move in self.inside():
             if move.mint not in wanted or move.source in self.own:
                 continue
             for account, change in ((move.source or move.authority, -1), (move.target, 1)):
@@ -767,41 +759,40 @@ def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
 
 
 # ---- deposits at venues --------------------------------------------------------------------------
-# A row (address, mint, raw units before, raw units after).
+# (address, mint, raw units before, raw units after), and (address, mint, raw units).
 Row = tuple[str, str, int, int]
 
 
-class Deposited(NamedTuple):
-    """In the format of an Entry."""
-
-    others: tuple[Row, ...] = ()
-    parked: tuple[tuple[str, str, int], ...] = ()
+Parked = tuple[str, str, int]
 
 
-def read_deposits(receipt: Receipt, effect: Effect, programs: Programs, kind: str) -> Deposited:
+def read_deposits(
+    receipt: Receipt, effect: Effect, programs: Programs, kind: str
+) -> tuple[tuple[Row, ...], tuple[Parked, ...]]:
+    """Return an Entry's (others, parked)."""
     if kind == "lending" or kind.startswith("order_"):
         family = kind.partition("_")[0]
         calls = list(find_calls(receipt, lambda one: programs.family(one.program) == family))
     elif kind == "failed" or ORDER_BOOKS.isdisjoint(receipt.programs):
-        return Deposited()
+        return (), ()
     else:
         family = ""
         calls = list(find_calls(receipt, lambda one: one.program in ORDER_BOOKS))
     flows = Flows(receipt, effect, calls, programs)
     if family == "order":
-        return Deposited((*_list_tokens(flows), *_list_lamports(flows)))
+        return (*_list_tokens(flows), *_list_lamports(flows)), ()
     if family == "lending":
         moves = (m for m in flows.moves if m.call is not None and m.mint in MONEY)
-        return Deposited(parked=(*_sum_by_account(flows, moves), *_list_unshown(flows)))
+        return (), (*_sum_by_account(flows, moves), *_list_unshown(flows))
     by_call = _list_one_way(flows)
     settled = _find_settled(flows, by_call)
     exchanged = (move for place in settled for move in by_call[place])
     rest = (move for place in by_call.keys() - settled for move in by_call[place])
-    others = _sum_by_account(flows, exchanged)
-    return Deposited(
-        tuple((address, mint, max(0, -raw), max(0, raw)) for address, mint, raw in others),
-        tuple(_sum_by_account(flows, rest)),
+    others = tuple(
+        (address, mint, max(0, -raw), max(0, raw))
+        for address, mint, raw in _sum_by_account(flows, exchanged)
     )
+    return others, tuple(_sum_by_account(flows, rest))
 
 
 def find_calls(receipt: Receipt, wanted: Callable[[Instruction], bool]) -> Iterator[Instruction]:
@@ -858,7 +849,7 @@ def _find_settled(flows: Flows, by_call: Mapping[int, list[Move]]) -> set[int]:
     return settled
 
 
-def _sum_by_account(flows: Flows, moves: Iterable[Move]) -> Iterator[tuple[str, str, int]]:
+def _sum_by_account(flows: Flows, moves: Iterable[Move]) -> Iterator[Parked]:
     total: Counter[tuple[str, str]] = Counter()
     for move in moves:
         if _is_given(flows, move):
@@ -869,7 +860,7 @@ def _sum_by_account(flows: Flows, moves: Iterable[Move]) -> Iterator[tuple[str, 
         yield address, mint, raw
 
 
-def _list_unshown(flows: Flows) -> Iterator[tuple[str, str, int]]:
+def _list_unshown(flows: Flows) -> Iterator[Parked]:
     """Yield lamports that the calls' accounts paid to the wallet without a visible instruction."""
     named = {account for call in flows.calls for account in call.body.named}
     rest = flows.unshown_in
@@ -957,7 +948,6 @@ class Feeding:
         self.took: dict[Key, int] = defaultdict(int)
         self.from_wallet: dict[Key, int] = defaultdict(int)
         self.outside: list[Move] = []
-        self.spent: set[str] = set()
         self._spenders = flows.receipt.signers | {flows.effect.wallet}
         for move in flows.moves:
             if move.call in flows.trading:
@@ -1104,13 +1094,11 @@ class Feeding:
         Rent doesn't count, because it isn't part of a price.
         """
         paid: Counter[str] = Counter()
-        for move in self.flows.moves:
-            if move.call not in self.flows.trading or move.mint != mint:
+        for move in self.flows.inside():
+            if move.mint != mint:
                 continue
             if move.source and move.source not in self.flows.own:
                 paid[move.source] += 0 if move.target in TIP_ACCOUNTS else move.amount
-                if self._signs(move.source) or move.authority in self._spenders:
-                    self.spent.add(move.source)
             if move.target:
                 paid[move.target] -= move.amount
                 paid[move.source or ""] -= self._rent(move)
@@ -1119,8 +1107,17 @@ class Feeding:
             amount
             for account, amount in paid.items()
             if amount > 0
-            and (account in self.spent or 2 * self._share_taken(account) * total < amount)
+            and (account in self._spent or 2 * self._share_taken(account) * total < amount)
         )
+
+    @cached_property
+    def _spent(self) -> set[str]:
+        """Accounts of signers, and those from which signers or the wallet spent inside."""
+        return {
+            move.source
+            for move in self.flows.inside()
+            if move.source and (self._signs(move.source) or move.authority in self._spenders)
+        }
 
     def _rent(self, move: Move) -> int:
         receipt = self.flows.receipt
@@ -1130,16 +1127,13 @@ class Feeding:
 
     def _poured(self, mint: str) -> int:
         """Sum direct and unknown transfers to accounts that received what the wallet gave."""
-        poured = [
-            m
+        poured = Counter(
+            (m.source, m.target, m.amount)
             for m in self.outside
             if m.mint == mint and self._is_pool(mint, m.target) and not m.opens
-        ]
-        amount = 0
-        if poured:
-            plain = Counter((m.source, m.target, m.amount) for m in poured)
-            plain -= _count_traded(self.flows)
-            amount = sum(count * one for (_, _, one), count in plain.items())
+        )
+        plain = poured - _count_traded(self.flows)
+        amount = sum(count * one for (_, _, one), count in plain.items())
         if mint != WRAPPED_SOL:
             return amount
         gains = {a: n for a, n in self.flows.unshown.items() if n > 0 and self._is_pool(mint, a)}

@@ -8,6 +8,8 @@ from hashlib import sha256
 from chain.addresses import NATIVE, TOKEN_PROGRAMS, WRAPPED_SOL
 from chain.reading.currencies import MINTS
 from chain.reading.flows import (
+    Amounts,
+    ByAccount,
     Effect,
     Flows,
     Split,
@@ -15,6 +17,7 @@ from chain.reading.flows import (
     find_calls,
     find_main_mint,
     is_fee_income,
+    is_share,
     split_fill,
     split_off,
     split_trade,
@@ -127,7 +130,7 @@ def _deciding_families(
     pools = {
         one.program
         for one in acting
-        if one.program in programs.pools and _moves_shares(one, effect.own)
+        if one.program in programs.pools and any(is_share(o, effect.own) for o in one.operations)
     }
     for one in acting:
         liquidity = one.program in pools or _moves_position(one)
@@ -167,18 +170,11 @@ def _is_repaid(
     )
 
 
-def _by_mint(amounts: Counter[tuple[str, str | None]]) -> Counter[str]:
-    total: Counter[str] = Counter()
+def _by_mint(amounts: ByAccount) -> Amounts:
+    total: Amounts = Counter()
     for (mint, _), amount in amounts.items():
         total[mint] += amount
     return total
-
-
-def _moves_shares(instruction: Instruction, own: Set[str]) -> bool:
-    return any(
-        (o.name == "mint" and o.target in own) or (o.name == "burn" and o.source in own)
-        for o in instruction.operations
-    )
 
 
 def _moves_position(instruction: Instruction) -> bool:

@@ -295,19 +295,13 @@ def _read_length(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 4], "little")
 
 
-class _Ends(NamedTuple):
-    """Fields appended to a PumpSwap event: cashback and holders' fees, and virtual reserves."""
-
-    fees: int
-    virtual: int
-
-
-def _read_ends(data: bytes, is_buy: bool) -> _Ends:
+def _read_appended(data: bytes, is_buy: bool) -> tuple[int, int]:
+    """Return a PumpSwap event's (cashback and holders' fees, virtual reserves)."""
     at = 352
     if is_buy:
         at += 45 + _read_length(data, at + 41)
     virtual = int.from_bytes(data[at + 32 : at + 48], "little", signed=True)
-    return _Ends(read_u64(data, at) + read_u64(data, at + 57), virtual)
+    return read_u64(data, at) + read_u64(data, at + 57), virtual
 
 
 def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill | str:
@@ -326,9 +320,9 @@ def _read_pumpswap(receipt: Receipt, hop: _Hop, mint: str, venue: str) -> _Fill 
     )
     if not _is_priced_in_sol(receipt, pool, mint, vault):
         return "quote_not_sol"
-    ends = _read_ends(data, is_buy)
-    fees = fee_lp + fee + read_u64(data, 336) + ends.fees
-    before = State(vault + ends.virtual, base, vault, base)
+    appended, virtual = _read_appended(data, is_buy)
+    fees = fee_lp + fee + read_u64(data, 336) + appended
+    before = State(vault + virtual, base, vault, base)
     paid, got = (quote + lp, -raw) if is_buy else (lp - quote, raw)
     after = State(before.sol + paid, base + got, vault + paid, base + got)
     reading = PoolReading(venue, pool, fees, "on_top", False, before, after)

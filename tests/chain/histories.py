@@ -16,25 +16,27 @@ Moves, separated by `;`
     +ada CAT, +ada CAT by bob, -ada CAT, -ada CAT to bob    open and close a token account
     wrap ada 50; burn ada 50 CAT; mint ada 50 CAT; do METHOD WORD...   (a method of Scene)
     spend ada bob eve 50 CAT                     ada may send from bob's account, to eve
+    approve ada CAT                              ada lets somebody spend
     become purse ada CAT 5                       purse ends as ada's account of CAT, without a move
     allocate CAT                                 open an account that was paid for
     tax ada 50                                   the network collects rent
 Before the moves: `bob:` or `bob+ada:` pays the fee and signs (otherwise the person that is named
 first does); `fail`; `same` (the slot of the last one); `hidden` (the node doesn't give it); `flat`
 (without the calls' depths), `blind` (without inner calls), `plain` (transfers don't name a mint),
-`readonly` (the address of ada can't change).
+`old` (token accounts don't name an owner), `readonly` (the address of ada can't change).
 `connect`, `disconnect`, `window`, `marker PROGRAM` and `together ada bob` (wallets of one bot) have
 their own lines.
 
 Expected, separated by `|`: the kind and [its flags] ([*]: any); `matched N`, `partial N`,
 `unmatched`, `unpriced` (no result); lots `CAT 60@603 5@?` or `CAT -`; `sol N`, `beside N`, `tip N`,
 `gift 5 CAT`; `post verified`, `unverified`; `flag NAME`; the name `via` which it ran; its `mint`;
-the mints it `created`; the percentage `explained`, and `with` whom; `swapped CAT -5` through the
-venue of what `moved`; the `others`' accounts, those that ada `held` (with lamports), and what she
-`parked`. `USDC matched N` is a result in a stablecoin, `since matched N` one since `connect`,
-`healed matched N` one once the node gives what it hid, and `eve:` begins what is expected for
-another wallet. `end realized 5 | USDC worst 7 | window worst 5` tells items of the books (Totals)
-or sums (SUMMED), the last since a line `window`; a return is in hundredths of a percent.
+the mints it `created`; its `pool`'s venue, or why it can't be read; the percentage `explained`, and
+`with` whom; `swapped CAT -5` through the venue of what `moved`; the `others`' accounts, those that
+ada `held` (with lamports), and what she `parked`. `USDC matched N` is a result in a stablecoin,
+`since matched N` one since `connect`, `healed matched N` one once the node gives what it hid, and
+`eve:` begins what is expected for another wallet. `end realized 5 | USDC worst 7 | window worst 5`
+tells items of the books (Totals) or sums (SUMMED), the last since a line `window`; a return is in
+hundredths of a percent.
 """
 
 import hashlib
@@ -92,6 +94,7 @@ SHOWN = {
     "mint": lambda entry, say: say(entry.mint),
     "explained": lambda entry, say: _show(entry.explained_percent),
     "created": lambda entry, say: " ".join(map(say, entry.created)),
+    "pool": lambda entry, say: " ".join(entry.pool[:1]),
     "with": lambda entry, say: " ".join(map(say, entry.counterparties)),
     "swapped": lambda entry, say: _join(f"{say(m)} {n}" for m, n, _ in entry.venue_tokens),
     "moved": lambda entry, say: _join(f"{say(m)} {n}" for m, n, _ in entry.tokens),
@@ -110,7 +113,7 @@ MOVE = re.compile(r"([\w']+)(~?>)([\w']+) ([\d.]+)(?:-(\d+))?(?: ([A-Z]+))?")
 HOOKED = re.compile(MOVE.pattern + r"\{")
 TRADE = re.compile(r"(\w+) (buys|sells|swaps) (\d+) (\w+) for ([\d.]+)(?: (\w+))??(?: at (\w+))?")
 ACCOUNT = re.compile(r"([+-])(\w+) (\w+)(?: (?:by|to) (\w+))?")
-PREFIX = re.compile(r"(fail|same|hidden|flat|blind|plain|readonly|([\w+]+):)\s+")
+PREFIX = re.compile(r"(fail|same|hidden|flat|blind|plain|old|readonly|([\w+]+):)\s+")
 
 
 def read_file(name):
@@ -225,6 +228,8 @@ class TextHistory(Scene):
         told["meta"]["rewards"] = self.taxes
         if "plain" in words:
             _forget_mints(told)
+        for balance in _list_balances(told) if "old" in words else ():
+            del balance["owner"], balance["programId"]
         if "blind" in words:
             told["meta"]["innerInstructions"] = None
         signature = b58encode(hashlib.sha512(f"{self.name} {len(self.listed)}".encode()).digest())
@@ -347,6 +352,10 @@ class TextHistory(Scene):
     def _spend_told(self, spender, owner, target, raw, mint):
         """Send from an account whose owner approved the spender."""
         self.send(mint, owner, self._hold(target, mint), int(raw), authority=spender)
+
+    def _approve_told(self, owner, mint):
+        words = {"source": account_of(owner, mint), "delegate": "app", "owner": owner}
+        self._say(self._program(mint), "approve", amount="1", **words)
 
     def _allocate_told(self, word):
         self.names.append(word)
@@ -496,10 +505,13 @@ class Told:
 
 
 def _list_accounts(row, owner):
-    meta = row.receipt["meta"]
-    for balance in meta["preTokenBalances"] + meta["postTokenBalances"]:
-        if balance["owner"] == owner:
+    for balance in _list_balances(row.receipt):
+        if balance.get("owner") == owner:
             yield row.keys[balance["accountIndex"]]
+
+
+def _list_balances(receipt):
+    return receipt["meta"]["preTokenBalances"] + receipt["meta"]["postTokenBalances"]
 
 
 def _choose(expected, healed):

@@ -33,18 +33,14 @@ def test_bytes_survive_encoding_and_text_decoding(raw, text):
     assert b58encode(b58decode(text)) == text
 
 
-@pytest.mark.parametrize("text", ["0", "O", "I", "l", "1\n", " 1", "1 ", "é", "1\0", "+", "１"])
-def test_characters_outside_the_alphabet_are_refused(text):
-    with pytest.raises(ValueError, match="^not a base58 character$"):
-        b58decode(text)
+def test_characters_outside_the_alphabet_are_refused():
+    for text in ("0", "O", "I", "l", "1\n", " 1", "1 ", "é", "1\0", "+", "１"):
+        with pytest.raises(ValueError, match="^not a base58 character$"):
+            b58decode(text)
 
 
-SHORT, SPACED = TOKEN_PROGRAM[:-3], (" " + TOKEN_PROGRAM, TOKEN_PROGRAM + "\n")
-
-
-@pytest.mark.parametrize(
-    "wrong", [None, 5, "", *SPACED, SHORT, "1" * 33, "0" * 43, "z" * 44, "ａ" * 40]
-)
-def test_addresses_are_thirty_two_bytes_of_base58(wrong):
+def test_addresses_are_thirty_two_bytes_of_base58():
     assert is_address(TOKEN_PROGRAM) and is_address("1" * 32)
-    assert not is_address(wrong)
+    wrong = [f" {TOKEN_PROGRAM}", f"{TOKEN_PROGRAM}\n", TOKEN_PROGRAM[:-3]]
+    wrong += [None, 5, "", "1" * 33, "0" * 43, "z" * 44, "ａ" * 40]
+    assert [one for one in wrong if is_address(one)] == []

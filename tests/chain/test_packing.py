@@ -25,23 +25,12 @@ RAW = read_history()["transactions"][0]["jsonParsed"]
 (SIGNATURE,) = RAW["transaction"]["signatures"]
 
 
-def test_packed_transactions_unpack_unchanged_and_are_smaller():
-    body = pack(RAW)
-    assert unpack(body, SIGNATURE) == RAW
-    assert zstandard.get_frame_parameters(body).has_checksum
-    assert len(body) < len(zlib.compress(orjson.dumps(RAW), 6)) * 3 / 4
-
-
 def test_damage_is_detected():
     body = pack(RAW)
-    for place in range(len(body)):
-        damaged = bytearray(body)
-        damaged[place] ^= 0x55
+    changed = [body[:n] + bytes([body[n] ^ 0x55]) + body[n + 1 :] for n in range(len(body))]
+    for damaged in (*changed, *(body[:n] for n in (0, 1, len(body) // 2, len(body) - 1))):
         with pytest.raises(ValueError):
-            unpack(bytes(damaged), SIGNATURE)
-    for length in (0, 1, len(body) // 2, len(body) - 1):
-        with pytest.raises(ValueError):
-            unpack(body[:length], SIGNATURE)
+            unpack(damaged, SIGNATURE)
     with pytest.raises(ValueError, match="^a damaged entry$"):
         unpack_text(pack_text("[1,2]")[:-1])
 
@@ -50,22 +39,20 @@ def test_a_damaged_transaction_is_rejected():
     assert read_stored(pack(RAW), SIGNATURE) == parse_receipt(RAW)
     assert read_stored(pack(RAW), "5" * 88) is None
     assert read_stored(b"no frame", SIGNATURE) is None
-    for odd in ({"meta": None}, [], {"transaction": {"signatures": []}}, naming(5), naming("")):
+    for odd in ({"meta": None}, [], naming(), naming(5), naming("")):
         assert read_stored(pack_text(orjson.dumps(odd).decode()), SIGNATURE) is None
 
 
-def naming(signature):
-    return {"transaction": {"signatures": [signature]}}
+def naming(*signatures):
+    return {"transaction": {"signatures": list(signatures)}}
 
 
 def test_a_transaction_is_packed_without_its_stored_signature():
     """Only its beginning stays, and the other signatures; the input isn't modified."""
-    raw = naming(SIGNATURE) | {"slot": 7}
-    raw["transaction"]["signatures"].append("another")
+    raw = naming(SIGNATURE, "another")
     frame = zstandard.ZstdDecompressor(read_dictionary()).decompress(pack(raw))
-    assert orjson.loads(frame)["transaction"]["signatures"] == [SIGNATURE[:8], "another"]
-    assert raw["transaction"]["signatures"] == [SIGNATURE, "another"]
-    assert unpack(pack(raw), SIGNATURE) == raw
+    assert orjson.loads(frame) == naming(SIGNATURE[:8], "another")
+    assert raw == naming(SIGNATURE, "another") == unpack(pack(raw), SIGNATURE)
 
 
 def test_a_claimed_huge_size_is_not_unpacked():
@@ -107,7 +94,7 @@ def test_an_entry_is_stored_without_what_its_row_contains():
 def test_a_mint_is_kept_in_memory_once():
     loaded = [Entry.load("one", 7, 4, pack_text(ENTRY)) for _ in range(2)]
     places = [mint for one in loaded for mint in (one.mint, one.tokens[0][0], one.balances[0].mint)]
-    assert places == [MINT] * 6 and len({id(one) for one in places}) == 1
+    assert places == [MINT] * 6 and len(set(map(id, places))) == 1
 
 
 @pytest.mark.parametrize(
@@ -120,12 +107,13 @@ def test_nothing_can_happen_after_it_was_seen(block_time, seen_at, happened_at):
 
 
 def test_threads_can_pack_concurrently():
-    """Each thread has its own tools and a checksum."""
+    """Each thread has its own tools and a checksum; the result takes less than with zlib."""
 
     def work(_):
         body = pack(RAW)
         frame = zstandard.get_frame_parameters(body)
         assert frame.has_checksum and frame.dict_id == read_dictionary().dict_id() != 0
+        assert len(body) < len(zlib.compress(orjson.dumps(RAW), 6)) * 3 / 4
         return unpack(body, SIGNATURE)
 
     with ThreadPoolExecutor(4) as threads:

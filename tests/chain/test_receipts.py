@@ -1,10 +1,6 @@
-"""Receipts: both encodings of real ones give the numbers in truth.csv; incomplete ones are
-rejected.
-"""
+"""Receipts: whose accounts they touch, what a digest covers, and which ones are refused."""
 
 import hashlib
-import json
-from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -13,171 +9,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampling import examples
 from scene import Scene
-from solders import message as wire
-from solders.hash import Hash
-from solders.instruction import CompiledInstruction
-from solders.pubkey import Pubkey
-from solders.signature import Signature
 from story import ADA, VENUE, Story, account_of, address
 
 from chain.addresses import SYSTEM, TOKEN, WRAPPED_SOL, b58encode
 from chain.ledger.ledger import Ledger
 from chain.reading.entries import Entry, read_entry
-from chain.reading.flows import _named_as_own, read_effect, touches
-from chain.reading.programs import TIP_ACCOUNTS, table
+from chain.reading.flows import touches
+from chain.reading.programs import table
 from chain.reading.receipts import BadReceipt, Operation, digest_receipt, parse_receipt
 
 PROGRAMS = table()
 CAT_ACCOUNT = address(account_of("ada", "CAT"))
 
 
-@pytest.fixture(scope="module")
-def real(receipts):
-    """The plain results of getTransaction, 102 from mainnet."""
-    return [json.loads(path.read_text()) for path in (receipts / "json").glob("*.json")]
+def read(raw, known=frozenset()):
+    return read_entry(parse_receipt(raw), ADA, PROGRAMS, known)
 
 
-def find_effect(raw, wallet=ADA, known=frozenset()):
-    return read_effect(parse_receipt(raw), wallet, TIP_ACCOUNTS, known)
-
-
-def find_entry(raw):
-    return read_entry(parse_receipt(raw), ADA, PROGRAMS)
-
-
-# ---- real receipts -------------------------------------------------------------------------------
-NUMBERS = {
-    "lamportChange": "lamports",
-    "feeLamports": "fee",
-    "wsolChange": "wrapped",
-    "rentLamports": "rent",
-    "solChangeLamports": "sol",
-    "tipLamports": "tip",
-}
-
-
-def test_every_recorded_receipt_has_its_expected_numbers(recorded_rows):
-    """And those flags of truth.csv that are facts of the receipt: an inferred owner, a wallet that
-    isn't among the keys, rent paid by somebody else.
-    """
-    assert len(recorded_rows) == 143
-    for row, raw in recorded_rows:
-        wallet, receipt = row["wallet"], parse_receipt(raw, row["signature"])
-        effect = read_effect(receipt, wallet, TIP_ACCOUNTS)
-        for column, name in NUMBERS.items():
-            assert getattr(effect, name) == json.loads(row[column]), (row["signature"], name)
-        changes = {mint: change for mint, change, _ in effect.tokens}
-        assert changes == json.loads(row["tokenChangesRaw"]) and touches(receipt, wallet)
-        flags = set(row["flags"].split())
-        assert effect.inferred == ("owner_inferred" in flags)
-        assert (wallet not in receipt.keys) == ("wallet_not_in_keys" in flags)
-        assert (effect.sponsored > 0) == ("sponsored_rent" in flags)
-
-
-def test_json_and_jsonparsed_receipts_read_the_same(history):
-    """The recorded history has both encodings of each receipt from the runtime."""
-    assert len(history["transactions"]) > 700
-    for one in history["transactions"]:
-        plain, parsed = parse_receipt(one["json"]), parse_receipt(one["jsonParsed"])
-        for name in ("keys", "signers", "tokens", "before", "after"):
-            assert getattr(plain, name) == getattr(parsed, name)
-        assert digest_receipt(plain) == digest_receipt(parsed)
-        for wallet in history["wallets"]:
-            if touches(plain, wallet):
-                assert read_entry(plain, wallet, PROGRAMS) == read_entry(parsed, wallet, PROGRAMS)
-
-
-@pytest.mark.parametrize(
-    ("signed", "unsigned", "writable"),
-    [(None, None, "abcde"), (1, None, "abde"), (None, 1, "abce"), (2, 1, "ae")],
-)
-def test_a_header_says_which_accounts_are_writable(signed, unsigned, writable):
-    """Signers are a, b and c. The last of the signers, and of d, are read-only; e is loaded."""
-    scene = Scene(**dict.fromkeys("abcde", 10**9))
-    scene.pay("a", "b", 1)
-    raw = scene.receipt("a", "b", "c")
-    header = {"numReadonlySignedAccounts": signed, "numReadonlyUnsignedAccounts": unsigned}
-    raw["transaction"]["message"] |= {
-        "accountKeys": [address(one) for one in "abcd"],
-        "header": {name: n for name, n in header.items() if n} | {"numRequiredSignatures": 3},
-    }
-    raw["meta"]["loadedAddresses"] = {"writable": [address("e")], "readonly": []}
-    assert parse_receipt(raw).writable == set(map(address, writable))
-
-
-def test_the_parsed_message_matches_the_signed_one(real):
-    """The 43 receipts in json encoding are self-checking: the message reassembled from our reading
-    is the one all signers signed.
-    """
-    plain = [
-        raw for raw in real if isinstance(raw["transaction"]["message"]["accountKeys"][0], str)
-    ]
-    assert len(plain) == 43 and {raw.get("version", "legacy") for raw in plain} == {"legacy", 0, 1}
-    for raw in plain:
-        receipt, signatures = parse_receipt(raw), raw["transaction"]["signatures"]
-        message, signers = write_message(raw, receipt), receipt.keys[: len(signatures)]
-        assert receipt.signers == set(signers)
-        for signer, signature in zip(signers, signatures, strict=True):
-            found = Signature.from_string(signature)
-            assert found.verify(Pubkey.from_string(signer), message)
-
-
-def write_message(raw, receipt):
-    """The signed bytes of a legacy, v0 or v1 message: keys, instructions and data as we read them;
-    header, blockhash and look-ups from the JSON.
-    """
-    message, version = raw["transaction"]["message"], raw.get("version", "legacy")
-    signers, signed, unsigned = (
-        message["header"][f"num{name}"]
-        for name in ("RequiredSignatures", "ReadonlySignedAccounts", "ReadonlyUnsignedAccounts")
-    )
-    find, header = receipt.keys.index, wire.MessageHeader(signers, signed, unsigned)
-    keys = list(map(Pubkey.from_string, receipt.keys[: len(message["accountKeys"])]))
-    blockhash = Hash.from_string(message["recentBlockhash"])
-    calls = [
-        CompiledInstruction(find(one.program), one.data, bytes(map(find, one.accounts)))
-        for one in receipt.instructions
-    ]
-    if version == "legacy":
-        legacy = wire.Message.new_with_compiled_instructions
-        told = legacy(signers, signed, unsigned, keys, blockhash, calls)
-    elif version == 1:
-        names = "priorityFee", "computeUnitLimit", "loadedAccountsDataSizeLimit", "heapSize"
-        config = wire.TransactionConfig(*(message["transactionConfig"][name] for name in names))
-        told = wire.MessageV1(header, config, blockhash, keys, calls)
-    else:
-        tables = [
-            wire.MessageAddressTableLookup(
-                Pubkey.from_string(one["accountKey"]),
-                bytes(one["writableIndexes"]),
-                bytes(one["readonlyIndexes"]),
-            )
-            for one in message["addressTableLookups"]
-        ]
-        told = wire.MessageV0(header, keys, blockhash, calls, tables)
-    return wire.to_bytes_versioned(told)
-
-
-def test_inner_instructions_belong_to_their_callers(real):
-    """All instructions keep their order and number; each one's height is its caller's plus one, if
-    the node gives heights.
-    """
-    for raw in real:
-        groups = {g["index"]: g["instructions"] for g in raw["meta"].get("innerInstructions") or []}
-        for place, top in enumerate(parse_receipt(raw).instructions):
-            assert len(list(top.tree())) == 1 + len(groups.get(place, []))
-            heights = [row.get("stackHeight") for row in groups.get(place, [])]
-            if None not in heights:
-                assert list(list_depths(top, 1))[1:] == heights
-
-
-def list_depths(instruction, depth):
-    yield depth
-    for one in instruction.inner:
-        yield from list_depths(one, depth + 1)
-
-
-# ---- whose accounts they are ---------------------------------------------------------------------
 @pytest.fixture
 def received():
     """A stranger sends ada 700 CAT, which opens her account; she isn't among the keys."""
@@ -190,13 +38,12 @@ def test_an_unknown_owner_is_filled_in_once_the_account_is_known(received):
     """A receipt from 2021 names no owners. An account that is neither associated nor named counts
     only once other receipts show its owner.
     """
-    for side in ("preTokenBalances", "postTokenBalances"):
-        for row in received["meta"][side]:
-            del row["owner"], row["programId"]
-    blind, told = find_effect(received), find_effect(received, known=frozenset((CAT_ACCOUNT,)))
-    assert blind.inferred and blind.tokens == () and CAT_ACCOUNT in blind.unowned
-    assert told.tokens == ((address("CAT"), 700, 6),) and CAT_ACCOUNT not in told.unowned
-    assert find_entry(received).flags == ("owner_inferred",)
+    for row in received["meta"]["preTokenBalances"] + received["meta"]["postTokenBalances"]:
+        del row["owner"], row["programId"]
+    blind, told = (read(received, frozenset(known)) for known in ((), (CAT_ACCOUNT,)))
+    assert blind.flags == ("owner_inferred",) and blind.tokens == ()
+    assert told.tokens == ((address("CAT"), 700, 6),)
+    assert CAT_ACCOUNT in set(blind.unowned) - set(told.unowned)
 
 
 def test_a_receipt_lists_the_wallets_it_touches(received):
@@ -206,23 +53,6 @@ def test_a_receipt_lists_the_wallets_it_touches(received):
     assert ADA not in receipt.keys and touches(receipt, ADA) and touches(receipt, address("maker"))
     assert not touches(receipt, stranger) and not touches(receipt, stranger, elsewhere)
     assert touches(receipt, stranger, elsewhere | {address(account_of("maker", "CAT"))})
-
-
-def test_minting_to_an_account_does_not_make_it_own():
-    """In a receipt without owners, spending from an account proves ownership, minting into one
-    doesn't. A Token-2022 account is found by the call that opened it: its associated address isn't
-    derived.
-    """
-    told = [
-        Operation("mint", target="theirs", authority="W"),
-        Operation("send", source="ours", target="theirs", authority="W"),
-        Operation("send", source="another's", target="ours", authority="V"),
-        Operation("initialize", target="opened", authority="W"),
-        Operation("associate", "payer", "associated", "W"),
-        *(Operation(name, f"to {name}", authority="W") for name in ("approve", "close", "burn")),
-    ]
-    found = list(_named_as_own(SimpleNamespace(operations=told), "W"))
-    assert found == ["ours", "opened", "associated", "to approve", "to close", "to burn"]
 
 
 def test_a_receipt_digest_covers_its_named_fields(chain):
@@ -245,6 +75,24 @@ def test_a_receipt_digest_covers_its_named_fields(chain):
     }
     digest = hashlib.sha256(orjson.dumps(told)).hexdigest()
     assert digest_receipt(parse_receipt(row.receipt)) == digest
+
+
+@pytest.mark.parametrize(
+    ("signed", "unsigned", "writable"),
+    [(None, None, "abcde"), (1, None, "abde"), (None, 1, "abce"), (2, 1, "ae")],
+)
+def test_a_header_says_which_accounts_are_writable(signed, unsigned, writable):
+    """Signers are a, b and c. The last of the signers, and of d, are read-only; e is loaded."""
+    scene = Scene(**dict.fromkeys("abcde", 10**9))
+    scene.pay("a", "b", 1)
+    raw = scene.receipt("a", "b", "c")
+    header = {"numReadonlySignedAccounts": signed, "numReadonlyUnsignedAccounts": unsigned}
+    raw["transaction"]["message"] |= {
+        "accountKeys": [address(one) for one in "abcd"],
+        "header": {name: n for name, n in header.items() if n} | {"numRequiredSignatures": 3},
+    }
+    raw["meta"]["loadedAddresses"] = {"writable": [address("e")], "readonly": []}
+    assert parse_receipt(raw).writable == set(map(address, writable))
 
 
 # ---- what is refused -----------------------------------------------------------------------------
@@ -467,50 +315,31 @@ def test_made_up_receipts_are_read_or_refused(make, data):
         assert type(amount) is int and -(2**63) <= amount < 2**63
 
 
-# ---- rent that older runtimes collected ----------------------------------------------------------
-def collect(raw, account, lamports, told=None):
-    """Charge rent to an account within a transaction, and list it (`told` lamports) as nodes do."""
-    keys = [key["pubkey"] for key in raw["transaction"]["message"]["accountKeys"]]
-    raw["meta"]["postBalances"][keys.index(account)] -= lamports
-    told = -lamports if told is None else told
-    row = {"pubkey": account, "lamports": told, "rewardType": "Rent", "commission": None}
-    raw["meta"].setdefault("rewards", []).append(row)
-    return raw
-
-
-def test_collected_rent_is_listed_by_account(raw):
-    """Rewards of other types aren't rent."""
-    collect(collect(raw, ADA, 59), CAT_ACCOUNT, 7)
-    collect(raw, CAT_ACCOUNT, 0, 5)["meta"]["rewards"][-1]["rewardType"] = "Fee"
-    assert parse_receipt(raw).rents == {ADA: 59, CAT_ACCOUNT: 7}
+# Of two accounts. Rewards of other types aren't rent, and rent never increases a balance.
+LISTED = [(ADA, -59, "Rent"), (CAT_ACCOUNT, -7, "Rent"), (ADA, 5, "Fee")]
 
 
 @pytest.mark.parametrize(
-    "lamports, told, why",
-    # It never increases a balance.
+    "lost, rewards, fails, why",
     [
-        (59, -58, NOT_CONSERVED),
-        (59, -60, NOT_CONSERVED),
-        (59, 0, NOT_CONSERVED),
-        (-59, 59, UNSIGNED),
+        (66, LISTED, False, None),
+        *((59, [(ADA, told, "Rent")], False, NOT_CONSERVED) for told in (0, -58, -60)),
+        (-59, [(ADA, 59, "Rent")], False, UNSIGNED),
+        (59, [(address("nobody here"), -59, "Rent")], False, MALFORMED),
+        # A failed transaction stores only some of the accounts.
+        *((kept, LISTED, True, None) for kept in (0, 59, 66)),
+        (67, LISTED, True, NOT_CONSERVED),
     ],
 )
-def test_rent_that_does_not_match_the_difference_is_refused(raw, lamports, told, why):
-    assert_refused(collect(raw, ADA, lamports, told), why)
-
-
-def test_rent_of_an_unnamed_account_is_refused(raw):
-    collect(raw, ADA, 59)["meta"]["rewards"][0]["pubkey"] = address("nobody here")
-    assert_refused(raw, MALFORMED)
-
-
-@pytest.mark.parametrize("kept, is_read", [(0, True), (59, True), (66, True), (67, False)])
-def test_a_failed_transaction_stores_some_accounts_rent(raw, kept, is_read):
-    """59 and 7 lamports are listed, `kept` of which accounts lost."""
-    collect(collect(raw, ADA, 59), CAT_ACCOUNT, 7)
-    raw["meta"]["err"] = {"InstructionError": [0, "Custom"]}
-    raw["meta"]["postBalances"][0] += 66 - kept
-    if is_read:
-        assert parse_receipt(raw).rents == {ADA: 59, CAT_ACCOUNT: 7}
+def test_collected_rent_must_match_the_missing_lamports(raw, lost, rewards, fails, why):
+    """Older runtimes list it as rewards."""
+    raw["meta"]["postBalances"][0] -= lost
+    raw["meta"]["err"] = {"InstructionError": [0, "Custom"]} if fails else None
+    raw["meta"]["rewards"] = [
+        {"pubkey": key, "lamports": told, "rewardType": kind, "commission": None}
+        for key, told, kind in rewards
+    ]
+    if why:
+        assert_refused(raw, why)
     else:
-        assert_refused(raw, NOT_CONSERVED)
+        assert parse_receipt(raw).rents == {ADA: 59, CAT_ACCOUNT: 7}

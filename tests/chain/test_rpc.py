@@ -64,19 +64,15 @@ def connect(clock):
     """connect([answer, ...], ...) -> (an Rpc over one node per script, each one's requests...)"""
     servers = []
 
-    def start(script):
-        asked = []
-        told = {"answers": script, "asked": asked}
-        server = Quiet(("127.0.0.1", 0), type("Scripted", (Wire,), told))
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        servers.append(server)
-        return server.server_address[1], asked
-
     def begin(*scripts, per_second=1000, login=""):
-        nodes = [start(script) for script in scripts]
-        urls = [f"http://{login}127.0.0.1:{port}/{SECRET}?key={SECRET}" for port, _ in nodes]
-        line = Rpc(urls, per_second, clock=clock, sleep=clock.sleep)
-        return line, *(asked for _, asked in nodes)
+        urls, asked = [], [[] for _ in scripts]
+        for script, heard in zip(scripts, asked, strict=True):
+            told = {"answers": script, "asked": heard}
+            servers.append(Quiet(("127.0.0.1", 0), type("Scripted", (Wire,), told)))
+            threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
+            host = f"{login}127.0.0.1:{servers[-1].server_port}"
+            urls.append(f"http://{host}/{SECRET}?key={SECRET}")
+        return Rpc(urls, per_second, clock=clock, sleep=clock.sleep), *asked
 
     yield begin
     for server in servers:
@@ -92,9 +88,9 @@ def line_without_servers(clock, *asks):
     return line
 
 
-def ask(line, method="getSlot"):
+def ask(line, method="getSlot", **more):
     """Return the endpoint that answered."""
-    result, endpoint = line.call(method, [])
+    result, endpoint = line.call(method, [], **more)
     assert result == {"asked": method}
     return endpoint
 
@@ -163,13 +159,7 @@ def drip(raw):
 
 
 # ---- what is an answer ---------------------------------------------------------------------------
-def test_a_response_names_its_endpoint_and_keeps_the_connection(connect):
-    line, asked = connect([good])
-    assert {ask(line) for _ in range(5)} == {"endpoint 1"}
-    assert len(asked) == 5 and len({peer for _, peer in asked}) == 1
-
-
-def test_a_request_contains_only_configured_headers(connect):
+def test_requests_share_a_connection_and_contain_only_what_is_configured(connect):
     """The address with its key and credentials, and JSON-RPC with increasing IDs."""
     said = []
 
@@ -177,9 +167,10 @@ def test_a_request_contains_only_configured_headers(connect):
         said.append((handler.path, {**handler.headers}, query))
         good(handler, query)
 
-    line, _ = connect([hear], login="ada:p%40ss@")
-    line.call("getSlot", [])
+    line, asked = connect([hear], login="ada:p%40ss@")
+    assert line.call("getSlot", [])[1] == "endpoint 1"
     line.call("getBlock", [5, {"a": 1}])
+    assert len(asked) == 2 and len({peer for _, peer in asked}) == 1
     path, headers, query = said[1]
     assert path == f"/{SECRET}?key={SECRET}" and said[0][2]["id"] == 1
     assert query == {"jsonrpc": "2.0", "id": 2, "method": "getBlock", "params": [5, {"a": 1}]}
@@ -253,20 +244,22 @@ def test_an_unreachable_node_is_reported():
         ask(Rpc(["http://127.0.0.1:9"], 1000, sleep=lambda seconds: None))
 
 
-# Our own errors aren't retried. Missing everywhere differs from nodes being down: all nodes are
-# asked, but an unknown `before` restarts a walk, and waiting wouldn't help.
-CODES = dict.fromkeys((-32600, -32601, -32602, -32015), (Refused, 1))
-MISSING_CODES = (-32001, -32004, -32007, -32009, -32014, -32020)
-CODES |= dict.fromkeys(MISSING_CODES, (BadAnswer, rpc.MAX_TRIES))
-
-
-@pytest.mark.parametrize("code", CODES)
-def test_an_error_is_ours_or_says_that_something_is_missing(connect, code):
-    raised, tries = CODES[code]
-    line, asked = connect([error(code)])
-    with pytest.raises(raised, match=str(code)):
-        ask(line)
-    assert len(asked) == tries
+@pytest.mark.parametrize(
+    "raised, tries, codes",
+    [
+        (Refused, 1, (-32600, -32601, -32602, -32015)),
+        (BadAnswer, rpc.MAX_TRIES, (-32001, -32004, -32007, -32009, -32014, -32020)),
+    ],
+)
+def test_an_error_is_ours_or_says_that_something_is_missing(connect, raised, tries, codes):
+    """Our own errors aren't retried. Missing everywhere differs from nodes being down: all nodes
+    are asked, but an unknown `before` restarts a walk, and waiting wouldn't help.
+    """
+    for code in codes:
+        line, asked = connect([error(code)])
+        with pytest.raises(raised, match=str(code)):
+            ask(line)
+        assert len(asked) == tries
 
 
 def test_a_response_the_caller_rejects_is_requested_elsewhere(connect):
@@ -344,23 +337,23 @@ def test_each_method_has_its_own_rate(connect, clock, per_second, calls, seconds
     assert clock() - begun == seconds
 
 
-ROUTES = {
-    "even at its rate limit, because the second may cost money": ([[good], [good]], [1] * 6),
-    "once it returns": ([[say("", 500), good], [good]], [2, 1, 1]),
-    "for methods that it has": ([[error(-32601)], [good]], [2]),
-}
-
-
-@pytest.mark.parametrize("scripts, used", ROUTES.values(), ids=ROUTES)
-def test_the_first_endpoint_is_preferred(connect, scripts, used):
+@pytest.mark.parametrize(
+    "scripts, avoid, used",
+    [
+        # Even at its rate limit, because the second may cost money.
+        ([[good], [good]], None, [1] * 6),
+        # Once it returns.
+        ([[say("", 500), good], [good]], None, [2, 1, 1]),
+        # For methods that it has.
+        ([[error(-32601)], [good]], None, [2]),
+        # Unless it is to be avoided and there is another one.
+        ([[good], [good]], "endpoint 1", [2, 2]),
+        ([[good]], "endpoint 1", [1]),
+    ],
+)
+def test_the_first_endpoint_is_preferred(connect, scripts, avoid, used):
     line, *_ = connect(*scripts, per_second=2)
-    assert [ask(line) for _ in used] == [f"endpoint {n}" for n in used]
-
-
-def test_an_endpoint_to_avoid_is_used_last(connect):
-    for scripts, used in (([[good], [good]], "endpoint 2"), ([[good]], "endpoint 1")):
-        line, *_ = connect(*scripts)
-        assert line.call("getSlot", [], avoid="endpoint 1")[1] == used
+    assert [ask(line, avoid=avoid) for _ in used] == [f"endpoint {n}" for n in used]
 
 
 PAUSES = {
@@ -448,22 +441,17 @@ def test_nodes_are_reachable_if_any_answers_a_cheap_request(clock):
 
 
 # ---- methods that only some nodes have -----------------------------------------------------------
-MISSING = {
-    "unknown": (error(-32601), 86_400),
-    "invalid": (error(-32602), 86_400),
-    "forbidden": (say("no", 403), 86_400),
-    "internal": (error(-32603), 300),
-    "broken": (say("no", 500), 300),
-    "nonsense": (say("no"), 300),
-    "huge": (say(LARGE), 300),
-}
-
-
 def ask_in_bulk(line):
     return line.call_optional("inBulk", [], lambda result: result)
 
 
-@pytest.mark.parametrize("missing, seconds", MISSING.values(), ids=MISSING)
+@pytest.mark.parametrize(
+    "missing, seconds",
+    [
+        *((one, 86_400) for one in (error(-32601), error(-32602), say("no", 403))),
+        *((one, 300) for one in (error(-32603), say("no", 500), say("no"), say(LARGE))),
+    ],
+)
 def test_other_methods_still_use_the_endpoint_after_a_failure(connect, clock, missing, seconds):
     line, asked = connect([missing, good])
     assert ask_in_bulk(line) is None and ask_in_bulk(line) is None
