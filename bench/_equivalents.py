@@ -65,7 +65,7 @@ EQUIVALENTS = {
             "lots, slices, missing = self.lots.get(mint, None), [], amount",
         ): "no lots are as empty as none",
         **_unchecked(
-            "carried = [Carried(*one) for one in zip(groups, share(spent, sizes), strict=True)]",
+            "carried = list(zip(groups, share(spent, sizes), strict=True))",
             "there is a share of each group",
         ),
         **_unchecked(

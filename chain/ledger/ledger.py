@@ -20,8 +20,8 @@ from chain.ledger.inventory import (
     KnownCost,
     Opening,
     Position,
-    Released,
-    join_released,
+    count_units,
+    join_cuts,
 )
 from chain.ledger.sales import (
     UNEXPLAINED,
@@ -303,7 +303,7 @@ class Ledger:
         if UNEXPLAINED in entry.flags:
             return
         if side.kind == "sell" and not doubt:
-            inventory.average.sell(moved.cut.portion, side.through)
+            inventory.average.sell(moved.cut.pool, side.through)
         elif side.kind == "round_trip":
             inventory.average.count(side.through)
 
@@ -404,7 +404,7 @@ class Ledger:
         for one in out:
             room = rose.get(one.mint, 0) if entry.kind == "order_cancel" else 0
             moved.left.append((one.mint, inventory.put_back(one, room)))
-            if returned := min(room, sum(part.amount for part in one.slices)):
+            if returned := min(room, count_units(one.slices)):
                 rose[one.mint] -= returned
         return self._put_unknown(entry, inventory, rose)
 
@@ -413,13 +413,13 @@ class Ledger:
         entry: Entry,
         inventory: Inventory,
         moved: Moved,
-        out: list[Released],
+        out: list[Cut],
         rose: Amounts,
         fill: Fill,
     ) -> None:
         if out:
-            moved.given, moved.cut = out[0].mint, join_released(out)
-            moved.amount = sum(one.amount for one in moved.cut.slices)
+            moved.given, moved.cut = out[0].mint, join_cuts(out)
+            moved.amount = count_units(moved.cut.slices)
             moved.sources = {moved.given}
         for got, amount in rose.items():
             if out:
@@ -436,7 +436,7 @@ class Ledger:
         for mint, amount in fell.items():
             reached, address = find_escrow(entry, mint)
             if (held := min(amount, reached)) and mint != inventory.money:
-                inventory.hold(address, mint, self._cut(inventory, mint, held))
+                inventory.hold(address, self._cut(inventory, mint, held))
                 rest[mint] -= held
         return {mint: amount for mint, amount in rest.items() if amount}
 
@@ -501,7 +501,7 @@ class Ledger:
                 totals.gaps += before - known
 
 
-def _release(entry: Entry, inventory: Inventory) -> list[Released]:
+def _release(entry: Entry, inventory: Inventory) -> list[Cut]:
     """Return the units that left the wallet's escrows.
 
     Units missing from the books leave only in a fill. Otherwise they count as arrivals.
@@ -512,7 +512,7 @@ def _release(entry: Entry, inventory: Inventory) -> list[Released]:
             amount = before - after
             if entry.kind != "order_fill":
                 amount = min(amount, inventory.escrows[address].amount)
-            out.append(inventory.release(address, mint, amount))
+            out.append(inventory.release(address, amount))
     return [one for one in out if one.slices]
 
 

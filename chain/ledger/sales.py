@@ -92,7 +92,7 @@ class Moved:
     amount: int = 0
     cut: Cut = NOTHING
     got: str | None = None
-    carried: list[Carried] = field(default_factory=list)
+    carried: Carried = field(default_factory=list)
     sources: set[str] = field(default_factory=set)
 
 
