@@ -4,7 +4,7 @@ Units move once per currency. Then each view prices them, ignoring costs from be
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -183,52 +183,41 @@ def _book_carried(booked: Booked, moved: Moved, begins: int) -> tuple[Booked, tu
 
 
 def _book_sale(booked: Booked, moved: Moved, begins: int, doubt: bool) -> Booked:
-    slices, proceeds = moved.cut.slices, booked.side.through
+    slices = moved.cut.slices
     if doubt:
         return booked._replace(
             flags=add_flags(booked.flags, INCOMPLETE),
             status="unmatched",
             unmatched=moved.amount,
-            other=proceeds - _sum_cost(slices, begins),
+            other=booked.side.through - _sum_cost(slices, begins),
             sold=moved.given,
         )
-    costs = [one.see_cost(begins) for one in slices]
-    price = price_sale([one.amount for one in slices], costs, moved.amount, proceeds)
-    lots = [(one.lot.origin, one.amount, cost) for one, cost in zip(slices, costs, strict=True)]
+    lots = tuple([(one.lot.origin, one.amount, one.see_cost(begins)) for one in slices])
     told = ["opening_inventory_unknown"] if any([lot[0] is None for lot in lots]) else []
-    return booked._replace(
-        flags=add_flags(booked.flags, *told),
-        **price._asdict(),
-        lots=tuple(lots),
-        sold=moved.given,
-    )
+    booked = booked._replace(flags=add_flags(booked.flags, *told), lots=lots, sold=moved.given)
+    return _price_sale(booked, moved.amount)
 
 
-class Price(NamedTuple):
-    """A sale's result. The fields are as in Booked."""
-
-    status: str
-    result: int | None
-    proceeds: int | None
-    cost: int | None
-    matched: int
-    unmatched: int
-    unmatched_proceeds: int
-
-
-def price_sale(
-    amounts: Sequence[int], costs: Sequence[int | None], amount: int, proceeds: int
-) -> Price:
-    """Split proceeds by quantity. Only slices of known cost have a result."""
+def _price_sale(booked: Booked, amount: int) -> Booked:
+    """Split proceeds by quantity. Only lots of known cost have a result."""
+    proceeds = booked.side.through
     matched = gross = cost = 0
-    shares = share(proceeds, amounts)
-    for quantity, spent, part in zip(amounts, costs, shares, strict=True):
+    shares = share(proceeds, [quantity for _, quantity, _ in booked.lots])
+    for (_, quantity, spent), part in zip(booked.lots, shares, strict=True):
         if spent is not None:
             matched, gross, cost = matched + quantity, gross + part, cost + spent
     if not matched:
-        return Price("unmatched", None, None, None, 0, amount, proceeds)
-    status, rest = "matched" if is_dust(amount - matched, amount) else "partial", amount - matched
-    return Price(status, gross - cost, gross, cost, matched, rest, proceeds - gross)
+        return booked._replace(status="unmatched", unmatched=amount, unmatched_proceeds=proceeds)
+    unmatched = amount - matched
+    return booked._replace(
+        status="matched" if is_dust(unmatched, amount) else "partial",
+        result=gross - cost,
+        proceeds=gross,
+        cost=cost,
+        matched=matched,
+        unmatched=unmatched,
+        unmatched_proceeds=proceeds - gross,
+    )
 
 
 def mark_paid_elsewhere(
