@@ -46,9 +46,6 @@ from chain.stored.derived import (
 from chain.stored.standings import forget_standings_of
 from chain.stored.trades import (
     Row,
-    complete_row,
-    derive_columns,
-    digest_columns,
     make_trade_row,
     read_digests,
     replace_trades,
@@ -194,11 +191,10 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     shared = read_shared(storage.read_rows, wallet.id, pending.siblings)
     pending.unchecked = set(shared)
     entries = mark_entries(list_entries(wallet.id), pending.siblings, shared)
-    for _, place, made in pending.book_all(entries):
-        columns = derive_columns(wallet.address, place, made)
-        digest, signature = digest_columns(columns), columns["signature"]
-        if stored.pop(signature, None) != digest:
-            pending.rows[signature] = complete_row(wallet, columns, digest)
+    for one in pending.book_all(entries):
+        row = one.make_row(wallet)
+        if stored.pop(row["signature"], None) != row["digest"]:
+            pending.rows[row["signature"]] = row
     pending.rows |= dict.fromkeys(stored)
     pending.derived.settle(wallet.id, pending.ledger)
 
