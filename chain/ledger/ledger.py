@@ -343,7 +343,7 @@ class Ledger:
             self._move_order(entry, inventory, moved, fill)
         elif entry.kind != "failed":
             self._move_venue(entry, inventory, moved)
-        self._drop(inventory, moved, left)
+        self._drop(entry, inventory, moved, left)
 
     def _move_venue(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
         rose, fell = split_changes(entry.venue_tokens)
@@ -351,7 +351,7 @@ class Ledger:
         if kind == "sell":
             moved.given = find_traded(entry, fell)
             moved.amount = fell.pop(moved.given)
-            moved.cut = self._cut(inventory, moved.given, moved.amount)
+            moved.cut = self._cut(entry, inventory, moved.given, moved.amount)
         elif kind == "swap":
             self._exchange(entry, inventory, moved, rose, fell)
         elif kind == "buy":
@@ -359,7 +359,7 @@ class Ledger:
             paid = -entry.venue_sol if inventory.money == SOL else None
             self._put(entry, inventory, mint, rose.pop(mint), paid)
         # Without a price, outgoing units keep their cost and incoming ones have an unknown cost.
-        self._drop(inventory, moved, fell)
+        self._drop(entry, inventory, moved, fell)
         self._put_unknown(entry, inventory, rose)
 
     def _exchange(
@@ -374,7 +374,7 @@ class Ledger:
         else:
             moved.given, moved.got, moved.amount = given, got, amount
             moved.sources = {given}
-            moved.cut = self._cut(inventory, given, amount)
+            moved.cut = self._cut(entry, inventory, given, amount)
             spent = -entry.venue_sol if inventory.money == SOL else 0
             self._carry(entry, inventory, moved, rose.pop(got), spent)
 
@@ -395,7 +395,7 @@ class Ledger:
         rose, fell = split_changes(entry.venue_tokens)
         if entry.kind == "order_open":
             fell = self._fill_escrows(entry, inventory, fell)
-        self._drop(inventory, moved, fell)
+        self._drop(entry, inventory, moved, fell)
         out = _release(entry, inventory)
         for one in out:
             self.chain.taken[one.mint] = entry.slot
@@ -436,7 +436,7 @@ class Ledger:
         for mint, amount in fell.items():
             reached, address = find_escrow(entry, mint)
             if (held := min(amount, reached)) and mint != inventory.money:
-                inventory.hold(address, self._cut(inventory, mint, held))
+                inventory.hold(address, self._cut(entry, inventory, mint, held))
                 rest[mint] -= held
         return {mint: amount for mint, amount in rest.items() if amount}
 
@@ -455,14 +455,14 @@ class Ledger:
         for mint, amount in rose.items():
             self._put(entry, inventory, mint, amount)
 
-    def _cut(self, inventory: Inventory, mint: str, amount: int) -> Cut:
+    def _cut(self, entry: Entry, inventory: Inventory, mint: str, amount: int) -> Cut:
         self.chain.moved.add(mint)
-        self.chain.taken[mint] = self.chain.last_slot or 0
+        self.chain.taken[mint] = entry.slot
         return inventory.cut(mint, amount)
 
-    def _drop(self, inventory: Inventory, moved: Moved, fell: Amounts) -> None:
+    def _drop(self, entry: Entry, inventory: Inventory, moved: Moved, fell: Amounts) -> None:
         for mint, amount in fell.items():
-            moved.left.append((mint, self._cut(inventory, mint, amount).slices))
+            moved.left.append((mint, self._cut(entry, inventory, mint, amount).slices))
 
     def _check_chain(self, entry: Entry, balance: Balance, moved: dict[str, Moved]) -> None:
         last = self.chain.follow(entry, balance)
@@ -486,7 +486,7 @@ class Ledger:
                     self.chain.moved.add(mint)
                     inventory.put(mint, None, more)
                 else:
-                    self._drop(inventory, moved[money], {mint: -more})
+                    self._drop(entry, inventory, moved[money], {mint: -more})
 
     def _count_money(self, money: str, last: Seen | None, balance: Balance, joins: bool) -> None:
         totals = self.accounts[money, ALL_HISTORY].totals
