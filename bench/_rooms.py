@@ -6,9 +6,9 @@ ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
         "addresses amounts answers balances board bot_wallets coverage currencies exchanges "
-        "histories instructions inventory kinds ledger ledger_store mints observed_histories "
-        "packing pools programs quotes quotes_shown receipts reconciliation risk_shown rpc "
-        "stablecoins standings totals verification views"
+        "histories instructions kinds ledger ledger_oracles ledger_store mints observed_histories "
+        "packing pools programs quotes quotes_shown receipts risk_shown rpc stablecoins standings "
+        "verification"
     ),
     "paper": (
         "backtest_pages backtests brain closes conduct engine falls fills legacy measured "
