@@ -494,11 +494,10 @@ def test_entries_without_a_block_time_count_in_the_hour_before():
     pending, told = PendingLedger(Ledger()), []
     for entry, time, slot in zip(t.entries, times, slots, strict=True):
         entry = entry._replace(block_time=time, slot=slot, tx_index=None)
-        place, _ = pending.book(entry)
-        told.append((place, pending.ledger.hour, pending.last_time))
+        told.append((pending.book(entry).place, pending.ledger.hour, pending.last_time))
     assert told == [(0, 2, 7_200), (1, 2, 7_200), (0, 2, 7_199), (1, 3, 10_800)]
     assert pending.first_time == 7_200
-    assert pending.book(entry._replace(slot=7, tx_index=9))[0] == 9
+    assert pending.book(entry._replace(slot=7, tx_index=9)).place == 9
 
 
 def test_a_row_for_an_untouched_balance_is_an_opening():
