@@ -394,6 +394,12 @@ def test_only_venue_amounts_were_bought_or_sold(empty):
     assert not mark_differing_trades(Wallet.get().id)
     for one in TradeMint.select():
         assert (one.slot, one.place) == (one.trade.slot, one.trade.place)
+    # The first sale of the table.
+    sale = Trade.select().where(Trade.kind == "sell").order_by(Trade.slot).get()
+    assert (sale.sol_change, sale.beside_sol, sale.result, sale.cost_left) == (1020, 900, 80, 10)
+    assert json.loads(sale.beside_tokens) == [["A", "-1", 0], ["B", "2", 0]]
+    assert json.loads(sale.token_changes) == [["A", "-5", 0], ["B", "2", 0]]
+    assert (sale.explained, sale.counterparties) == (None, "[]")
 
 
 def test_coverage_has_the_shape_of_the_api(empty):
@@ -505,7 +511,7 @@ def test_a_row_for_an_untouched_balance_is_an_opening():
     assert found == {"an account": Opening((0, 2**63, 0, "an account"), "A", 5, 6)}
 
 
-# ---- where the money went -----------------------------------------------------------------------
+# ---- where the money went ------------------------------------------------------------------------
 # 10@100 A: 4 sold for 60 (20), 2 lost (20 of cost), 4 become 2 D (40). 3 B of unknown cost sold for
 # 30. 5@? and 5@50 C sold for 200: half of it minus 50 (50), the other half unmatched. The worst
 # case is 70 - 20 - 40. 40 and 50 sold for 60 and 100: 70 on 90. The position in A lost, that in C
@@ -566,15 +572,6 @@ def test_every_sum_has_its_documented_name(empty):
     assert Wallet.get().reconciliation is None
 
 
-def test_a_trade_shows_value_from_outside_its_venue(empty):
-    book(empty(), "buy 10 A for 100\nsell 120 -4 A of A beside 900 -1 A 2 B")
-    sale = Trade.get(Trade.kind == "sell")
-    assert (sale.sol_change, sale.beside_sol, sale.result, sale.cost_left) == (1020, 900, 80, 10)
-    assert json.loads(sale.beside_tokens) == [["A", "-1", 0], ["B", "2", 0]]
-    assert json.loads(sale.token_changes) == [["A", "-5", 0], ["B", "2", 0]]
-    assert (sale.explained, sale.counterparties) == (None, "[]")
-
-
 def test_each_wallet_that_traded_a_token_counts_once(empty):
     book(empty(), "buy 10 A for 100\nbuy 5 A for 60\nbuy 7 B for 70\nsell 4 A for 60")
     assert count_sides("A") == {"buy": 1, "sell": 1}
@@ -589,11 +586,6 @@ def test_each_wallet_that_traded_a_token_counts_once(empty):
 
 
 # ---- stablecoins --------------------------------------------------------------------------------
-def take_for_quotes(monkeypatch, mints):
-    for module in (coverage, ledger, sales):
-        monkeypatch.setattr(module, "MINTS", frozenset(mints))
-
-
 def in_stablecoins():
     return RunningTotal.select().where(RunningTotal.money != "")
 
@@ -665,7 +657,8 @@ def test_a_removed_stablecoin_leaves_no_line(empty, monkeypatch):
     wallet = empty()
     book(wallet, "gain 500 Q\nswap 100 Q for 90 A")
     for left in ({USDC}, set()):
-        take_for_quotes(monkeypatch, {mint_of("K"), *left})
+        for module in (coverage, ledger, sales):
+            monkeypatch.setattr(module, "MINTS", {mint_of("K"), *left})
         rebuild(wallet)
         assert {row.currency for row in Trade.select() if row.currency} == left
         assert {row.money for row in in_stablecoins()} == left
