@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chain.addresses import WRAPPED_SOL
-from chain.ledger.inventory import NOTHING, SOL, Carried, Cut, Slice, is_dust, share
+from chain.ledger.inventory import NOTHING, SOL, Carried, Cut, Inventory, Slice, is_dust, share
 from chain.reading.currencies import MINTS
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
@@ -82,11 +82,14 @@ def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
 class Moved:
     """An entry's movements in one inventory, before costs are applied.
 
-    `left`: the units that left without a sale, by mint. `given` is the mint that was exchanged
-    for the currency or for another mint, `got`. The lots that inherited its cost follow. `sources`
-    are all mints that were exchanged for it.
+    `side` is the entry in the inventory's currency. `left`: the units that left without a sale, by
+    mint. `given` is the mint that was exchanged for the currency or for another mint, `got`. The
+    lots that inherited its cost follow. `sources` are all mints that were exchanged for it.
     """
 
+    entry: Entry
+    side: Side
+    inventory: Inventory
     left: list[tuple[str, list[Slice]]] = field(default_factory=list)
     given: str | None = None
     amount: int = 0
@@ -130,8 +133,9 @@ class Booked(NamedTuple):
         return UNEXPLAINED not in self.flags
 
 
-def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt: bool) -> Booked:
+def book(moved: Moved, begins: int, doubt: bool) -> Booked:
     """Price an entry in a view from `begins` (UTC ms). With `doubt`, the history is incomplete."""
+    entry, side, money = moved.entry, moved.side, moved.inventory.money
     flags = entry.flags
     if money != SOL and entry.kind in TRADES and entry.kind != "swap":
         # A trade for SOL doesn't move this currency.
