@@ -65,7 +65,7 @@ EQUIVALENTS = {
             "lots, slices, missing = self.lots.get(mint, None), [], amount",
         ): "no lots are as empty as none",
         **_unchecked(
-            "carried = [Carried(*one) for one in zip(groups, share(spent, sizes), strict=True)]",
+            "carried = list(zip(groups, share(spent, sizes), strict=True))",
             "there is a share of each group",
         ),
         **_unchecked(
@@ -148,14 +148,6 @@ EQUIVALENTS = {
             "if happened_at is None or happened_at <= self.now_ms:",
             "if happened_at is None or happened_at < self.now_ms:",
         ): "at the same moment no span begins or ends again",
-        (
-            "if realized > high:",
-            "if realized >= high:",
-        ): "at a high nothing has fallen",
-        (
-            "elif high - realized > drawdown:",
-            "elif high - realized >= drawdown:",
-        ): "a fall that is as deep is the same number",
         **{
             ("if seconds < 100:", other): "a hundred is round"
             for other in ("if seconds <= 100:", "if seconds < 101:")
@@ -171,15 +163,10 @@ EQUIVALENTS = {
             "gave = any(change <= 0 for _, change, _ in effect.tokens) or (",
         ): "no change is of nothing",
     },
-    "chain/ledger/sales.py": {
-        **_unchecked(
-            "for quantity, spent, part in zip(amounts, costs, shares, strict=True):",
-            "there is a cost and a share of each slice",
-        ),
-        **_unchecked(
-            "for one, cost in zip(slices, costs, strict=True)]", "there is a cost of each slice"
-        ),
-    },
+    "chain/ledger/sales.py": _unchecked(
+        "for (_, quantity, spent), part in zip(booked.lots, shares, strict=True):",
+        "there is a share of each lot",
+    ),
     "chain/stored/store.py": {
         **{
             (f'"{name}": {value},', f'"{name.upper()}": {value},'): "SQL knows no case"

@@ -5,10 +5,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "addresses amounts answers balances board bot_wallets coverage exchanges "
-        "histories instructions inventory ledger ledger_store mints observed_histories "
-        "packing pools programs quotes quotes_shown receipts reconciliation recorded risk_shown "
-        "rpc stablecoins standings totals verification views"
+        "addresses amounts answers balances board bot_wallets coverage exchanges histories "
+        "instructions ledger ledger_oracles ledger_store mints observed_histories packing pools "
+        "programs quotes quotes_shown receipts recorded risk_shown rpc stablecoins standings "
+        "verification"
     ),
     "paper": (
         "backtest_pages backtests brain closes conduct engine falls fills legacy measured "

@@ -16,7 +16,7 @@ import orjson
 
 import storage
 from accounts.auto_posts import update_posts
-from chain.ledger.coverage import Progress, add_trouble, is_explained
+from chain.ledger.coverage import Progress, describe_trouble, is_explained
 from chain.ledger.ledger import Ledger
 from chain.reading.currencies import list_added
 from chain.reading.entries import Entry
@@ -433,7 +433,7 @@ class Attempts:
         if stored is None:
             coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(trouble=reason))
         else:
-            coverage = {**read_coverage(stored), "note": add_trouble(None, reason)}
+            coverage = {**read_coverage(stored), "note": describe_trouble(reason)}
         _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
 
     def refuse_program(self, wallet: Wallet) -> None:

@@ -21,18 +21,11 @@ SMALL_COUNTS = (
     "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
     " seventeen eighteen nineteen twenty"
 )
+TENS = "thirty forty fifty sixty seventy eighty ninety"
 COUNTS = {
     **{word: Decimal(value) for value, word in enumerate(SMALL_COUNTS.split(), 2)},
-    "zero": Decimal(0),
-    "thirty": Decimal(30),
-    "forty": Decimal(40),
-    "fifty": Decimal(50),
-    "sixty": Decimal(60),
-    "seventy": Decimal(70),
-    "eighty": Decimal(80),
-    "ninety": Decimal(90),
-    "hundred": Decimal(100),
-    "thousand": Decimal(1000),
+    **{word: Decimal(10 * value) for value, word in enumerate(TENS.split(), 3)},
+    **{"zero": Decimal(0), "hundred": Decimal(100), "thousand": Decimal(1000)},
 }
 # Number words that don't state an exact figure.
 VAGUE_WORDS = (

@@ -17,8 +17,7 @@ from chain.reading.flows import Balance, Holding
 
 
 # ---- the chain of balances -----------------------------------------------------------------------
-@dataclass(frozen=True)
-class Gap:
+class Gap(NamedTuple):
     from_slot: int
     to_slot: int
     reason: str
@@ -297,22 +296,19 @@ class Progress:
 def decide_state(chain: BalanceChain, progress: Progress) -> tuple[str, list[Gap], str | None]:
     """Return (state, gaps, note). `complete` requires an unbroken chain of balances."""
     state, gaps, note = _decide_state(chain, progress)
+    notes = [note] if note else []
     if progress.given_up:
-        note = _join_notes(note, GIVEN_UP)
+        notes.append(GIVEN_UP)
     is_capped = progress.capped or progress.accounts_capped
     if progress.filled >= NEAR_LIMIT_PERCENT and not is_capped:
-        note = _join_notes(note, NEAR_LIMIT.format(progress.filled))
-    return state, gaps, add_trouble(note, progress.trouble)
+        notes.append(NEAR_LIMIT.format(progress.filled))
+    if progress.trouble is not None:
+        notes.append(describe_trouble(progress.trouble))
+    return state, gaps, " ".join(notes) or None
 
 
-def _join_notes(note: str | None, more: str) -> str:
-    return more if note is None else f"{note} {more}"
-
-
-def add_trouble(note: str | None, trouble: str | None) -> str | None:
-    if trouble is None:
-        return note
-    return _join_notes(note, f"Observing this wallet is failing and will be retried: {trouble}.")
+def describe_trouble(reason: str) -> str:
+    return f"Observing this wallet is failing and will be retried: {reason}."
 
 
 IS_PROGRAM = "This address is a program, not a wallet, so it is not observed."
@@ -376,4 +372,4 @@ def _list_gaps(chain: BalanceChain, progress: Progress) -> list[Gap]:
     gaps = {*chain.gaps}
     gaps |= {Gap(first, last, "closing_balance") for _, first, last in progress.unexplained}
     gaps |= {Gap(slot, slot, f"receipt_refused: {why}") for slot, why in progress.refused}
-    return sorted(gaps, key=lambda g: (g.from_slot, g.to_slot, g.reason))
+    return sorted(gaps)

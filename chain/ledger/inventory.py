@@ -92,12 +92,16 @@ def share(total: int, parts: Sequence[int]) -> list[int]:
     return [*given, total - sum(given)]
 
 
+def count_units(slices: Iterable[Slice]) -> int:
+    return sum(one.amount for one in slices)
+
+
 def group_slices(slices: Sequence[Slice], amount: int) -> list[list[Slice]]:
     """Group by lot. A slice too small for a single unit joins a neighbor."""
-    whole, groups = sum(one.amount for one in slices), [[slices[0]]]
+    whole, groups = count_units(slices), [[slices[0]]]
 
     def is_enough(group: list[Slice]) -> bool:
-        return amount * sum(one.amount for one in group) // whole > 0
+        return amount * count_units(group) // whole > 0
 
     for one in slices[1:]:
         if is_enough(groups[-1]):
@@ -120,30 +124,26 @@ def find_lower_median(counted: Sequence[tuple[int, int]]) -> int | None:
 
 
 # ---- average cost --------------------------------------------------------------------------------
-class Portion(NamedTuple):
-    """Raw units of known cost, that cost in lamports, and raw units of unknown cost."""
-
-    known: int
-    cost: int
-    unknown: int
-
-
 @dataclass(slots=True)
 class Pool:
-    """All holdings of a mint. Units of known cost share one average."""
+    """Raw units of a mint. Those of known cost share one average."""
 
     known: int = 0
     cost: int = 0
     unknown: int = 0
 
-    def add(self, portion: Portion) -> None:
-        self.known += portion.known
-        self.cost += portion.cost
-        self.unknown += portion.unknown
+    @property
+    def amount(self) -> int:
+        return self.known + self.unknown
 
-    def take(self, amount: int) -> Portion:
+    def add(self, other: "Pool") -> None:
+        self.known += other.known
+        self.cost += other.cost
+        self.unknown += other.unknown
+
+    def take(self, amount: int) -> "Pool":
         """Take from both parts in proportion. Units that the pool lacks have an unknown cost."""
-        held = self.known + self.unknown
+        held = self.amount
         here = min(amount, held)
         unknown = here * self.unknown // held if held else 0
         known = here - unknown
@@ -151,7 +151,7 @@ class Pool:
         self.known -= known
         self.cost -= cost
         self.unknown -= unknown
-        return Portion(known, cost, unknown + amount - here)
+        return Pool(known, cost, unknown + amount - here)
 
 
 @dataclass
@@ -163,33 +163,24 @@ class AverageCost:
     pools: defaultdict[str, Pool] = field(default_factory=lambda: defaultdict(Pool))
 
     def add(self, mint: str, amount: int, cost: int | None) -> None:
-        pool = self.pools[mint]
-        if cost is None:
-            pool.unknown += amount
-        else:
-            pool.known += amount
-            pool.cost += cost
+        self.pools[mint].add(Pool(unknown=amount) if cost is None else Pool(amount, cost))
 
-    def take(self, mint: str, amount: int) -> Portion:
-        return self.pools[mint].take(amount)
-
-    def sell(self, sold: Portion, proceeds: int) -> None:
+    def sell(self, sold: Pool, proceeds: int) -> None:
         """Split the proceeds (lamports) by quantity."""
         if sold.known:
-            self.realized += proceeds * sold.known // (sold.known + sold.unknown) - sold.cost
-            self.matched += is_dust(sold.unknown, sold.known + sold.unknown)
+            self.realized += proceeds * sold.known // sold.amount - sold.cost
+            self.matched += is_dust(sold.unknown, sold.amount)
 
     def count(self, result: int) -> None:
         """Book a sale whose result (lamports) doesn't depend on a pool."""
         self.realized += result
         self.matched += 1
 
-    def carry(self, given: Portion, mint: str, amount: int, spent: int) -> None:
-        """Exchange a portion for another mint, which inherits its cost and known spending."""
-        whole = given.known + given.unknown
-        unknown = amount * given.unknown // whole
-        cost = given.cost + spent * given.known // whole
-        self.pools[mint].add(Portion(amount - unknown, cost, unknown))
+    def carry(self, given: Pool, mint: str, amount: int, spent: int) -> None:
+        """Exchange units for another mint, which inherits their cost and known spending."""
+        unknown = amount * given.unknown // given.amount
+        cost = given.cost + spent * given.known // given.amount
+        self.pools[mint].add(Pool(amount - unknown, cost, unknown))
 
 
 def is_dust(unknown: int, amount: int) -> bool:
@@ -212,20 +203,16 @@ class Position(NamedTuple):
     unknown: int
 
 
+# Groups of slices whose cost a swap carried over, each with its part of the money spent.
+Carried = list[tuple[list[Slice], int]]
+
+
 class Cut(NamedTuple):
-    slices: list[Slice]
-    portion: Portion
+    """Units of a mint that left the lots or an escrow, with their cost by both methods."""
 
-
-class Released(NamedTuple):
     mint: str
     slices: list[Slice]
-    portion: Portion
-
-
-class Carried(NamedTuple):
-    slices: list[Slice]
-    spent: int
+    pool: Pool
 
 
 @dataclass
@@ -238,10 +225,10 @@ class Escrow:
 
     @property
     def amount(self) -> int:
-        return sum(one.amount for one in self.slices)
+        return count_units(self.slices)
 
 
-NOTHING = Cut([], Portion(0, 0, 0))
+NOTHING = Cut("", [], Pool())
 
 
 @dataclass(slots=True)
@@ -275,8 +262,8 @@ class KnownCost:
 
     def take(self, mint: str, slices: Iterable[Slice], sign: int = -1) -> None:
         for one in slices:
-            if one.cost is not None and one.since >= self.begins:
-                self._change(mint, sign * one.amount, sign * one.cost)
+            if (cost := one.see_cost(self.begins)) is not None:
+                self._change(mint, sign * one.amount, sign * cost)
 
     def _change(self, mint: str, units: int, cost: int) -> None:
         self.touched.add(mint)
@@ -311,7 +298,7 @@ class Inventory:
         other.known_costs = [KnownCost(one.begins) for one in self.known_costs]
         for mint, pool in self.average.pools.items():
             if mint != money:
-                other.average.add(mint, pool.known + pool.unknown, None)
+                other.average.add(mint, pool.amount, None)
         for mint, lots in self.lots.items():
             if mint != money:
                 other.lots[mint] = [
@@ -386,21 +373,15 @@ class Inventory:
         self._follow(mint, slices)
         if missing:
             slices.append(_make_unknown(missing))
-        return Cut(slices, self.average.take(mint, amount))
+        return Cut(mint, slices, self.average.pools[mint].take(amount))
 
     def carry(
-        self,
-        cut: Cut,
-        mint: str,
-        origin: str,
-        amount: int,
-        when: int,
-        spent: int,
-    ) -> list[Carried]:
+        self, cut: Cut, mint: str, origin: str, amount: int, when: int, spent: int
+    ) -> Carried:
         """Add lots that inherit the slices' cost and part of the money spent. `when`: UTC ms."""
         groups = group_slices(cut.slices, amount)
-        sizes = [sum(one.amount for one in group) for group in groups]
-        carried = [Carried(*one) for one in zip(groups, share(spent, sizes), strict=True)]
+        sizes = [count_units(group) for group in groups]
+        carried = list(zip(groups, share(spent, sizes), strict=True))
         for (group, part), got in zip(carried, share(amount, sizes), strict=True):
             costs = [one.cost for one in group if one.cost is not None]
             if len(costs) < len(group):
@@ -408,16 +389,16 @@ class Inventory:
             else:
                 since = min(when, *[one.since for one in group])
                 self._append(mint, origin, got, sum(costs) + part, since)
-        self.average.carry(cut.portion, mint, amount, spent)
+        self.average.carry(cut.pool, mint, amount, spent)
         return carried
 
-    def hold(self, address: str, mint: str, cut: Cut) -> None:
-        escrow = self.escrows.setdefault(address, Escrow(mint))
+    def hold(self, address: str, cut: Cut) -> None:
+        escrow = self.escrows.setdefault(address, Escrow(cut.mint))
         escrow.slices.extend(cut.slices)
-        escrow.pool.add(cut.portion)
-        self._follow(mint, cut.slices, 1)
+        escrow.pool.add(cut.pool)
+        self._follow(cut.mint, cut.slices, 1)
 
-    def release(self, address: str, mint: str, quantity: int) -> Released:
+    def release(self, address: str, quantity: int) -> Cut:
         """Take slices out of an escrow, oldest first.
 
         Anyone can send tokens to an escrow, so units missing from the books come last, at an
@@ -435,12 +416,12 @@ class Inventory:
         escrow.slices = kept
         if not kept:
             del self.escrows[address]
-        self._follow(mint, out)
+        self._follow(escrow.mint, out)
         if missing:
             out.append(_make_unknown(missing))
-        return Released(mint, out, escrow.pool.take(sum(one.amount for one in out)))
+        return Cut(escrow.mint, out, escrow.pool.take(count_units(out)))
 
-    def put_back(self, released: Released, room: int) -> list[Slice]:
+    def put_back(self, released: Cut, room: int) -> list[Slice]:
         """Put up to `room` raw units back in their place. Return the rest: transfer fees."""
         lost, left = [], room
         for one in released.slices:
@@ -458,7 +439,7 @@ class Inventory:
                     since=back.since,
                 )
                 insort(self.lots.setdefault(released.mint, []), lot)
-        self.average.pools[released.mint].add(Pool(*released.portion).take(room - left))
+        self.average.pools[released.mint].add(released.pool.take(room - left))
         return lost
 
     def list_positions(self, decimals: Mapping[str, int], begins: int = UNDATED) -> list[Position]:
@@ -499,9 +480,8 @@ def _split(one: Slice, amount: int) -> tuple[Slice, Slice]:
     )
 
 
-def join_released(released: Iterable[Released]) -> Cut:
-    pool, slices = Pool(), []
-    for one in released:
-        pool.add(one.portion)
-        slices += one.slices
-    return Cut(slices, Portion(pool.known, pool.cost, pool.unknown))
+def join_cuts(cuts: Sequence[Cut]) -> Cut:
+    pool = Pool()
+    for one in cuts:
+        pool.add(one.pool)
+    return Cut(cuts[0].mint, [part for one in cuts for part in one.slices], pool)

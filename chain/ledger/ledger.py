@@ -20,15 +20,14 @@ from chain.ledger.inventory import (
     KnownCost,
     Opening,
     Position,
-    Released,
-    join_released,
+    count_units,
+    join_cuts,
 )
 from chain.ledger.sales import (
     UNEXPLAINED,
     Booked,
     Fill,
     Moved,
-    Side,
     book,
     mark_paid_elsewhere,
     see_side,
@@ -235,14 +234,17 @@ class Ledger:
         self.chain.begin(entry)
         fill = self.deposits.read_fill(entry, self.inventories[SOL].escrows)
         entry = self.deposits.follow(entry)
-        moved = {money: Moved() for money in self.inventories}
+        moved = {
+            money: Moved(entry, see_side(entry, money, fill), inventory)
+            for money, inventory in self.inventories.items()
+        }
         for balance in entry.balances:
-            self._check_chain(entry, balance, moved)
+            self._check_chain(entry, balance, moved.values())
         for mint, _, places in entry.tokens + entry.beside_tokens:
             self.decimals[mint] = places
-        for money, inventory in self.inventories.items():
-            self._move(entry, inventory, moved[money], fill)
-        made = self._book(entry, moved, fill)
+        for one in moved.values():
+            self._move(one, is_priced=fill is not None)
+        made = self._book(entry, moved)
         self._spread_doubt(moved[SOL])
         for key, known in self.list_known_costs():
             if key in self.accounts:
@@ -281,31 +283,28 @@ class Ledger:
             for view, known in zip(views, inventory.known_costs, strict=True):
                 yield (money, view), known
 
-    def _book(self, entry: Entry, moved: dict[str, Moved], fill: Fill | None) -> dict[Key, Booked]:
+    def _book(self, entry: Entry, moved: dict[str, Moved]) -> dict[Key, Booked]:
         views, made = self.spans.list_views(entry), {}
         for money, some in moved.items():
-            side = see_side(entry, money, fill)
-            doubt = side.kind == "sell" and self._is_doubtful(some.given, money)
+            doubt = some.side.kind == "sell" and self._is_doubtful(some.given, money)
             for view, begins in views:
-                booked = book(entry, side, some, money, begins, doubt)
+                booked = book(some, begins, doubt)
                 if money != SOL:
                     others = [one for other, one in moved.items() if other != money]
                     booked = mark_paid_elsewhere(booked, some, others, begins)
                 self.accounts[money, view].add(booked, money, self.hour)
                 made[money, view] = booked
-            self._count_average(side, some, self.inventories[money], doubt, entry)
+            if UNEXPLAINED not in entry.flags:
+                self._count_average(some, doubt)
         return made
 
     @staticmethod
-    def _count_average(
-        side: Side, moved: Moved, inventory: Inventory, doubt: bool, entry: Entry
-    ) -> None:
-        if UNEXPLAINED in entry.flags:
-            return
+    def _count_average(moved: Moved, doubt: bool) -> None:
+        average, side = moved.inventory.average, moved.side
         if side.kind == "sell" and not doubt:
-            inventory.average.sell(moved.cut.portion, side.through)
+            average.sell(moved.cut.pool, side.through)
         elif side.kind == "round_trip":
-            inventory.average.count(side.through)
+            average.count(side.through)
 
     def _is_doubtful(self, mint: str | None, money: str) -> bool:
         return (
@@ -335,53 +334,53 @@ class Ledger:
                 totals = self.accounts[money, ALL_HISTORY].totals
                 totals.opening = totals.closing = held
 
-    def _move(self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None) -> None:
-        """Move units through the venue and outside it: arrivals first, departures last."""
-        arrived, left = split_changes(entry.beside_tokens)
-        self._put_unknown(entry, inventory, arrived)
-        if entry.kind.startswith("order_"):
-            self._move_order(entry, inventory, moved, fill)
-        elif entry.kind != "failed":
-            self._move_venue(entry, inventory, moved)
-        self._drop(inventory, moved, left)
+    def _move(self, moved: Moved, is_priced: bool) -> None:
+        """Move units through the venue and outside it: arrivals first, departures last.
 
-    def _move_venue(self, entry: Entry, inventory: Inventory, moved: Moved) -> None:
+        `is_priced`: whether it is an order's fill at a market price.
+        """
+        arrived, left = split_changes(moved.entry.beside_tokens)
+        self._put_unknown(moved, arrived)
+        if moved.entry.kind.startswith("order_"):
+            self._move_order(moved, is_priced)
+        elif moved.entry.kind != "failed":
+            self._move_venue(moved)
+        self._drop(moved, left)
+
+    def _move_venue(self, moved: Moved) -> None:
+        entry = moved.entry
         rose, fell = split_changes(entry.venue_tokens)
         kind = entry.kind if UNEXPLAINED not in entry.flags else "other"
         if kind == "sell":
             moved.given = find_traded(entry, fell)
             moved.amount = fell.pop(moved.given)
-            moved.cut = self._cut(inventory, moved.given, moved.amount)
+            moved.cut = self._cut(moved, moved.given, moved.amount)
         elif kind == "swap":
-            self._exchange(entry, inventory, moved, rose, fell)
+            self._exchange(moved, rose, fell)
         elif kind == "buy":
             mint = find_traded(entry, rose)
-            paid = -entry.venue_sol if inventory.money == SOL else None
-            self._put(entry, inventory, mint, rose.pop(mint), paid)
+            paid = -entry.venue_sol if moved.inventory.money == SOL else None
+            self._put(moved, mint, rose.pop(mint), paid)
         # Without a price, outgoing units keep their cost and incoming ones have an unknown cost.
-        self._drop(inventory, moved, fell)
-        self._put_unknown(entry, inventory, rose)
+        self._drop(moved, fell)
+        self._put_unknown(moved, rose)
 
-    def _exchange(
-        self, entry: Entry, inventory: Inventory, moved: Moved, rose: Amounts, fell: Amounts
-    ) -> None:
+    def _exchange(self, moved: Moved, rose: Amounts, fell: Amounts) -> None:
         """Exchange one mint for another, perhaps as a purchase or sale in this currency."""
+        entry, money = moved.entry, moved.inventory.money
         given, got = find_traded(entry, fell), find_traded(entry, rose)
         amount = fell.pop(given)
-        if inventory.money == given:
+        if money == given:
             paid = None if got in MINTS else amount
-            self._put(entry, inventory, got, rose.pop(got), paid)
+            self._put(moved, got, rose.pop(got), paid)
         else:
             moved.given, moved.got, moved.amount = given, got, amount
             moved.sources = {given}
-            moved.cut = self._cut(inventory, given, amount)
-            spent = -entry.venue_sol if inventory.money == SOL else 0
-            self._carry(entry, inventory, moved, rose.pop(got), spent)
+            moved.cut = self._cut(moved, given, amount)
+            self._carry(moved, rose.pop(got), -entry.venue_sol if money == SOL else 0)
 
-    def _carry(
-        self, entry: Entry, inventory: Inventory, moved: Moved, amount: int, spent: int
-    ) -> None:
-        got = moved.got
+    def _carry(self, moved: Moved, amount: int, spent: int) -> None:
+        entry, inventory, got = moved.entry, moved.inventory, moved.got
         assert got is not None
         self.chain.moved.add(got)
         if got != inventory.money:
@@ -389,54 +388,45 @@ class Ledger:
                 moved.cut, got, entry.signature, amount, date(entry), spent
             )
 
-    def _move_order(
-        self, entry: Entry, inventory: Inventory, moved: Moved, fill: Fill | None
-    ) -> None:
+    def _move_order(self, moved: Moved, is_priced: bool) -> None:
+        entry, inventory = moved.entry, moved.inventory
         rose, fell = split_changes(entry.venue_tokens)
         if entry.kind == "order_open":
-            fell = self._fill_escrows(entry, inventory, fell)
-        self._drop(inventory, moved, fell)
+            fell = self._fill_escrows(moved, fell)
+        self._drop(moved, fell)
         out = _release(entry, inventory)
         for one in out:
             self.chain.taken[one.mint] = entry.slot
-        if fill:
-            return self._move_fill(entry, inventory, moved, out, rose, fill)
+        if is_priced:
+            return self._move_fill(moved, out, rose)
         for one in out:
             room = rose.get(one.mint, 0) if entry.kind == "order_cancel" else 0
             moved.left.append((one.mint, inventory.put_back(one, room)))
-            if returned := min(room, sum(part.amount for part in one.slices)):
+            if returned := min(room, count_units(one.slices)):
                 rose[one.mint] -= returned
-        return self._put_unknown(entry, inventory, rose)
+        return self._put_unknown(moved, rose)
 
-    def _move_fill(
-        self,
-        entry: Entry,
-        inventory: Inventory,
-        moved: Moved,
-        out: list[Released],
-        rose: Amounts,
-        fill: Fill,
-    ) -> None:
+    def _move_fill(self, moved: Moved, out: list[Cut], rose: Amounts) -> None:
         if out:
-            moved.given, moved.cut = out[0].mint, join_released(out)
-            moved.amount = sum(one.amount for one in moved.cut.slices)
+            moved.given, moved.cut = out[0].mint, join_cuts(out)
+            moved.amount = count_units(moved.cut.slices)
             moved.sources = {moved.given}
         for got, amount in rose.items():
             if out:
                 moved.got = got
-                self._carry(entry, inventory, moved, amount, 0)
+                self._carry(moved, amount, 0)
             else:
-                paid = -see_side(entry, inventory.money, fill).through
-                is_known = paid > 0 and not (inventory.money and got in MINTS)
-                self._put(entry, inventory, got, amount, paid if is_known else None)
+                paid = -moved.side.through
+                is_known = paid > 0 and not (moved.inventory.money and got in MINTS)
+                self._put(moved, got, amount, paid if is_known else None)
 
-    def _fill_escrows(self, entry: Entry, inventory: Inventory, fell: Amounts) -> Amounts:
+    def _fill_escrows(self, moved: Moved, fell: Amounts) -> Amounts:
         """Move units into their escrows. Return the remaining decreases."""
         rest = dict(fell)
         for mint, amount in fell.items():
-            reached, address = find_escrow(entry, mint)
-            if (held := min(amount, reached)) and mint != inventory.money:
-                inventory.hold(address, mint, self._cut(inventory, mint, held))
+            reached, address = find_escrow(moved.entry, mint)
+            if (held := min(amount, reached)) and mint != moved.inventory.money:
+                moved.inventory.hold(address, self._cut(moved, mint, held))
                 rest[mint] -= held
         return {mint: amount for mint, amount in rest.items() if amount}
 
@@ -445,26 +435,24 @@ class Ledger:
         for inventory in self.inventories.values():
             inventory.lay(opening)
 
-    def _put(
-        self, entry: Entry, inventory: Inventory, mint: str, amount: int, cost: int | None = None
-    ) -> None:
+    def _put(self, moved: Moved, mint: str, amount: int, cost: int | None = None) -> None:
         self.chain.moved.add(mint)
-        inventory.put(mint, entry.signature, amount, cost, date(entry))
+        moved.inventory.put(mint, moved.entry.signature, amount, cost, date(moved.entry))
 
-    def _put_unknown(self, entry: Entry, inventory: Inventory, rose: Amounts) -> None:
+    def _put_unknown(self, moved: Moved, rose: Amounts) -> None:
         for mint, amount in rose.items():
-            self._put(entry, inventory, mint, amount)
+            self._put(moved, mint, amount)
 
-    def _cut(self, inventory: Inventory, mint: str, amount: int) -> Cut:
+    def _cut(self, moved: Moved, mint: str, amount: int) -> Cut:
         self.chain.moved.add(mint)
-        self.chain.taken[mint] = self.chain.last_slot or 0
-        return inventory.cut(mint, amount)
+        self.chain.taken[mint] = moved.entry.slot
+        return moved.inventory.cut(mint, amount)
 
-    def _drop(self, inventory: Inventory, moved: Moved, fell: Amounts) -> None:
+    def _drop(self, moved: Moved, fell: Amounts) -> None:
         for mint, amount in fell.items():
-            moved.left.append((mint, self._cut(inventory, mint, amount).slices))
+            moved.left.append((mint, self._cut(moved, mint, amount).slices))
 
-    def _check_chain(self, entry: Entry, balance: Balance, moved: dict[str, Moved]) -> None:
+    def _check_chain(self, entry: Entry, balance: Balance, moved: Iterable[Moved]) -> None:
         last = self.chain.follow(entry, balance)
         joins = last is not None and last.joins(
             balance.mint, balance.before, balance.lamports_before
@@ -480,13 +468,13 @@ class Ledger:
             return
         for mint, more in self.chain.break_chain(entry, last, balance).items():
             self.decimals.setdefault(mint, balance.decimals)
-            for money, inventory in self.inventories.items():
+            for one in moved:
                 # Inventory arrived or left unobserved.
                 if more > 0:
                     self.chain.moved.add(mint)
-                    inventory.put(mint, None, more)
+                    one.inventory.put(mint, None, more)
                 else:
-                    self._drop(inventory, moved[money], {mint: -more})
+                    self._drop(one, {mint: -more})
 
     def _count_money(self, money: str, last: Seen | None, balance: Balance, joins: bool) -> None:
         totals = self.accounts[money, ALL_HISTORY].totals
@@ -501,7 +489,7 @@ class Ledger:
                 totals.gaps += before - known
 
 
-def _release(entry: Entry, inventory: Inventory) -> list[Released]:
+def _release(entry: Entry, inventory: Inventory) -> list[Cut]:
     """Return the units that left the wallet's escrows.
 
     Units missing from the books leave only in a fill. Otherwise they count as arrivals.
@@ -512,7 +500,7 @@ def _release(entry: Entry, inventory: Inventory) -> list[Released]:
             amount = before - after
             if entry.kind != "order_fill":
                 amount = min(amount, inventory.escrows[address].amount)
-            out.append(inventory.release(address, mint, amount))
+            out.append(inventory.release(address, amount))
     return [one for one in out if one.slices]
 
 

@@ -4,12 +4,12 @@ Units move once per currency. Then each view prices them, ignoring costs from be
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chain.addresses import WRAPPED_SOL
-from chain.ledger.inventory import NOTHING, SOL, Carried, Cut, Slice, is_dust, share
+from chain.ledger.inventory import NOTHING, SOL, Carried, Cut, Inventory, Slice, is_dust, share
 from chain.reading.currencies import MINTS
 from chain.reading.entries import Entry
 from chain.reading.kinds import TRADES
@@ -82,17 +82,20 @@ def is_between_moneys(entry: Entry, fill: Fill | None) -> bool:
 class Moved:
     """An entry's movements in one inventory, before costs are applied.
 
-    `left`: the units that left without a sale, by mint. `given` is the mint that was exchanged
-    for the currency or for another mint, `got`. The lots that inherited its cost follow. `sources`
-    are all mints that were exchanged for it.
+    `side` is the entry in the inventory's currency. `left`: the units that left without a sale, by
+    mint. `given` is the mint that was exchanged for the currency or for another mint, `got`. The
+    lots that inherited its cost follow. `sources` are all mints that were exchanged for it.
     """
 
+    entry: Entry
+    side: Side
+    inventory: Inventory
     left: list[tuple[str, list[Slice]]] = field(default_factory=list)
     given: str | None = None
     amount: int = 0
     cut: Cut = NOTHING
     got: str | None = None
-    carried: list[Carried] = field(default_factory=list)
+    carried: Carried = field(default_factory=list)
     sources: set[str] = field(default_factory=set)
 
 
@@ -130,8 +133,9 @@ class Booked(NamedTuple):
         return UNEXPLAINED not in self.flags
 
 
-def book(entry: Entry, side: Side, moved: Moved, money: str, begins: int, doubt: bool) -> Booked:
+def book(moved: Moved, begins: int, doubt: bool) -> Booked:
     """Price an entry in a view from `begins` (UTC ms). With `doubt`, the history is incomplete."""
+    entry, side, money = moved.entry, moved.side, moved.inventory.money
     flags = entry.flags
     if money != SOL and entry.kind in TRADES and entry.kind != "swap":
         # A trade for SOL doesn't move this currency.
@@ -183,52 +187,41 @@ def _book_carried(booked: Booked, moved: Moved, begins: int) -> tuple[Booked, tu
 
 
 def _book_sale(booked: Booked, moved: Moved, begins: int, doubt: bool) -> Booked:
-    slices, proceeds = moved.cut.slices, booked.side.through
+    slices = moved.cut.slices
     if doubt:
         return booked._replace(
             flags=add_flags(booked.flags, INCOMPLETE),
             status="unmatched",
             unmatched=moved.amount,
-            other=proceeds - _sum_cost(slices, begins),
+            other=booked.side.through - _sum_cost(slices, begins),
             sold=moved.given,
         )
-    costs = [one.see_cost(begins) for one in slices]
-    price = price_sale([one.amount for one in slices], costs, moved.amount, proceeds)
-    lots = [(one.lot.origin, one.amount, cost) for one, cost in zip(slices, costs, strict=True)]
+    lots = tuple([(one.lot.origin, one.amount, one.see_cost(begins)) for one in slices])
     told = ["opening_inventory_unknown"] if any([lot[0] is None for lot in lots]) else []
-    return booked._replace(
-        flags=add_flags(booked.flags, *told),
-        **price._asdict(),
-        lots=tuple(lots),
-        sold=moved.given,
-    )
+    booked = booked._replace(flags=add_flags(booked.flags, *told), lots=lots, sold=moved.given)
+    return _price_sale(booked, moved.amount)
 
 
-class Price(NamedTuple):
-    """A sale's result. The fields are as in Booked."""
-
-    status: str
-    result: int | None
-    proceeds: int | None
-    cost: int | None
-    matched: int
-    unmatched: int
-    unmatched_proceeds: int
-
-
-def price_sale(
-    amounts: Sequence[int], costs: Sequence[int | None], amount: int, proceeds: int
-) -> Price:
-    """Split proceeds by quantity. Only slices of known cost have a result."""
+def _price_sale(booked: Booked, amount: int) -> Booked:
+    """Split proceeds by quantity. Only lots of known cost have a result."""
+    proceeds = booked.side.through
     matched = gross = cost = 0
-    shares = share(proceeds, amounts)
-    for quantity, spent, part in zip(amounts, costs, shares, strict=True):
+    shares = share(proceeds, [quantity for _, quantity, _ in booked.lots])
+    for (_, quantity, spent), part in zip(booked.lots, shares, strict=True):
         if spent is not None:
             matched, gross, cost = matched + quantity, gross + part, cost + spent
     if not matched:
-        return Price("unmatched", None, None, None, 0, amount, proceeds)
-    status, rest = "matched" if is_dust(amount - matched, amount) else "partial", amount - matched
-    return Price(status, gross - cost, gross, cost, matched, rest, proceeds - gross)
+        return booked._replace(status="unmatched", unmatched=amount, unmatched_proceeds=proceeds)
+    unmatched = amount - matched
+    return booked._replace(
+        status="matched" if is_dust(unmatched, amount) else "partial",
+        result=gross - cost,
+        proceeds=gross,
+        cost=cost,
+        matched=matched,
+        unmatched=unmatched,
+        unmatched_proceeds=proceeds - gross,
+    )
 
 
 def mark_paid_elsewhere(

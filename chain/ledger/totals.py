@@ -9,6 +9,7 @@ open it, keep it open or raise its peak.
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from operator import attrgetter, sub
 from typing import NamedTuple
 
@@ -20,10 +21,7 @@ from chain.reading.kinds import TRADES
 # ---- running sums, reconciled to the lamport -----------------------------------------------------
 # The kinds that receive or send SOL. Others without a trade count as `other`.
 TRANSFERS = frozenset(
-    (
-        *("native_transfer", "transfer_in", "transfer_out", "transfer_self"),
-        *("account_open", "account_close"),
-    )
+    "native_transfer transfer_in transfer_out transfer_self account_open account_close".split()
 )
 
 
@@ -142,13 +140,10 @@ HOURS_A_DAY = 24
 
 
 def find_drawdown(changes: Iterable[int]) -> int:
-    realized = high = drawdown = 0
-    for change in changes:
-        realized += change
-        if realized > high:
-            high = realized
-        elif high - realized > drawdown:
-            drawdown = high - realized
+    high = drawdown = 0
+    for realized in accumulate(changes):
+        high = max(high, realized)
+        drawdown = max(drawdown, high - realized)
     return drawdown
 
 

@@ -286,23 +286,14 @@ FROM attachment a CROSS JOIN moneys k LEFT JOIN running_total t ON {{last}}
 WHERE {{which}} AND a.bot_id IN ({{bots}})"""
 
 
-class Total(NamedTuple):
-    """An attachment's sums in a currency. Some have no `drawdown`."""
-
-    bot: int
-    money: str
-    sums: Sums
-    drawdown: int | None
-
-
 def list_totals(
     rows: Rows,
     source: Source,
     bots: Collection[int],
     moneys: Collection[str],
     until: int | None = None,
-) -> Iterator[Total]:
-    """Yield the sums of each of these bots' attachments in each currency.
+) -> Iterator[tuple[int, str, Sums, int | None]]:
+    """Yield (bot, currency, sums, drawdown or None) for each of these bots' attachments.
 
     With `until` (an hour counted from 1970), only earlier sums count. Holdings at a disconnect
     count as moved out unsold.
@@ -319,7 +310,7 @@ def list_totals(
         sums = NOTHING if drawdown is None else Sums._make(told)
         if detached_at is not None and (until is None or detached_at < until * HOUR_MS):
             sums = sums.give_up()
-        yield Total(bot, money, sums, drawdown)
+        yield bot, money, sums, drawdown
 
 
 def read_totals(

@@ -46,9 +46,6 @@ from chain.stored.derived import (
 from chain.stored.standings import forget_standings_of
 from chain.stored.trades import (
     Row,
-    complete_row,
-    derive_columns,
-    digest_columns,
     make_trade_row,
     read_digests,
     replace_trades,
@@ -73,8 +70,7 @@ class PendingLedger:
     last_time: int | None = None
     place: tuple[int | None, int] = (None, 0)
 
-    def book(self, entry: Entry) -> tuple[int, Mapping[Key, Booked]]:
-        """Return the entry's place in the slot and the ledger's result."""
+    def book(self, entry: Entry) -> "BookedEntry":
         slot, count = self.place
         self.place = (entry.slot, count + 1 if slot == entry.slot else 0)
         if entry.block_time is not None:
@@ -82,16 +78,19 @@ class PendingLedger:
             self.last_time = entry.block_time
         made = self.ledger.apply(entry)
         self.derived.note(self.ledger)
-        return self.place[1] if entry.tx_index is None else entry.tx_index, made
+        place = self.place[1] if entry.tx_index is None else entry.tx_index
+        return BookedEntry(entry, place, made)
 
     def book_all(self, entries: Iterable[Entry]) -> Iterator["BookedEntry"]:
         """Book entries sorted by slot. Within a slot, use the order that the balances show."""
         for _, slot in groupby(entries, key=attrgetter("slot")):
             for entry in order_entries(slot, self.ledger.chain.seen):
-                yield BookedEntry(entry, *self.book(entry))
+                yield self.book(entry)
 
 
 class BookedEntry(NamedTuple):
+    """An entry, its place in the slot, and the ledger's result."""
+
     entry: Entry
     place: int
     made: Mapping[Key, Booked]
@@ -125,7 +124,7 @@ class LedgerStore:
             _rebuild(wallet, pending)
         else:
             for entry in order_entries(mark_new(new, siblings), pending.ledger.chain.seen):
-                pending.rows[entry.signature] = make_trade_row(wallet, *pending.book(entry))
+                pending.rows[entry.signature] = pending.book(entry).make_row(wallet)
         if pending.ledger.stale:
             pending = PendingLedger(pending.ledger.restart(), siblings)
             _rebuild(wallet, pending)
@@ -194,11 +193,10 @@ def _rebuild(wallet: Wallet, pending: PendingLedger) -> None:
     shared = read_shared(storage.read_rows, wallet.id, pending.siblings)
     pending.unchecked = set(shared)
     entries = mark_entries(list_entries(wallet.id), pending.siblings, shared)
-    for _, place, made in pending.book_all(entries):
-        columns = derive_columns(wallet.address, place, made)
-        digest, signature = digest_columns(columns), columns["signature"]
-        if stored.pop(signature, None) != digest:
-            pending.rows[signature] = complete_row(wallet, columns, digest)
+    for one in pending.book_all(entries):
+        row = one.make_row(wallet)
+        if stored.pop(row["signature"], None) != row["digest"]:
+            pending.rows[row["signature"]] = row
     pending.rows |= dict.fromkeys(stored)
     pending.derived.settle(wallet.id, pending.ledger)
 

@@ -270,7 +270,4 @@ for name, model, columns, rare in (
 ):
     model.add_index(model.index(*columns, where=SQL(rare), name=name))
 
-TABLES = (
-    *(Mint, TradeMint, RunningTotal, RiskTotal, TokenTotal, DelayTotal),
-    StandingTotal,
-)
+TABLES = (Mint, TradeMint, RunningTotal, RiskTotal, TokenTotal, DelayTotal, StandingTotal)

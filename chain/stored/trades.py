@@ -44,11 +44,12 @@ def trade_uid(address: str, signature: str) -> str:
 
 
 def make_trade_row(wallet: Any, place: int, made: Mapping[Key, Booked]) -> Row:
-    columns = derive_columns(wallet.address, place, made)
-    return complete_row(wallet, columns, digest_columns(columns))
+    columns = _derive_columns(wallet.address, place, made)
+    uid = trade_uid(wallet.address, columns["signature"])
+    return {"uid": uid, "wallet": wallet.id, **columns, "digest": digest_columns(columns)}
 
 
-def derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
+def _derive_columns(address: str, place: int, made: Mapping[Key, Booked]) -> Row:
     """`place` is the place in the slot, `made` the ledger's result."""
     booked = made[WHOLE]
     entry = booked.entry
@@ -101,11 +102,6 @@ def find_traded_mint(entry: Entry, currency: str) -> str | None:
     sold = (m for m, change, _ in entry.venue_tokens if change < 0 and m not in entry.residues)
     # The tokens that paid for an order's fill already left when the order was opened.
     return next(sold, entry.mint)
-
-
-def complete_row(wallet: Any, columns: Row, digest: str) -> Row:
-    uid = trade_uid(wallet.address, columns["signature"])
-    return {"uid": uid, "wallet": wallet.id, **columns, "digest": digest}
 
 
 def show_lot(address: str, origin: str | None, amount: int, cost: int | None) -> list[str | None]:

@@ -349,20 +349,15 @@ def test_a_trade_row_contains_the_ledgers_amounts(empty):
     story = tell("fund ada 1000000000; buy ada CAT 10 1000000; sell ada CAT 4 600000")
     _, bought, sold = [row.signature for row in story.rows]
     rebuild(empty(), entries_of(story.chain()))
-    t, wallet, cat = Trade.get(Trade.signature == sold), Wallet.get(), address("CAT")
-    assert (t.uid, t.kind, t.venue, t.realized) == (
-        *(trade_uid(ADA, sold), "sell", "pump.fun", "matched"),
-    )
+    t, cat = Trade.get(Trade.signature == sold), address("CAT")
+    told = trade_uid(ADA, sold), "sell", "pump.fun", "matched"
+    assert (t.uid, t.kind, t.venue, t.realized) == told
     assert (t.result, t.proceeds, t.cost) == (193_000, 595_000, 402_000)
     assert (t.matched_raw, t.unmatched_raw) == ("4", "0")
     assert (t.sol_change, t.fee, t.rent) == (595_000, 5_000, 0)
     assert json.loads(t.lots) == [[trade_uid(ADA, bought), "4", "402000"]]
     assert json.loads(t.token_changes) == [[cat, "-4", 6]]
-    assert json.loads(wallet.results)["realizedSol"] == "0.000193"
-    assert wallet.last_trade_at == t.block_time * 1000
-    (position,) = json.loads(wallet.positions)
-    held = {"mint": cat, "amountRaw": "6", "decimals": 6}
-    assert position == {**held, "costLamports": "603000", "unknownBasisRaw": "0"}
+    assert Wallet.get().last_trade_at == t.block_time * 1000
 
 
 # Each transaction and, after `=>`, which side of each of its mints was traded.
@@ -399,6 +394,12 @@ def test_only_venue_amounts_were_bought_or_sold(empty):
     assert not mark_differing_trades(Wallet.get().id)
     for one in TradeMint.select():
         assert (one.slot, one.place) == (one.trade.slot, one.trade.place)
+    # The first sale of the table.
+    sale = Trade.select().where(Trade.kind == "sell").order_by(Trade.slot).get()
+    assert (sale.sol_change, sale.beside_sol, sale.result, sale.cost_left) == (1020, 900, 80, 10)
+    assert json.loads(sale.beside_tokens) == [["A", "-1", 0], ["B", "2", 0]]
+    assert json.loads(sale.token_changes) == [["A", "-5", 0], ["B", "2", 0]]
+    assert (sale.explained, sale.counterparties) == (None, "[]")
 
 
 def test_coverage_has_the_shape_of_the_api(empty):
@@ -499,11 +500,10 @@ def test_entries_without_a_block_time_count_in_the_hour_before():
     pending, told = PendingLedger(Ledger()), []
     for entry, time, slot in zip(t.entries, times, slots, strict=True):
         entry = entry._replace(block_time=time, slot=slot, tx_index=None)
-        place, _ = pending.book(entry)
-        told.append((place, pending.ledger.hour, pending.last_time))
+        told.append((pending.book(entry).place, pending.ledger.hour, pending.last_time))
     assert told == [(0, 2, 7_200), (1, 2, 7_200), (0, 2, 7_199), (1, 3, 10_800)]
     assert pending.first_time == 7_200
-    assert pending.book(entry._replace(slot=7, tx_index=9))[0] == 9
+    assert pending.book(entry._replace(slot=7, tx_index=9)).place == 9
 
 
 def test_a_row_for_an_untouched_balance_is_an_opening():
@@ -511,7 +511,7 @@ def test_a_row_for_an_untouched_balance_is_an_opening():
     assert found == {"an account": Opening((0, 2**63, 0, "an account"), "A", 5, 6)}
 
 
-# ---- where the money went -----------------------------------------------------------------------
+# ---- where the money went ------------------------------------------------------------------------
 # 10@100 A: 4 sold for 60 (20), 2 lost (20 of cost), 4 become 2 D (40). 3 B of unknown cost sold for
 # 30. 5@? and 5@50 C sold for 200: half of it minus 50 (50), the other half unmatched. The worst
 # case is 70 - 20 - 40. 40 and 50 sold for 60 and 100: 70 on 90. The position in A lost, that in C
@@ -566,23 +566,10 @@ def test_every_sum_has_its_documented_name(empty):
     held = {"mint": "D", "amountRaw": "2", "decimals": 0}
     assert json.loads(wallet.positions) == [{**held, "costLamports": "40", "unknownBasisRaw": "0"}]
     assert wallet.by_stablecoin == "{}"
-
-
-def test_there_is_no_reconciliation_until_the_history_is_complete(empty):
-    wallet = empty()
+    # There is no reconciliation until the history is complete.
     wallet.backfilled = False
-    wallet.save()
-    book(wallet, BOOKED)
+    rebuild(wallet)
     assert Wallet.get().reconciliation is None
-
-
-def test_a_trade_shows_value_from_outside_its_venue(empty):
-    book(empty(), "buy 10 A for 100\nsell 120 -4 A of A beside 900 -1 A 2 B")
-    sale = Trade.get(Trade.kind == "sell")
-    assert (sale.sol_change, sale.beside_sol, sale.result, sale.cost_left) == (1020, 900, 80, 10)
-    assert json.loads(sale.beside_tokens) == [["A", "-1", 0], ["B", "2", 0]]
-    assert json.loads(sale.token_changes) == [["A", "-5", 0], ["B", "2", 0]]
-    assert (sale.explained, sale.counterparties) == (None, "[]")
 
 
 def test_each_wallet_that_traded_a_token_counts_once(empty):
@@ -599,11 +586,6 @@ def test_each_wallet_that_traded_a_token_counts_once(empty):
 
 
 # ---- stablecoins --------------------------------------------------------------------------------
-def take_for_quotes(monkeypatch, mints):
-    for module in (coverage, ledger, sales):
-        monkeypatch.setattr(module, "MINTS", frozenset(mints))
-
-
 def in_stablecoins():
     return RunningTotal.select().where(RunningTotal.money != "")
 
@@ -638,15 +620,15 @@ def test_a_wallet_and_its_span_have_rows_per_stablecoin(empty):
         ("not_applicable", None, None, None),
         ("matched", 20, 70, 50),
     ]
-
-
-def test_a_wallet_shows_its_stablecoin_results(empty):
-    book(empty(), "gain 500 Q\nswap 100 Q for 10 A")
-    (books,) = json.loads(Wallet.get().by_stablecoin).values()
+    books = json.loads(Wallet.get().by_stablecoin)[USDC]
     told = {name: value for name, value in books["reconciliation"].items() if value not in ("0", 0)}
-    assert told == {"closingRaw": "400", "receivedRaw": "500", "openCostRaw": "100"}
-    assert books["averageCost"] == {"realizedRaw": "0", "matchedSells": 0}
-    assert [(one["mint"], one["costRaw"]) for one in books["positions"]] == [("A", "100")]
+    closing = 500 - 100 + 60 - 50 + 70 - 10
+    assert told == {
+        **{"closingRaw": str(closing), "receivedRaw": "500", "realizedRaw": "40"},
+        **{"openCostRaw": "60", "otherRaw": "-10"},
+    }
+    assert books["averageCost"] == {"realizedRaw": "40", "matchedSells": 2}
+    assert [(one["mint"], one["costRaw"]) for one in books["positions"]] == [("A", "60")]
 
 
 def test_books_that_do_not_balance_are_reported(empty):
@@ -675,7 +657,8 @@ def test_a_removed_stablecoin_leaves_no_line(empty, monkeypatch):
     wallet = empty()
     book(wallet, "gain 500 Q\nswap 100 Q for 90 A")
     for left in ({USDC}, set()):
-        take_for_quotes(monkeypatch, {mint_of("K"), *left})
+        for module in (coverage, ledger, sales):
+            monkeypatch.setattr(module, "MINTS", {mint_of("K"), *left})
         rebuild(wallet)
         assert {row.currency for row in Trade.select() if row.currency} == left
         assert {row.money for row in in_stablecoins()} == left
