@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -130,9 +130,6 @@ class Findings:
     timeless: bool = False
     unresolved: bool = False
 
-    def clear(self) -> None:
-        self.differences, self.timeless, self.unresolved = [], False, False
-
     def add(self, found: "Findings") -> None:
         self.differences += found.differences
         self.timeless = self.timeless or found.timeless
@@ -175,13 +172,8 @@ def compare_coverage(
     said = list_gaps(coverage)
     hidden = [gap for gap in ledger.chain.gaps if not _is_in(said, gap.from_slot, gap.to_slot)]
     if hidden and coverage.get("state") in ("partial", "complete"):
-        first = hidden[0]
-        yield Difference(
-            None,
-            "coverage.gaps",
-            len(said),
-            f"a gap from slot {first.from_slot} to {first.to_slot}",
-        )
+        ours = f"a gap from slot {hidden[0].from_slot} to {hidden[0].to_slot}"
+        yield Difference(None, "coverage.gaps", len(said), ours)
     if coverage.get("state") == "complete" and (ledger.chain.opened or said):
         yield Difference(None, "coverage.state", "complete", "its history begins late or has gaps")
 
@@ -492,7 +484,6 @@ class WalletAudit:
         return False
 
     def _compare_all(self) -> None:
-        before, compared = list(self.findings.differences), Findings()
         number, spans = self._open_books()
         untouched = {
             one.address: Opening.untouched(one.address, one.mint, int(one.amountRaw), one.decimals)
@@ -500,20 +491,20 @@ class WalletAudit:
         }
         ledger = Ledger(self.wallet.backfilled, Spans(spans), BalanceChain(untouched))
 
-        def make(pending: PendingLedger, booked: Iterable[BookedEntry]) -> PendingLedger:
-            compared.clear()
-            self._book(number, compared, booked)
-            return pending
+        def make(
+            pending: PendingLedger, booked: Iterable[BookedEntry]
+        ) -> tuple[PendingLedger, Findings]:
+            return pending, self._book(number, booked)
 
-        pending = rebuild_ledger(ledger, self._list_claimed, make)
+        pending, compared = rebuild_ledger(ledger, self._list_claimed, make)
         if self._is_disjoint(pending.ledger, compared):
             self.is_whole = False
             return
         if self.wallet.coverage is not None or pending.ledger.chain.count:
             self.books.add_ledger(number, pending, self._list_waiting(pending.ledger))
             self._compare_whole(number, pending, compared)
+        compared.add(self.findings)
         self.findings = compared
-        self.findings.differences += before
         self._weigh_order()
 
     def _open_books(self) -> tuple[int, tuple[Span, ...]]:
@@ -545,8 +536,8 @@ class WalletAudit:
         )
         return number, tuple(sorted(made, key=lambda one: (one.begins_ms, one.number)))
 
-    def _book(self, number: int, compared: Findings, booked: Iterable[BookedEntry]) -> None:
-        holder = SimpleNamespace(id=number, address=self.wallet.address)
+    def _book(self, number: int, booked: Iterable[BookedEntry]) -> Findings:
+        compared, holder = Findings(), SimpleNamespace(id=number, address=self.wallet.address)
         self.books.drop_trades(number)
         for one in booked:
             row, kept = one.make_row(holder), self._kept.pop(one.entry.signature)
@@ -556,6 +547,7 @@ class WalletAudit:
             self.books.add_trade(number, row)
             if UNEXPLAINED in row["flags"]:
                 self._unexplained.add(one.entry.signature)
+        return compared
 
     def _list_waiting(self, ledger: Ledger) -> set[int]:
         """Return the spans that may be unpublished, as claimed.
@@ -773,12 +765,8 @@ class Auditor:
         if missing:
             # A bot missing from the list may be newer than the list.
             missing -= set(self.instance.list_bots())
-        reports = [Report(bot) for bot in sorted(missing)]
-        for report in reports:
-            report.add(
-                [Difference(None, "log.bot", None, "it is in the log but not in the list of bots")]
-            )
-        return reports
+        left_out = Difference(None, "log.bot", None, "it is in the log but not in the list of bots")
+        return [Report(bot, [left_out], count=1) for bot in sorted(missing)]
 
     def _audit_once(self, report: Report, rereads: bool) -> None:
         log = LogAudit(self.instance, self.memory.log, self.tell, rereads)
@@ -787,10 +775,11 @@ class Auditor:
         accepted = accept_programs(claims, self.own, self.accepts, report)
         if accepted is None:
             return
+        programs, currencies = accepted
         self._check_clock(claims, report)
         self._read_posts(claims, report)
-        with contextlib.closing(Books()) as books, using_currencies(accepted.currencies):
-            audits = self._begin_wallets(report, accepted.programs, claims, books)
+        with contextlib.closing(Books()) as books, using_currencies(currencies):
+            audits = self._begin_wallets(report, programs, claims, books)
             is_readable = all([one.read_claims() for one in audits])
             if before is not None:
                 self._check_log(log, before, claims, audits, report)
@@ -802,10 +791,8 @@ class Auditor:
     def _check_clock(self, claims: Claims, report: Report) -> None:
         hour = self.now() // HOUR_SECONDS
         if abs(claims.bot.hour - hour) > 1:
-            told = (
-                f"its boards end in hour {claims.bot.hour} since 1970, but your clock says {hour}"
-            )
-            report.cannot_tell(INSTANCE, told)
+            told = f"its boards end in hour {claims.bot.hour} since 1970"
+            report.cannot_tell(INSTANCE, f"{told}, but your clock says {hour}")
 
     # ---- wallets ---------------------------------------------------------------------------------
     def _begin_wallets(
@@ -956,16 +943,10 @@ class Auditor:
                 report.add([Difference(post.signature, place, address, ours)])
 
 
-class Accepted(NamedTuple):
-    programs: Programs
-    # Added by the operator.
-    currencies: tuple[Currency, ...]
-
-
 def accept_programs(
     claims: Claims, own: Programs, accepts: bool, report: Report
-) -> Accepted | None:
-    """Return the programs and currencies to read with. Raises BadTable.
+) -> tuple[Programs, tuple[Currency, ...]] | None:
+    """Return the programs, and the operator's currencies, to read with. Raises BadTable.
 
     If this program can't read by the instance's rules, None is returned, and the reason is
     reported. `own`: the auditor's programs. Its currencies are this process's. `accepts` is
@@ -975,7 +956,7 @@ def accept_programs(
         told = f"its reading rules are from version {claims.version}, but this is version {VERSION}"
         report.cannot_tell(AUDITOR, told)
         return None
-    currencies = read_currencies(_write_currencies(claims))
+    currencies = read_currencies(_write_csv(COLUMNS, claims.addedCurrencies))
     report.notes += [
         *(f"the operator added the venue {one.name!r} ({one.id})" for one in claims.addedPrograms),
         *(f"every transaction that calls the marker {one} is a trade" for one in claims.markers),
@@ -987,22 +968,15 @@ def accept_programs(
         told = "its operator added programs or currencies; use --accept-programs to trust them"
         report.cannot_tell(AUDITOR, told)
         return None
-    programs = table(claims.markers, _write_added(claims))
+    programs = table(claims.markers, _write_csv(ADDED_COLUMNS, claims.addedPrograms))
     if name_rules(programs, currencies) != claims.rules:
         report.cannot_tell(AUDITOR, "its rules don't match their digest")
         return None
-    return Accepted(programs, currencies)
+    return programs, currencies
 
 
-def _write_added(claims: Claims) -> str:
+def _write_csv(columns: Sequence[str], rows: Iterable[Any]) -> str:
     text = io.StringIO()
-    rows = [(one.id, one.name, one.family, one.source) for one in claims.addedPrograms]
-    csv.writer(text).writerows([ADDED_COLUMNS, *rows])
-    return text.getvalue() if rows else ""
-
-
-def _write_currencies(claims: Claims) -> str:
-    text = io.StringIO()
-    rows = [(one.mint, one.symbol, one.decimals) for one in claims.addedCurrencies]
-    csv.writer(text).writerows([COLUMNS, *rows])
+    cells = ([getattr(one, name) for name in columns] for one in rows)
+    csv.writer(text).writerows([columns, *cells])
     return text.getvalue()

@@ -41,15 +41,13 @@ SELECT a.id, {", ".join((*SPAN.values(), *HELD))}
 FROM attachment a JOIN bot b ON b.id = a.bot_id
 LEFT JOIN running_total t ON {write_last("t", "a.id")}
 WHERE a.wallet_id = {{wallet}} ORDER BY a.id"""
-# Tables that list a wallet or its trades on a token's page. Some nodes don't report a transaction's
-# place. In that case, the place is only compared with the trade's.
-LISTED = {
-    "trade_mint": """
-    SELECT t.slot, t.signature, n.address, m.side, m.slot,
-           CASE WHEN m.wallet_id = t.wallet_id AND m.place = t.place THEN 1 ELSE 0 END
-    FROM trade_mint m JOIN trade t ON t.id = m.trade_id LEFT JOIN mint n ON n.id = m.mint_id
-    WHERE t.wallet_id = {wallet} ORDER BY t.slot, t.signature, n.address""",
-}
+# A wallet's trades on the pages of tokens. Some nodes don't report a transaction's place. In that
+# case, the place is only compared with the trade's.
+TRADE_MINTS = """
+SELECT t.slot, t.signature, n.address, m.side, m.slot,
+       CASE WHEN m.wallet_id = t.wallet_id AND m.place = t.place THEN 1 ELSE 0 END
+FROM trade_mint m JOIN trade t ON t.id = m.trade_id LEFT JOIN mint n ON n.id = m.mint_id
+WHERE t.wallet_id = {wallet} ORDER BY t.slot, t.signature, n.address"""
 PACE = tuple(name for name in DelayTotal._meta.sorted_field_names if name != "bot")
 DELAYS = f"SELECT {', '.join(PACE)} FROM delay_total WHERE bot_id = {{bot}}"
 STANDINGS = f"""
@@ -71,7 +69,7 @@ def show_derived(rows: Rows, wallet_id: int) -> Json:
         "sums": {
             **_show_columns(SUMS, row[: len(SUMS)]),
             **digest_view(rows, wallet_id, ALL_HISTORY),
-            **digest_lists(rows, wallet_id),
+            "tradeMint": digest_rows(rows(TRADE_MINTS.format(wallet=wallet_id))),
         },
         "past": {"botId": bot, "earlierBotId": earlier, "sinceMs": since},
         "spans": [
@@ -122,13 +120,6 @@ def _select(derived: Derived, wallet_id: int, view: int) -> str:
     WHERE wallet_id = {wallet_id} AND view = {view} ORDER BY {", ".join(key)}"""
 
 
-def digest_lists(rows: Rows, wallet_id: int) -> dict[str, str]:
-    return {
-        name_member(name): digest_rows(rows(sql.format(wallet=wallet_id)))
-        for name, sql in LISTED.items()
-    }
-
-
 # ---- a bot ---------------------------------------------------------------------------------------
 def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
     """Return a bot's rows on every board and window in an hour (counted from 1970).
@@ -148,22 +139,10 @@ def show_standings(rows: Rows, bot_id: int, hour: int) -> Json:
         if standing_at is None or (one and one.ends <= now):
             one = next(iter(work_out(rows, board, now, [bot_id])), None)
         if one:
-            found[name_board(board)] = show_standing(one)
+            # The record, the currency and the window in seconds (0 for all time).
+            name = f"{board.record}/{board.money or 'SOL'}/{board.seconds}"
+            found[name] = show_row(one, "bot", *Board._fields)
     return found
-
-
-def name_board(board: Board) -> str:
-    """Return the record, the currency and the window in seconds (0 for all time)."""
-    return f"{board.record}/{board.money or 'SOL'}/{board.seconds}"
-
-
-def show_standing(row: StandingRow) -> Json:
-    told = row._asdict()
-    return {
-        name_member(name): str(value)
-        for name, value in told.items()
-        if name not in ("bot", *Board._fields)
-    }
 
 
 def show_pace(rows: Rows, bot_id: int) -> Json | None:
@@ -178,8 +157,8 @@ def show_delays(row: Mapping[str, Any]) -> Json | None:
 
 
 # ---- seasons -------------------------------------------------------------------------------------
-def show_standing_of(row: SeasonRow) -> Json:
-    return show_values({name: value for name, value in row._asdict().items() if name != "bot"})
+def show_row(row: StandingRow | SeasonRow, *omitted: str) -> Json:
+    return show_values({name: one for name, one in row._asdict().items() if name not in omitted})
 
 
 def show_values(values: Mapping[str, int | str | None]) -> Json:
@@ -196,7 +175,7 @@ def show_seasons(rows: Rows, bot_id: int) -> Json:
             "terms": show_terms(Terms._make(told[:width])),
             "frozenAtMs": frozen_at,
             "rules": rules,
-            "standing": show_standing_of(SeasonRow._make(told[width:])),
+            "standing": show_row(SeasonRow._make(told[width:]), "bot"),
         }
         for uid, frozen_at, rules, *told in rows(SEASONS.format(bot=bot_id))
     }

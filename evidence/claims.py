@@ -38,7 +38,6 @@ MAX_WALLETS = 200
 MAX_TRIES, PAUSE_SECONDS, MAX_WAIT_SECONDS = 4, 2.0, 90.0
 # How often to read a document again because one of its pages changed.
 MAX_READINGS = 3
-NAME_OF_SEASON = Annotated[str, Field(max_length=200)]
 
 
 class Nonsense(Exception):
@@ -95,7 +94,7 @@ class ClaimedProfile(BaseModel):
 
 
 class ClaimedTerms(BaseModel):
-    name: NAME_OF_SEASON
+    name: Annotated[str, Field(max_length=200)]
     rule: NAME
     currency: Annotated[str, Field(max_length=44)]
     symbol: NAME
@@ -235,8 +234,8 @@ class Instance:
             raise Nonsense("its digest doesn't match its claims")
         path = _address(bot, wallet.address)
         for lines in self._read_pages(path, claims.receiptPages, "page", "receipts"):
-            yield _check_lines(ClaimedReceipt, lines)
-        yield _check_lines(ClaimedReceipt, claims.receipts)
+            yield _check_receipts(lines)
+        yield _check_receipts(claims.receipts)
 
     def read_posts(self, bot: str, claims: Claims) -> Iterator[list[ClaimedPost]]:
         for lines in self._read_pages(_address(bot), claims.postPages, "posts", "posts"):
@@ -300,7 +299,7 @@ def check_shape(shape: Any, value: Any) -> Any:
         raise Nonsense(f"its evidence has an invalid field: {place:.80}") from None
 
 
-def _check_lines(shape: Any, lines: list[Any]) -> list[Json]:
+def _check_receipts(lines: list[Any]) -> list[Json]:
     for one in lines:
-        check_shape(shape, one)
+        check_shape(ClaimedReceipt, one)
     return lines

@@ -30,8 +30,6 @@ FORMAT = "candor-evidence/1"
 MAX_PENDING = MAX_BOTS = 1_000
 # Change with every poll.
 POLLED = ("observedTo", "checkedAt")
-
-
 WALLET = "SELECT address, rules, backfilled, coverage FROM wallet WHERE id = {wallet}"
 UNTOUCHED_MEMBERS = ("address", "mint", "amountRaw", "decimals")
 BOT = f"""
@@ -102,7 +100,13 @@ def make_document(bot_id: int, wallet_id: int | None, programs: Programs, hour: 
         return {
             "format": FORMAT,
             **show_rules(programs),
-            "bot": show_bot(bot_id, hour),
+            "bot": {
+                **show_profile(_rows, bot_id),
+                "hour": hour,
+                "standings": claimed.show_standings(_rows, bot_id, hour),
+                "pace": claimed.show_pace(_rows, bot_id),
+                "seasons": claimed.show_seasons(_rows, bot_id),
+            },
             "wallets": list(dict.fromkeys(address for (address,) in wallets)),
             **_show_history(wallet_id),
             "postPages": posts.pages,
@@ -149,16 +153,6 @@ def _show_pending(wallet_id: int) -> Json:
     return {
         "pending": [{"signature": signature, "slot": slot} for signature, slot in rows],
         "pendingCount": count,
-    }
-
-
-def show_bot(bot_id: int, hour: int) -> Json:
-    return {
-        **show_profile(_rows, bot_id),
-        "hour": hour,
-        "standings": claimed.show_standings(_rows, bot_id, hour),
-        "pace": claimed.show_pace(_rows, bot_id),
-        "seasons": claimed.show_seasons(_rows, bot_id),
     }
 
 

@@ -207,27 +207,27 @@ class Memory:
 
     def list_repeated(self) -> set[str]:
         """Return the IDs of posts that cite the same transaction as an earlier post."""
-        rows = self._posts.execute(
+        return self._read_set(
             "SELECT id FROM post p WHERE EXISTS (SELECT 1 FROM post o"
             " WHERE o.signature = p.signature AND o.place < p.place)"
         )
-        return {uid for (uid,) in rows}
 
     def _list_posts(self, where: str, *values: Any) -> Iterator[ClaimedPost]:
         rows = self._posts.execute(f"SELECT line FROM post {where}", values)
         return (ClaimedPost.model_validate_json(line) for (line,) in rows)
 
     def list_logs(self) -> set[str]:
-        rows = self._posts.execute("SELECT DISTINCT log FROM post WHERE log IS NOT NULL")
-        return {uid for (uid,) in rows}
+        return self._read_set("SELECT DISTINCT log FROM post WHERE log IS NOT NULL")
 
     def has_post(self, uid: str) -> bool:
         found = self._posts.execute("SELECT 1 FROM post WHERE id = ?", (uid,))
         return found.fetchone() is not None
 
     def list_post_wallets(self) -> set[str]:
-        rows = self._posts.execute("SELECT DISTINCT wallet FROM post WHERE wallet IS NOT NULL")
-        return {address for (address,) in rows}
+        return self._read_set("SELECT DISTINCT wallet FROM post WHERE wallet IS NOT NULL")
+
+    def _read_set(self, sql: str) -> set[str]:
+        return {value for (value,) in self._posts.execute(sql)}
 
 
 def find_path(url: str, node_urls: str) -> Path:

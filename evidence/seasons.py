@@ -27,7 +27,7 @@ from chain.reading.programs import table
 from chain.stored.store import name_rules
 from config import Config
 from evidence.audited_log import Said
-from evidence.claimed import show_standing_of, show_values
+from evidence.claimed import show_row, show_values
 from evidence.claims import ClaimedSeason, ClaimedTerms
 from evidence.differences import Difference, compare
 from evidence.leaves import Held, HeldWallets
@@ -88,7 +88,7 @@ def _freeze(number: int, rules: str, now: int) -> None:
         _store(number, frozen)
         uids = {bot.id: bot.uid for bot in Bot.select(Bot.id, Bot.uid)}
         for row in frozen:
-            told = {"season": season.uid, "bot": uids[row.bot], **show_standing_of(row)}
+            told = {"season": season.uid, "bot": uids[row.bot], **show_row(row, "bot")}
             append_leaf("standing", now, **told)
         told = {"state": "final", "rules": rules, "count": len(frozen), **show_terms(terms)}
         append_leaf("season", now, season=season.uid, **told)

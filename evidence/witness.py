@@ -194,9 +194,8 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
     while one.origin != old.origin:
         previous = _read_previous(get, prefix, one)
         if previous is None or len(steps) == MAX_STEPS:
-            raise NewLog(
-                "NEW LOG: it serves another log, which doesn't continue the one seen before"
-            )
+            text = "NEW LOG: it serves another log, which doesn't continue the one seen before"
+            raise NewLog(text)
         steps.append(previous)
         prefix = f"{previous.log}/"
         if previous.origin == old.origin and previous.kept < old.size:
@@ -204,18 +203,11 @@ def _follow(get: Fetch, old: Checkpoint, new: Checkpoint, now: Seen) -> list[Pre
         one = Checkpoint(previous.origin, previous.kept, _find_root(get, prefix, previous.kept))
         is_last = previous.origin == old.origin and previous.size == old.size
         if is_last and previous.root != old.root:
-            raise Alarm(
-                (
-                    "FORK: the new log references a root of the old one that differs from the one"
-                    " seen"
-                ),
-                now,
-            )
+            text = "the new log references a root of the old one that differs from the one seen"
+            raise Alarm(f"FORK: {text}", now)
         if previous.kept == previous.size and one.root != previous.root:
-            raise Alarm(
-                "FORK: the leaves of an earlier log don't match the root that the new log"
-                " references"
-            )
+            text = "the leaves of an earlier log don't match the root that the new log references"
+            raise Alarm(f"FORK: {text}")
     # The kept part of the old log still starts with the leaves seen before.
     _check_growth(get, prefix, old, one)
     return steps

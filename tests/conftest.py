@@ -303,13 +303,18 @@ def service(tmp_path):
 
 @pytest.fixture
 def serve(tmp_path):
-    """serve(**settings) -> an empty service with these settings, closed at the end."""
+    """serve(**settings) -> an empty service, or one as `fill(settings)` filled it, closed at the
+    end.
+    """
     from service import Service
 
     made = []
 
-    def make(**settings):
-        made.append(Service(tmp_path / f"service-{len(made)}", **settings))
+    def make(fill=None, **settings):
+        folder = tmp_path / f"service-{len(made)}"
+        if fill:
+            ground.copy_filled(ground.settings_of(folder), fill)
+        made.append(Service(folder, **settings))
         return made[-1]
 
     yield make

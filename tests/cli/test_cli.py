@@ -1,9 +1,15 @@
-"""The command line: what it prints, how it exits, and that it never repeats a secret."""
+"""The command line: what it prints, how it exits, that it never repeats a secret, and that the docs
+show its commands.
+"""
 
+import argparse
+import contextlib
 import json
 import os
+import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +18,12 @@ import ground
 import pytest
 from sampling import sample
 from service import address, signature
+from test_first_minute import JOBS_OFF
 
 import app
 from accounts import owners
+from bench._ports import find_port
+from cli import parser, processes
 from config import VERSION
 from models import Bot, Key, Post, Wallet
 from paper.tables import Period, Trader
@@ -32,8 +41,8 @@ def cli(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
 
     def run(*argv):
+        # The test's own queries are done.
         if database.obj is not None:
-            # The test's own queries are done.
             database.close_all()
         try:
             code = app.main(list(argv))
@@ -56,21 +65,19 @@ def shown(cli, *argv):
 # ---- bots and keys -------------------------------------------------------------------------------
 def test_keys_can_be_created_from_an_empty_instance(cli):
     made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("w"))
+    ada, owner = made["botId"], made["ownerId"]
     assert set(made) == {"botId", "ownerId", "publishKey", "recoveryCode"}
     assert made["publishKey"].startswith("cnd_pub_") and made["recoveryCode"]
-    second = shown(cli, "bot", "create", "--name", "Bob", "--owner", made["ownerId"])
-    assert second["recoveryCode"] is None and second["ownerId"] == made["ownerId"]
+    second = shown(cli, "bot", "create", "--name", "Bob", "--owner", owner)
+    assert second["recoveryCode"] is None and second["ownerId"] == owner
     create = ("key", "create", "--scope")
-    read = shown(cli, *create, "read", "--owner", made["ownerId"], "--name", "laptop")
-    publish = shown(cli, *create, "publish", "--bot", made["botId"])
+    read = shown(cli, *create, "read", "--owner", owner, "--name", "laptop")
+    publish = shown(cli, *create, "publish", "--bot", ada)
     assert read["key"].startswith("cnd_read_") and publish["key"].startswith("cnd_pub_")
     listed = shown(cli, "key", "list")["data"]
-    assert [(row["scope"], row["name"], row["botId"]) for row in listed] == [
-        ("publish", "", made["botId"]),
-        ("publish", "", second["botId"]),
-        ("read", "laptop", None),
-        ("publish", "", made["botId"]),
-    ]
+    told = [(row["scope"], row["name"], row["botId"]) for row in listed]
+    of_ada, of_bob = (("publish", "", bot) for bot in (ada, second["botId"]))
+    assert told == [of_ada, of_bob, ("read", "laptop", None), of_ada]
     assert listed[2]["key"] == "cnd_read_..." + read["key"][-4:] and read["key"] not in str(listed)
     assert shown(cli, "key", "revoke", read["keyId"]) == {"keyId": read["keyId"], "revoked": True}
     assert Key.get(Key.uid == read["keyId"]).revoked_at
@@ -82,8 +89,8 @@ def test_keys_can_be_created_from_an_empty_instance(cli):
 
 
 def test_a_key_expires_after_a_possible_number_of_days(cli):
-    made = shown(cli, "bot", "create", "--name", "Ada")
-    argv = ("key", "create", "--owner", made["ownerId"], "--scope", "read", "--days")
+    owner = shown(cli, "bot", "create", "--name", "Ada")["ownerId"]
+    argv = ("key", "create", "--owner", owner, "--scope", "read", "--days")
     key = Key.get(Key.uid == shown(cli, *argv, "2")["keyId"])
     assert key.expires_at - key.created_at == 2 * 86_400_000
     assert cli(*argv, "soon")[0] == 2
@@ -102,8 +109,8 @@ def test_the_operator_replaces_a_lost_recovery_code(cli):
 
 def test_wallet_voice_retirement_and_hiding_have_commands(cli):
     bot = shown(cli, "bot", "create", "--name", "Ada")["botId"]
-    assert shown(cli, "bot", "wallet", bot, address("w"))["wallet"] == address("w")
-    assert shown(cli, "bot", "wallet", bot, "none")["wallet"] is None
+    for given, held in ((address("w"), address("w")), ("none", None)):
+        assert shown(cli, "bot", "wallet", bot, given)["wallet"] == held
     assert shown(cli, "bot", "voice", bot, "--tone", "wry")["tone"] == "wry"
     told = {"uid": "post_x", "source": "bot", "channel": "api", "event_id": "e", "body": "b"}
     Post.create(bot=Bot.get(), event_at=1, created_at=1, **told)
@@ -213,21 +220,18 @@ def test_a_number_outside_the_list_is_refused(cli):
     assert cli("admin", "audit", f"--before={2**63 - 1}")[0] == 0
 
 
-@pytest.mark.parametrize(
-    "argv",
-    [
+def test_a_secret_on_the_command_line_is_not_stored_or_repeated(cli, tmp_path):
+    secrets = (*SEED.split()[:6], signature("secret"), "61, 62")
+    for argv in (
         ("--wallet", SEED),
         ("--wallet", *SEED.split()),
         ("--wallet", signature("secret")),
         ("--wallet", json.dumps(list(range(64)))),
         ("--wallet=" + SEED,),
         ("--walet", SEED),
-    ],
-)
-def test_a_secret_on_the_command_line_is_not_stored_or_repeated(cli, argv, tmp_path):
-    code, out, err = cli("bot", "create", "--name", "x", *argv)
-    secrets = (*SEED.split()[:6], signature("secret"), "61, 62")
-    assert code in (1, 2) and not any(word in out + err for word in secrets)
+    ):
+        code, out, err = cli("bot", "create", "--name", "x", *argv)
+        assert code in (1, 2) and not any(word in out + err for word in secrets), argv
     assert Wallet.select().count() == 0
     database.close_all()
     stored = b"".join(file.read_bytes() for file in (tmp_path / "data").iterdir())
@@ -247,19 +251,11 @@ def test_a_bad_setting_is_named(cli, monkeypatch):
 
 # On PostgreSQL, deleting DATA_DIR leaves the database.
 @ground.sqlite_only
-@pytest.mark.parametrize(
-    "argv, code, told",
-    [
-        (("witness", "http://127.0.0.1:1"), 3, "cannot_tell: http://127.0.0.1:1: it could not be"),
-        (("log",), 1, "DATA_DIR has no database yet"),
-    ],
-)
-def test_witness_and_log_start_empty(cli, argv, code, told):
-    """A witness may never have run an instance: DATA_DIR doesn't exist."""
+def test_a_witness_needs_no_instance_of_its_own(cli):
     database.close_all()
     shutil.rmtree(os.environ["DATA_DIR"])
-    ended, out, err = cli(*argv)
-    assert (ended, told in out + err) == (code, True), out + err
+    code, out, _ = cli("witness", "http://127.0.0.1:1")
+    assert code == 3 and "cannot_tell: http://127.0.0.1:1: it could not be" in out
 
 
 def test_a_missing_migration_is_reported(tmp_path, cli, monkeypatch):
@@ -271,31 +267,33 @@ def test_a_missing_migration_is_reported(tmp_path, cli, monkeypatch):
 READING = ("bot list", "key list", "hook list", "admin audit", "trader list", "log", "rebuild")
 
 
-@pytest.mark.parametrize("command", READING)
 @ground.sqlite_only
-def test_a_missing_database_is_reported_and_not_created(tmp_path, cli, monkeypatch, command):
+def test_a_missing_database_is_reported_and_not_created(tmp_path, cli, monkeypatch):
+    folder = tmp_path / "fresh"
+    monkeypatch.setenv("DATA_DIR", str(folder))
     for exists in (False, True):
-        folder = tmp_path / f"fresh {exists}"
-        monkeypatch.setenv("DATA_DIR", str(folder))
         if exists:
             folder.mkdir()
-        code, out, err = cli(*command.split())
-        assert (code, out) == (1, "") and "has no database yet" in err and err.count("\n") == 1
-        assert folder.exists() == exists and not list(folder.glob("*"))
+        for command in READING:
+            code, out, err = cli(*command.split())
+            assert (code, out) == (1, "") and "has no database yet" in err, command
+            assert err.count("\n") == 1 and folder.exists() == exists
+            assert not list(folder.glob("*"))
 
 
-@pytest.mark.parametrize("version, words", [("older", "migrate"), ("newer", "install")])
-@pytest.mark.parametrize("command", sample(READING, 3))
-def test_a_database_of_another_version_is_refused_in_one_sentence(cli, version, words, command):
+OLDER = f"DELETE FROM schema_migration WHERE name = '{list_migrations()[-1]}'"
+NEWER = "INSERT INTO schema_migration (name, applied) VALUES ('9999_future', '2030-01-01')"
+
+
+@pytest.mark.parametrize(
+    "version, edit, words", [("older", OLDER, "migrate"), ("newer", NEWER, "install")]
+)
+def test_a_database_of_another_version_is_refused_in_one_sentence(cli, version, edit, words):
     with database.connection_context():
-        if version == "older":
-            last = list_migrations()[-1]
-            database.execute_sql("DELETE FROM schema_migration WHERE name = ?", (last,))
-        else:
-            row = "('9999_future', '2030-01-01')"
-            database.execute_sql(f"INSERT INTO schema_migration (name, applied) VALUES {row}")
-    code, out, err = cli(*command.split())
-    assert (code, out) == (1, "") and f"{version} version" in err and words in err
+        database.execute_sql(edit)
+    for command in sample(READING, 3):
+        code, out, err = cli(*command.split())
+        assert (code, out) == (1, "") and f"{version} version" in err and words in err, command
 
 
 # ---- in a process of its own ---------------------------------------------------------------------
@@ -321,3 +319,97 @@ def test_a_closed_pipe_ends_a_command_quietly(cli):
     os.close(writer)
     # 128 + 13 (SIGPIPE)
     assert (done.returncode, done.stderr) == (141, b"")
+
+
+@ground.sqlite_only
+def test_settings_and_data_come_from_the_working_directory_and_code_does_not(tmp_path):
+    port, unset = find_port(), ("PORT", "DATA_DIR", "BASE_URL")
+    for name in ("app.py", "serving.py", "gunicorn.conf.py"):
+        (tmp_path / name).write_text("raise SystemExit('imported from the working directory')\n")
+    (tmp_path / ".env").write_text(f"PORT={port}\n")
+    environ = {name: one for name, one in {**os.environ, **JOBS_OFF}.items() if name not in unset}
+    argv = [sys.executable, ROOT / "app.py", "run"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
+    server = subprocess.Popen(argv, cwd=tmp_path, env=environ, **pipes)
+    with contextlib.closing(server.stdout):
+        said = server.stdout.readline() + server.stdout.readline()
+        assert f"http://127.0.0.1:{port}/connect" in said
+        with socket.create_connection(("127.0.0.1", port), 20):
+            assert (tmp_path / "data" / "app.db").exists()
+        server.terminate()
+        assert server.wait(60) == 0
+
+
+def test_usage_shows_the_name_the_program_was_called_by():
+    paths = ("app.py", "/usr/bin/pytest", "/home/x/.local/bin/candor", "./candor.pyz")
+    named = [parser.name_program(path) for path in paths]
+    assert named == ["app.py", "app.py", "candor", "candor.pyz"]
+
+
+def test_a_frozen_program_restarts_itself_and_runs_others_with_their_interpreter(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["candor.pyz", "demo"])
+    assert processes.find_command() == [sys.executable, "candor.pyz"]
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    assert processes.find_command() == [sys.executable]
+
+
+@pytest.mark.parametrize("built_for, refused", [("{}.{}", False), ("3.4", True)])
+def test_the_single_file_refuses_another_python_version_in_one_sentence(built_for, refused):
+    version = built_for.format(*sys.version_info)
+    text = (ROOT / "deploy" / "single-file" / "preamble.py").read_text()
+    text = text.replace("PYTHON", version).replace("MACHINE", os.uname().machine)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.returncode == refused and ("make dist" in done.stderr) == refused
+
+
+# ---- the docs ------------------------------------------------------------------------------------
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    *(path for path in sorted((ROOT / "deploy").iterdir()) if path.is_file()),
+]
+# Options of every command.
+COMMON = {"-h", "--help", "--json"}
+
+
+def list_options(command, path=""):
+    """{command: its options} of the parser, without hidden ones."""
+    found, shown = {}, [one for one in command._actions if one.help != argparse.SUPPRESS]
+    for one in shown:
+        if isinstance(one, argparse._SubParsersAction):
+            for name, below in one.choices.items():
+                found |= list_options(below, f"{path} {name}".strip())
+    return found or {path: {name for one in shown for name in one.option_strings} - COMMON}
+
+
+OPTIONS = list_options(parser.build_parser())
+
+
+def find_command(text):
+    """The command at the beginning of a text, or None."""
+    words = text.split(" ")
+    return next((one for one in (" ".join(words[:2]), words[0]) if one in OPTIONS), None)
+
+
+def read_options(text):
+    return set(re.findall(r"(?<![\w-])--[a-z-]+", text))
+
+
+def test_every_command_and_option_is_listed():
+    told, text = {}, (ROOT / "docs" / "commands.md").read_text()
+    for commands, meaning in re.findall(r"^\| (`.*) \| (.*) \|$", text, re.M):
+        shown = re.findall(r"`([^`]+)`", commands)
+        for text in shown:
+            told.setdefault(find_command(text), set()).update(read_options(text))
+        if len({find_command(text) for text in shown}) == 1:
+            told[find_command(shown[0])] |= read_options(" ".join(re.findall(r"`[^`]+`", meaning)))
+    assert {name: options - COMMON for name, options in told.items()} == OPTIONS
+
+
+def test_commands_shown_on_pages_exist():
+    """Up to the end of the shell command, the code or the line."""
+    text = "\n".join(page.read_text() for page in PAGES)
+    for shown in re.findall(r"(?:app\.py|candor) ([a-z][^`\n#;&|]*)", text):
+        command = find_command(shown.strip())
+        if command:
+            assert read_options(shown) - COMMON <= OPTIONS[command], shown

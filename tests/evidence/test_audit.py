@@ -15,7 +15,7 @@ from auditing import ask_service, audit, find_first, make_auditor
 from damage import at
 from lookout import BEGIN, Lookout
 from node import Chain, FakeNode
-from service import Service, address, signature
+from service import address, signature
 from story import ADA
 from test_lies import skim
 
@@ -47,12 +47,9 @@ def fill(settings):
 
 
 @pytest.fixture
-def watched(tmp_path):
+def watched(serve):
     """The application with a copy of it."""
-    ground.copy_filled(ground.settings_of(tmp_path / "data"), fill)
-    service = Service(tmp_path / "data", evidence_per_minute=10**6)
-    yield service
-    service.close()
+    return serve(fill, evidence_per_minute=10**6)
 
 
 @pytest.fixture

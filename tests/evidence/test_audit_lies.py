@@ -15,7 +15,6 @@ from auditing import ask_service, edit, find_first, make_auditor
 from lookout import BEGIN, Lookout
 from node import FakeNode
 from peewee import AutoField
-from service import Service
 from story import ADA, address, market
 
 from accounts import posts, seasons
@@ -66,11 +65,8 @@ def publish(now, event, signature=None):
 
 
 @pytest.fixture
-def told(tmp_path):
-    ground.copy_filled(ground.settings_of(tmp_path / "data"), fill)
-    service = Service(tmp_path / "data", evidence_per_minute=10**6)
-    yield service
-    service.close()
+def told(serve):
+    return serve(fill, evidence_per_minute=10**6)
 
 
 def iterate_reports(service):

@@ -81,12 +81,17 @@ def test_a_post_leaf_has_its_facts_and_one_salted_text_hash(bot):
     assert log.find_post(uid).place == log.find_log().size - 1
 
 
-def test_refused_and_repeated_posts_have_no_leaf(bot):
+def test_repeated_refused_and_rolled_back_writes_leave_no_leaf_and_no_gap(bot):
     uid, size = publish(bot), log.find_log().size
     assert publish(bot) == uid
     with pytest.raises(posts.Problem):
         publish(bot, body="other")
-    assert log.find_log().size == size
+    with pytest.raises(ZeroDivisionError), writing():
+        append_leaf("test", NOW)
+        raise ZeroDivisionError
+    with writing():
+        assert append_leaf("test", NOW).place == size
+    assert log.find_log().size == size + 1
 
 
 def test_hiding_erases_text_and_salt_but_keeps_the_leaf(bot, settings):
@@ -108,30 +113,21 @@ def test_wallet_changes_are_logged_once(bot, settings):
         wallets.attach_wallet(settings, other, WALLET, NOW + later, "proven")
     for later in (3, 4):
         influencers.retire_bot(other, NOW + later)
-    told = [(leaf["kind"], leaf["at"] - NOW, leaf["bot"]) for leaf in leaves(begun)]
-    assert told == [
-        ("detachment", 1, bot.uid),
-        ("attachment", 1, other.uid),
-        ("retirement", 3, other.uid),
-        ("detachment", 3, other.uid),
+    # A claim, and its later proof.
+    for later, ownership in ((5, "claimed"), (6, "proven"), (7, "proven")):
+        wallets.attach_wallet(settings, bot, WALLET, NOW + later, ownership)
+    told = [
+        (leaf["kind"], leaf["at"] - NOW, leaf["bot"], leaf.get("ownership"))
+        for leaf in leaves(begun)
     ]
-
-
-def test_a_proven_claim_is_logged_once(bot, settings):
-    begun = log.find_log().size
-    for later in (1, 2):
-        wallets.attach_wallet(settings, bot, WALLET, NOW + later, "proven")
-    assert [leaf["ownership"] for leaf in leaves(begun)] == ["proven"]
-
-
-def test_a_rollback_leaves_no_leaf_and_no_gap(bot):
-    size = log.find_log().size
-    with pytest.raises(ZeroDivisionError), writing():
-        append_leaf("test", NOW)
-        raise ZeroDivisionError
-    with writing():
-        assert append_leaf("test", NOW).place == size
-    assert log.find_log().size == size + 1
+    assert told == [
+        ("detachment", 1, bot.uid, None),
+        ("attachment", 1, other.uid, "proven"),
+        ("retirement", 3, other.uid, None),
+        ("detachment", 3, other.uid, None),
+        ("attachment", 5, bot.uid, "claimed"),
+        ("attachment", 6, bot.uid, "proven"),
+    ]
 
 
 def test_two_threads_produce_gapless_indices(bot):
@@ -326,25 +322,21 @@ def read_checkpoint(service):
     return notes.parse_checkpoint(note.text)
 
 
-def test_tiles_hash_to_the_signed_root(grown):
+def test_tiles_hash_to_the_signed_root_and_bundles_to_tiles(grown):
     checkpoint = read_checkpoint(grown)
     assert checkpoint.size == 300 and checkpoint.root == root_of(log.find_log())
-    addresses = {(0, 0): "0/000", (0, 1): "0/001.p/44", (1, 0): "1/000.p/1"}
-    tiles = {place: grown.get(f"/log/tile/{path}") for place, path in addresses.items()}
-    hashes = {place: tree.cut_tile(got.data, len(got.data) // 32) for place, got in tiles.items()}
-    read = lambda level, index: hashes[level, index // 256][index % 256]  # noqa: E731
-    assert tree.find_root(read, 300) == checkpoint.root
-    for got in tiles.values():
+    hashes = {}
+    for path, place in (("0/000", (0, 0)), ("0/001.p/44", (0, 1)), ("1/000.p/1", (1, 0))):
+        got = grown.get(f"/log/tile/{path}")
         assert "immutable" in got.headers["Cache-Control"]
         assert got.headers["Content-Type"] == "application/octet-stream"
         assert got.headers["Access-Control-Allow-Origin"] == "*"
-
-
-def test_bundles_contain_the_leaves_of_their_tiles(grown):
-    for path, width in (("000", 256), ("001.p/44", 44)):
+        hashes[place] = tree.cut_tile(got.data, len(got.data) // 32)
+    read = lambda level, index: hashes[level, index // 256][index % 256]  # noqa: E731
+    assert tree.find_root(read, 300) == checkpoint.root
+    for path, number, width in (("000", 0, 256), ("001.p/44", 1, 44)):
         bundle = tree.cut_bundle(grown.get(f"/log/tile/entries/{path}").data, width)
-        tile = tree.cut_tile(grown.get(f"/log/tile/0/{path}").data, width)
-        assert [tree.hash_leaf(leaf) for leaf in bundle] == tile
+        assert [tree.hash_leaf(leaf) for leaf in bundle] == hashes[0, number]
 
 
 def test_each_log_is_served_under_its_id(grown):
@@ -366,20 +358,19 @@ def test_other_tile_addresses_are_not_found(grown):
         assert grown.get(f"/log/tile/{path}").status_code == 404, path
 
 
-def test_an_empty_log_has_a_page_but_no_checkpoint(service):
+def test_a_new_instance_has_a_private_key_and_a_log_page_but_no_checkpoint(service):
+    path = service.config.data_dir / "log_key"
+    assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text()) == 64
     assert "Nothing has been logged yet." in service.get("/log/").text
     for path in ("checkpoint", "key", "tile/0/000.p/1"):
         assert service.get(f"/log/{path}").status_code == 404
 
 
-def test_the_key_file_is_private(service):
-    path = service.config.data_dir / "log_key"
-    assert path.stat().st_mode & 0o777 == 0o600 and len(path.read_text()) == 64
-
-
 # ---- the promise ---------------------------------------------------------------------------------
-def test_the_author_gets_a_promise_anyone_can_check(grown):
-    told = send(grown).json
+def test_the_author_alone_gets_a_promise_anyone_can_check(grown):
+    sent = send(grown)
+    assert sent.status_code == 201
+    told = sent.json
     promise, origin = told["logPromise"], read_checkpoint(grown).origin
     assert (told["logIndex"], told["logId"]) == (300, log.find_log().uid)
     message = f"candor-log-promise/v1\n{origin}\n{promise['leaf']}\n"
@@ -388,12 +379,9 @@ def test_the_author_gets_a_promise_anyone_can_check(grown):
     assert json.loads(promise["leaf"])["words"] == words
     bundle = tree.cut_bundle(grown.get("/log/tile/entries/001.p/45").data, 45)
     assert bundle[44] == promise["leaf"].encode()
-
-
-def test_a_retry_returns_the_same_promise_and_lists_have_none(grown):
-    first, again = send(grown), send(grown)
-    assert (first.status_code, again.status_code) == (201, 200)
-    assert again.json["logPromise"] == first.json["logPromise"]
+    # A retry returns it too; lists don't have it.
+    again = send(grown)
+    assert (again.status_code, again.json["logPromise"]) == (200, promise)
     (shown,) = grown.get("/api/v1/feed", grown.bot.publish_key.text).json["data"]
     assert shown["logIndex"] == 300 and "logPromise" not in shown
 
@@ -406,7 +394,7 @@ def read_proof(service, uid):
     return {name: html.unescape(text) for name, text in parts}
 
 
-def test_a_post_page_shows_its_proof(grown):
+def test_a_post_page_shows_its_proof_even_if_hidden(grown):
     told = send(grown, "a <b>word</b>").json
     shown, promise = read_proof(grown, told["id"]), told["logPromise"]
     assert (shown["leaf"], shown["index"]) == (promise["leaf"], "300")
@@ -417,14 +405,11 @@ def test_a_post_page_shows_its_proof(grown):
     path = [base64.b64decode(one) for one in shown["path"].split("\n")]
     leaf = tree.hash_leaf(shown["leaf"].encode())
     assert tree.follow_inclusion(leaf, 300, checkpoint.size, path) == checkpoint.root
-
-
-def test_a_hidden_post_page_shows_its_leaf_without_text(grown):
-    told = send(grown).json
+    # Once hidden, it has the leaf, but no text to check it with.
     hide_post(told["id"], NOW)
     shown = read_proof(grown, told["id"])
-    assert shown["leaf"] == told["logPromise"]["leaf"] and "words" not in shown
-    assert told["logPromise"]["salt"] not in grown.get(f"/posts/{told['id']}").text
+    assert shown["leaf"] == promise["leaf"] and "words" not in shown
+    assert promise["salt"] not in grown.get(f"/posts/{told['id']}").text
 
 
 def test_the_log_page_shows_the_key_and_earlier_logs(grown):

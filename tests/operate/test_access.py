@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import traceback
 from pathlib import Path
+from unittest import mock
 
 import apsw
 import ground
@@ -46,13 +47,6 @@ def give(user, *paths):
         os.chown(path, user, user)
 
 
-def become_plain():
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-
-
 def run_plain(function):
     """A function's JSON result in another process with a non-root user."""
     # Its imports are loaded before, because the library's folder may be closed to that user.
@@ -60,7 +54,10 @@ def run_plain(function):
     child = os.fork()
     if not child:
         try:
-            become_plain()
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
             with open(told, "w") as file:
                 json.dump(function(), file)
         except BaseException:
@@ -116,15 +113,10 @@ def test_a_file_left_by_root_is_named_without_advising_a_restore(instance, name)
 
 
 @as_root
-def test_root_is_told_who_owns_the_instance(instance):
+def test_root_is_told_who_owns_the_instance_and_may_own_files_the_server_only_reads(instance):
     found = [one.text for one in doctor.examine(instance, now_ms())]
     (told,) = [text for text in found if "this is root" in text]
     assert "belongs to user nobody" in told
-
-
-@as_root
-def test_files_only_the_server_reads_may_belong_to_root(instance):
-    """Written by an operator who is root."""
     for name in ("programs.csv", "about.txt"):
         (instance.data_dir / name).write_text("")
         (instance.data_dir / name).chmod(0o644)
@@ -146,19 +138,17 @@ def test_a_file_its_own_user_cannot_read_is_not_damage(instance, name):
     assert f"{name} cannot be read" in told and "chmod 600" in told and "restore" not in told
 
 
-@pytest.mark.parametrize("text", ["garbage", "0" * 63, "\xff" * 64])
-def test_an_invalid_log_key_is_named(instance, text):
-    (instance.data_dir / "log_key").write_bytes(text.encode("latin-1"))
-    (told,) = complain(instance)
-    assert "log_key doesn't contain 64 hexadecimal digits" in told
-    assert "restore your saved copy" in told
+def test_an_invalid_log_key_is_named(instance):
+    for text in (b"garbage", b"0" * 63, b"\xff" * 64):
+        (instance.data_dir / "log_key").write_bytes(text)
+        (told,) = complain(instance)
+        assert "log_key doesn't contain 64 hexadecimal digits" in told
+        assert "restore your saved copy" in told
 
 
 def test_a_database_locked_by_another_program_is_not_called_damaged(instance, monkeypatch):
-    def refuse(path):
-        raise apsw.BusyError("database is locked")
-
-    monkeypatch.setattr(backups, "open_reading", refuse)
+    locked = mock.Mock(side_effect=apsw.BusyError("database is locked"))
+    monkeypatch.setattr(backups, "open_reading", locked)
     for deep in (False, True):
         told = list_wrong(instance, deep)
         assert told and not [one for one in told if "--replace" in one]

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest import mock
 
 import apsw
 import ground
@@ -60,8 +61,8 @@ def list_bodies(path):
     return [body for (body,) in run(path, "SELECT DISTINCT body FROM post")]
 
 
-def restore(given, path, replace=True):
-    return backups.restore_backup(given, path, replace, NOW)
+def restore(given, path, replace=True, now=NOW):
+    return backups.restore_backup(given, path, replace, now)
 
 
 def damage(path):
@@ -79,7 +80,9 @@ def elsewhere(tmp_path):
 
 @pytest.fixture
 def backup(service, tmp_path):
-    """A backup of an unused instance with one bot and two posts."""
+    """A backup of an unused instance with one bot, two posts and operators who signed in."""
+    admin.use_login(admin.make_login(NOW), NOW + 1)
+    admin.make_login(NOW + 2)
     bot = service.make_bot()
     for n in range(2):
         service.post({"eventId": f"e-{n}", "body": "words"}, bot.publish_key.text)
@@ -170,9 +173,12 @@ def test_leftovers_of_a_killed_copy_are_reported_and_removed(service, tmp_path):
 
 
 # ---- restoring -----------------------------------------------------------------------------------
-def test_a_backup_serves_where_it_is_restored(backup, elsewhere):
+def test_a_backup_serves_where_it_is_restored_without_the_operators_sessions(backup, elsewhere):
     holding, aside = restore(elsewhere, backup, replace=False)
     assert (holding.posts, aside) == (2, None)
+    # The recorded sign-ins stay.
+    for name, count in (("admin_login", 0), ("admin_session", 0), ("admin_act", 3)):
+        assert run(elsewhere.database_path, f"SELECT COUNT(*) FROM {name}") == [(count,)]
     other = Service(elsewhere.data_dir)
     with storage.database.connection_context():
         key = other.make_read_key(models.Owner.get())
@@ -181,23 +187,21 @@ def test_a_backup_serves_where_it_is_restored(backup, elsewhere):
     other.close()
 
 
-def test_restore_signs_the_operator_out_and_keeps_recorded_actions(service, elsewhere, tmp_path):
-    admin.use_login(admin.make_login(NOW), NOW + 1)
-    admin.make_login(NOW + 2)
-    backups.store_backup(service.config, tmp_path / "backup.db")
-    leave()
-    restore(elsewhere, tmp_path / "backup.db")
-    for name, count in (("admin_login", 0), ("admin_session", 0), ("admin_act", 3)):
-        assert run(elsewhere.database_path, f"SELECT COUNT(*) FROM {name}") == [(count,)]
-
-
-def test_restore_keeps_the_current_database_aside(backup, service):
+def test_restore_keeps_the_current_database_aside(backup, service, monkeypatch):
+    """Even if it is damaged, and where hard links are missing."""
+    path = service.config.database_path
     with pytest.raises(Refused, match="--replace"):
         restore(service.config, backup, replace=False)
-    run(service.config.database_path, "UPDATE post SET body = 'newer'")
+    run(path, "UPDATE post SET body = 'newer'")
     _, aside = restore(service.config, backup)
-    assert list_bodies(service.config.database_path) == ["words"]
+    assert list_bodies(path) == ["words"]
     assert (list_bodies(aside), aside.parent) == (["newer"], service.config.data_dir)
+    monkeypatch.setattr(os, "link", mock.Mock(side_effect=PermissionError))
+    _, aside = restore(service.config, backup, now=NOW + 1)
+    assert backups.check_database(aside).posts == 2
+    damage(path)
+    _, aside = restore(service.config, backup, now=NOW + 2)
+    assert aside.exists() and len(list_events(path)) == 2
 
 
 def test_restore_keeps_writes_that_are_only_in_the_wal(backup, service):
@@ -218,7 +222,7 @@ def test_restore_keeps_writes_that_are_only_in_the_wal(backup, service):
 
 
 def test_leftovers_of_an_interrupted_restore_are_not_applied(backup, service):
-    """A WAL and a journal next to the file that it was about to create."""
+    """Of the file that it was about to create, with a WAL and a journal."""
     folder = service.config.data_dir
     left, wal = folder / "app.db.restored", folder / "app.db.restored-wal"
     left.write_bytes(backup.read_bytes())
@@ -236,12 +240,8 @@ def test_leftovers_of_an_interrupted_restore_are_not_applied(backup, service):
 def test_a_restore_interrupted_late_leaves_the_current_database(backup, service, monkeypatch):
     """It then has a second name, which the next start removes."""
     before, folder = list_events(service.config.database_path), service.config.data_dir
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", stop)
+        patch.setattr(os, "replace", mock.Mock(side_effect=KeyboardInterrupt))
         for name in ("store_copy", "_prepare", "open_after_restore"):
             patch.setattr(backups, name, lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
@@ -251,20 +251,6 @@ def test_a_restore_interrupted_late_leaves_the_current_database(backup, service,
         assert list_events(service.config.database_path) == before
         backups.migrate(service.config)
         leave()
-
-
-def test_the_database_is_renamed_where_hard_links_are_missing(backup, service, monkeypatch):
-    def refuse(*_):
-        raise PermissionError
-
-    monkeypatch.setattr(os, "link", refuse)
-    assert backups.check_database(restore(service.config, backup).kept_aside).posts == 2
-
-
-def test_a_damaged_database_can_be_replaced(backup, service):
-    damage(service.config.database_path)
-    _, aside = restore(service.config, backup)
-    assert aside.exists() and len(list_events(service.config.database_path)) == 2
 
 
 def test_a_running_server_can_be_backed_up_but_not_restored_into(
@@ -337,7 +323,7 @@ def test_restore_refuses_an_incomplete_or_incompatible_backup(backup, service, w
     assert [path.name for path in service.config.data_dir.glob("app.db*")] == ["app.db"]
 
 
-def test_a_newer_database_is_not_migrated(backup, service):
+def test_a_newer_database_is_not_migrated(service):
     run(service.config.database_path, FUTURE)
     with pytest.raises(Refused, match="newer version"):
         backups.migrate(service.config)
@@ -394,17 +380,9 @@ def test_restore_refuses_an_altered_schema_and_doctor_names_it(backup, elsewhere
     assert found and all(finding.level == "wrong" for finding in found)
 
 
-def test_a_missing_index_and_another_header_are_reported(backup):
-    with opened(backup) as db:
-        db.execute("DROP INDEX attachment_open_wallet")
-        db.pragma("application_id", 0x47504B47)
-        assert schema.list_foreign(db) == [
-            "the index 'attachment_open_wallet' on 'attachment' is missing",
-            "its header names another program (application_id)",
-        ]
-
-
-def test_only_litestreams_own_tables_are_accepted(backup, elsewhere):
+def test_a_changed_schema_is_described_and_only_litestreams_own_tables_are_accepted(
+    backup, elsewhere
+):
     with opened(backup) as db:
         db.execute("CREATE TABLE _litestream_seq (id INTEGER PRIMARY KEY, seq INTEGER)")
         db.execute("CREATE TABLE _litestream_lock (id INTEGER)")
@@ -412,7 +390,13 @@ def test_only_litestreams_own_tables_are_accepted(backup, elsewhere):
     restore(elsewhere, backup)
     with opened(backup) as db:
         db.execute("ALTER TABLE _litestream_lock ADD COLUMN more TEXT DEFAULT (random())")
-        assert schema.list_foreign(db) == ["the table '_litestream_lock' isn't Candor's"]
+        db.execute("DROP INDEX attachment_open_wallet")
+        db.pragma("application_id", 0x47504B47)
+        assert schema.list_foreign(db) == [
+            "the table '_litestream_lock' isn't Candor's",
+            "the index 'attachment_open_wallet' on 'attachment' is missing",
+            "its header names another program (application_id)",
+        ]
 
 
 def test_a_backup_of_an_altered_schema_is_made_with_a_note(service, tmp_path, monkeypatch, capsys):
