@@ -754,8 +754,7 @@ def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit
     found = quote(side, amount, snapshot, terms, memory._replace(blind=None), flow)
     if found is None:
         return 0
-    taken = found.raw if side == "sell" else found.mid + found.slippage + found.pool_fee
-    return found.brings(side) * amount * (ONE - limit_bps) // (max(1, taken) * ONE)
+    return found.brings(side) * amount * (ONE - limit_bps) // (max(1, found.uses(side)) * ONE)
 
 
 def enter(traders: Sequence[Player], moment: Round) -> None:
