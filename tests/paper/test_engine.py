@@ -2,6 +2,7 @@
 spans rounds.
 """
 
+import json
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -47,6 +48,12 @@ GONE = {"price": "0.00007", "pool": "0", "liquidity": "0"}
 ABSURD = {"price": "1"}
 
 
+def fallen(second):
+    """A hundredth of the price, and a second provider's price."""
+    check = {"before": "0.001", "price_sol": second, "problem": None}
+    return {"price": "0.00001", "fall_check": json.dumps(check)}
+
+
 # ---- stories -------------------------------------------------------------------------------------
 QUOTES = {
     "none": None,
@@ -62,6 +69,13 @@ QUOTES = {
     "other": {"pair": "second"},
     # Another pair with a thirtieth of the liquidity.
     "shallow": {"pair": "second", "pool": "30", "liquidity": "9000"},
+    "low": {"price": "0.0000101"},
+    "fallen": fallen(None),
+    "confirmed": fallen("0.000011"),
+    "denied": fallen("0.001"),
+    # Exactly a twentieth, not below it.
+    "bound": fallen("0.00005"),
+    "nonsense": fallen("0"),
 }
 # A trader's settings | rounds: so many usual ones, or A's quote in one | what happened. An order:
 # its round, side, state and the rounds of its fills.
@@ -84,6 +98,17 @@ Gone liquidity closes a position at once, before absurd prices and pending sales
 | 3 gone | 0 buy filled 1, 3 sell filled 3, closed: liquidity_gone
 leave=3 | 4 absurd-and-gone | 0 buy filled 1, 3 sell cancelled, 4 sell filled 4, \
 closed: liquidity_gone
+A fall counts at once if a second provider confirms it, otherwise with the next snapshot:
+leave=3 | 3 confirmed low | 0 buy filled 1, 3 sell filled 4, closed: told
+leave=3 | 3 fallen low | 0 buy filled 1, held
+leave=3 | 3 denied low | 0 buy filled 1, held
+leave=3 | 3 bound low | 0 buy filled 1, held
+leave=3 | 3 nonsense low | 0 buy filled 1, held
+leave=4 | 3 fallen low low | 0 buy filled 1, 4 sell filled 5, closed: told
+It is reviewed if the next snapshot denies it. A limited sale waits for it, and fails:
+| 3 denied 1 | 0 buy filled 1, held (under_review), reviewed: price_jump:position 1:21
+leave=2 | 3 confirmed | 0 buy filled 1, 2 sell failed 3, held
+leave=2 | 3 fallen low | 0 buy filled 1, 2 sell failed 4, held
 In another pair, nothing is gone:
 quiet=first leave=4 | 3 shallow shallow shallow | 0 buy filled 1, 4 sell filled 5, closed: told
 A position or an order is reviewed once, for both directions. A trader without any isn't:
