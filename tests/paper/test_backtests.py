@@ -129,34 +129,29 @@ def test_flows_are_read_from_a_day_before_to_the_end(stage):
 
 
 # ---- costs, controls, what counts ----------------------------------------------------------------
-def test_network_costs_are_those_of_the_time():
-    """Recorded quantiles until this instance had its own, from round 20 on."""
-    own = NetworkCosts(7, 7, 7)
-    costs = (CostsFrom(START + 20 * MINUTE, own, 31),)
+@pytest.mark.parametrize(
+    "before, first, receipts",
+    [((), RECORDED_COSTS, 102), ((-60, -1), NetworkCosts(99, 99, 99), 31)],
+)
+def test_network_costs_are_those_of_the_time(before, first, receipts):
+    """Of the costs known before the recording, the last; without any, the recorded ones. From
+    minute 20 on others apply, and those from after its end never do.
+    """
+    costs = tuple(
+        CostsFrom(START + minute * MINUTE, NetworkCosts(*[100 + minute] * 3), 31)
+        for minute in (*before, 20, 45)
+    )
     found = run_backtest(recording_of(["0.001"] * 40, costs=costs), [closes_at(2, 25)])
     fills = [fill for fill, _ in found.shown.trader.journal.fills]
-    assert [fill.costs for fill in fills] == [RECORDED_COSTS] * 2 + [own] * 2
-    assert [fill.network_fee for fill in fills[2:]] == [7, 7]
-    recorded, measured = show(found)["networkCosts"]
-    assert recorded == {
-        **{"from": "2027-01-15T08:00:00Z", "source": "recorded", "receipts": 102},
-        **{"p50Lamports": "25000", "p75Lamports": "776831", "p90Lamports": "3047000"},
+    assert [fill.costs for fill in fills] == [first] * 2 + [NetworkCosts(120, 120, 120)] * 2
+    assert [fill.network_fee for fill in fills[2:]] == [120, 120]
+    at_start, later = show(found)["networkCosts"]
+    assert at_start == {
+        **{"from": "2027-01-15T08:00:00Z", "receipts": receipts},
+        **{"source": "own" if before else "recorded", "p50Lamports": str(first.p50)},
+        **{"p75Lamports": str(first.p75), "p90Lamports": str(first.p90)},
     }
-    shown = measured["source"], measured["receipts"], measured["p90Lamports"]
-    assert shown == ("own", 31, "7")
-
-
-def test_earlier_costs_apply_at_the_recordings_start():
-    """Of the costs known an hour and a minute before it, the later; none from after its end."""
-    moments = (START - 60 * MINUTE, START - MINUTE, START + 2 * MINUTE, START + 5 * MINUTE)
-    costs = tuple(
-        CostsFrom(at, NetworkCosts(number, 8, 9), 40) for number, at in enumerate(moments)
-    )
-    shown = backtests._show_costs(recording_of(["0.001"] * 5, costs=costs))
-    assert [(one["from"], one["p50Lamports"]) for one in shown] == [
-        ("2027-01-15T08:00:00Z", "1"),
-        ("2027-01-15T08:02:00Z", "2"),
-    ]
+    assert (later["from"], later["p90Lamports"]) == ("2027-01-15T08:20:00Z", "120")
 
 
 def test_measured_costs_and_venues_are_used(stage):
