@@ -243,7 +243,7 @@ THEN = State(125 * SOL, 800_000, 125 * SOL, 800_000)
 
 @pytest.fixture
 def played(look):
-    """Twelve purchases of 200,000 units for 25 SOL, each sold for 25 SOL, in pools without a fee."""
+    """Twelve purchases of 200,000 units for 25 SOL, each sold for 25 SOL, in pools without fees."""
     story = Story()
     story.fund("ada", 100 * SOL)
     for token in ("T0", "T1", "T2") * 4:

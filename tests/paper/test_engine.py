@@ -387,8 +387,8 @@ def test_only_eligible_closes_are_progress(quiet, excluded, progress):
     assert one.phase.closes == progress
 
 
-def pause(effect, mint=None):
-    return rules.Pause("p", "rule", effect, mint, START, START + 1, True, 8, DAY, "")
+def pause(effect, mint=None, until=START + 1, applied=True):
+    return rules.Pause("p", "rule", effect, mint, START - 9, until, applied, 8, DAY, "")
 
 
 # ---- cash ----------------------------------------------------------------------------------------
@@ -423,6 +423,9 @@ def account_of(cash):
         ({"phase": Phase("guarded")}, {}, SOL // 4),
         ({"pauses": [pause("half_size", "A")]}, {}, SOL // 2),
         ({"pauses": [pause("half_size", "B")]}, {}, SOL),
+        ({"pauses": [pause("half_size", until=START)]}, {}, SOL),
+        ({"pauses": [pause("half_size", applied=False)]}, {}, SOL),
+        ({"pauses": [pause("half_size")], "phase": Phase("guarded")}, {}, SOL // 8),
         # At least a hundredth of a SOL.
         ({"account": account_of(10**8)}, {}, 10_000_000),
         ({"account": account_of(10**8 - 1)}, {}, None),
@@ -692,7 +695,7 @@ def test_a_stop_replaces_a_limited_sale_but_no_other_stop():
 def test_a_pause_never_stops_an_exit():
     one = told(0, leave=(3,))
     tape = Tape([one]).play(3)
-    one.pauses = [replace(pause("pause_family"), until=START + DAY)]
+    one.pauses = [pause("pause_family", until=START + DAY)]
     tape.play(3)
     assert one.journal.positions[1].reason == "told"
 

@@ -26,12 +26,10 @@ from paper.account import (
 from paper.fills import (
     MAX_ATTEMPTS,
     MAX_NETWORK_FEE,
-    NEVER_TRADED,
     RENT,
     Fill,
     NetworkCosts,
     Order,
-    remember,
 )
 from paper.market import ALL_SOL, SCALE
 from paper.player import Faults, Journal, Leg, ReviewReason, Ticket, refuse
@@ -360,7 +358,3 @@ def test_a_write_off_replays_with_its_network_cost():
     done = replace(sold(10**9), costs=NetworkCosts(7, 7, 7))
     again = store.fill_again(done, gone, quote(0), Account(SOL), 10**6)
     assert again.network_fee == 7
-
-
-def test_closing_at_zero_leaves_pools_unchanged():
-    assert remember(NEVER_TRADED, bought(turn=0), quote(0)) == NEVER_TRADED
