@@ -74,8 +74,8 @@ def fills_of(trader):
 
 # ---- a life in the tables ------------------------------------------------------------------------
 def test_a_trader_enters_exits_and_posts(stage):
-    assert EngineState.get().snapshot == max(row.id for row in Snapshot.select())
-    a token is tracked while it is on order or held.
+    """The same snapshots through the pure engine give the same fills and diary. They are pinned;
+    the token is tracked while it is on order or held.
     """
 
     def held():
