@@ -300,27 +300,6 @@ def test_an_absurd_jump_affects_no_later_snapshot():
 
 
 @pytest.mark.parametrize(
-    "quoted, key, minute, detail",
-    [
-        (
-            *(ABSURD, "price_jump:position 1:21 up", 3),
-            "the price moved more than the limit between adjacent snapshots",
-        ),
-        (
-            *({"at": START}, "clock_skew:position 1:21", 0),
-            "a snapshot's time contradicts the clock or an adjacent snapshot",
-        ),
-    ],
-)
-def test_a_review_reason_is_described_completely(quoted, key, minute, detail):
-    """Bought in round 1 and marked in round 2, whose snapshot has number 21."""
-    one = told(0)
-    Tape([one]).play(3).play(A=quoted)
-    expected = ReviewReason(key, key.split(":")[0], detail, START + minute * MINUTE, "AA")
-    assert one.journal.review_reasons == [expected]
-
-
-@pytest.mark.parametrize(
     "changes, flaw, time, compared, kept, served",
     [
         ({"price": "0.0011"}, None, True, True, [1, 2], True),
@@ -701,31 +680,34 @@ def test_a_pause_never_stops_an_exit():
 
 
 # ---- what must not happen ------------------------------------------------------------------------
-def test_changed_starting_cash_opens_a_review():
-    one = told(0)
-    Tape([one]).play(3)
-    one.account.starting_cash = 1
-    at = START + 2 * MINUTE
+def test_each_doubt_opens_one_review_that_describes_it():
+    """Bought in round 1 and marked in round 2, whose snapshot has number 21."""
+    jumped, skewed, changed, doubled = told(0), told(0), told(0), told(0, leave=(3,))
+    Tape([jumped]).play(3).play(A=ABSURD)
+    Tape([skewed]).play(3).play(A={"at": START})
+    Tape([changed]).play(3)
+    changed.account.starting_cash = 1
     for _ in range(2):
-        engine.check_account(one, at)
-    code = "starting_cash_changed"
-    reason = ReviewReason(f"{code}:{10 * SOL}", code, "the starting cash has changed", at)
-    assert one.journal.review_reasons == [reason]
-
-
-def test_selling_nothing_is_a_double_exit():
-    one = told(0, leave=(3,))
-    tape = Tape([one]).play(4)
-    one.account.positions.clear()
+        engine.check_account(changed, START + 2 * MINUTE)
+    tape = Tape([doubled]).play(4)
+    doubled.account.positions.clear()
     tape.play()
-    detail, at = "a sale was due for a position that was closed", START + 4 * MINUTE
-    reason = ReviewReason("double_exit:2", "double_exit", detail, at, "AA")
-    assert one.journal.review_reasons == [reason]
-    assert len(fills(one)) == 1 and one.journal.orders[2].state == "refused"
+    limit, clock = "the limit between adjacent snapshots", "the clock or an adjacent snapshot"
+    cash, sale = "the starting cash has changed", "a sale was due for a position that was closed"
+    for one, key, detail, minute, symbol in (
+        (jumped, "price_jump:position 1:21 up", f"the price moved more than {limit}", 3, "AA"),
+        (skewed, "clock_skew:position 1:21", f"a snapshot's time contradicts {clock}", 0, "AA"),
+        (changed, f"starting_cash_changed:{10 * SOL}", cash, 2, None),
+        (doubled, "double_exit:2", sale, 4, "AA"),
+    ):
+        about = key, key.split(":")[0], detail, START + minute * MINUTE, symbol
+        assert one.journal.review_reasons == [ReviewReason(*about)]
+    # Nothing was sold.
+    assert len(fills(doubled)) == 1 and doubled.journal.orders[2].state == "refused"
     refusal = {"reason": "double_exit", "detail": "the fill was refused: double exit"}
-    assert said(one, "refusal") == [{**refusal, "symbol": "AA"}]
+    assert said(doubled, "refusal") == [{**refusal, "symbol": "AA"}]
     told_as = {"what": "not_filled", "side": "sell", "symbol": "AA", "why": "refused"}
-    assert said(one, "fill", "not_filled")[-1] == told_as
+    assert said(doubled, "fill", "not_filled")[-1] == told_as
 
 
 @pytest.mark.parametrize("broken", ["expire_orders", "leave", "check_drawdown", "push"])
