@@ -164,19 +164,27 @@ def test_a_fair_coin_triggers_a_rule_in_at_most_one_account_of_five(accounts, lo
 
 # ---- what a pause does ---------------------------------------------------------------------------
 def test_every_pause_ends_within_seven_days_and_states_its_numbers():
-    history = spread(*[-SOL] * 15, apart=61 * MINUTE, reason="stop")
-    found = rules.find_pauses(history, [], LOOK, applied=False, ident=str)
-    assert [replace(one, id="", rule="") for one in found] == [
-        Pause("", "", effect, mint, LOOK, LOOK + hours * HOUR_MS, False, 15, days * DAY, numbers)
-        for effect, mint, hours, days, numbers in (
-            ("long_cooldown", None, 12, 1, "15 of 15 separate closes lost"),
-            ("pause_family", None, 6, 1, "15 of 15 separate closes lost by a stop"),
-            ("half_size", None, 24, 7, "15 SOL below the peak of 15 closes"),
-            ("pause_mint", "A", 72, 7, "15 of 15 separate closes lost in this token"),
-        )
-    ]
-    names = ["cool_down", "stop_cluster", "drawdown", "poor_mint"]
-    assert [one.id for one in found] == names == [one.rule for one in found]
+    """Fifteen losses in one token. Only one pause is about the token."""
+    one = trader(adaptive="on")
+    one.closes = spread(*[-SOL] * 15, apart=61 * MINUTE, reason="stop")
+    engine.add_pauses(one, LOOK)
+    for pause, line, (rule, effect, mint, hours, days, numbers) in zip(
+        one.pauses,
+        one.journal.entries,
+        (
+            ("cool_down", "long_cooldown", None, 12, 1, "15 of 15 separate closes lost"),
+            ("stop_cluster", "pause_family", None, 6, 1, "15 of 15 separate closes lost by a stop"),
+            ("drawdown", "half_size", None, 24, 7, "15 SOL below the peak of 15 closes"),
+            ("poor_mint", "pause_mint", "A", 72, 7, "15 of 15 separate closes lost in this token"),
+        ),
+        strict=True,
+    ):
+        ident, until = public_id("trader-1", "pause", f"{rule}|{LOOK}|0"), LOOK + hours * HOUR_MS
+        counted = (15, days * DAY, numbers)
+        assert pause == Pause(ident, rule, effect, mint, LOOK, until, True, *counted)
+        facts = {"what": "begun", "id": ident, "rule": rule, "effect": effect, "n": 15}
+        facts |= {"until": until, "windowMs": days * DAY, "numbers": numbers}
+        assert line == DiaryLine("pause", LOOK, facts, mint)
 
 
 def test_a_cool_down_is_quadrupled_and_guarded_start_has_two_positions_at_most():
@@ -201,22 +209,6 @@ def test_only_adaptive_on_stops_entries(adaptive, entered, begun):
     found = {(facts["what"], facts["rule"], facts["n"]) for facts in said(one, "pause")}
     names = ("cool_down", "stop_cluster", "poor_mint") if begun else ()
     assert found == {(begun, name, 14) for name in names}
-
-
-def test_a_pause_is_described_completely():
-    """Fourteen losses in A, an hour apart, the newest just after the rules last ran."""
-    one = trader(adaptive="on")
-    one.closes = spread(*[-SOL // 100] * 14, apart=61 * MINUTE, reason="stop")
-    engine.add_pauses(one, LOOK)
-    assert len(one.pauses) == len({pause.id for pause in one.pauses}) > 1
-    assert [entry.facts["id"] for entry in one.journal.entries] == [one.id for one in one.pauses]
-    # Only one is about a token.
-    (line,) = [entry for entry in one.journal.entries if entry.mint]
-    (pause,) = [pause for pause in one.pauses if pause.rule == "poor_mint"]
-    facts = {"what": "begun", "id": public_id("trader-1", "pause", f"poor_mint|{LOOK}|0")}
-    facts |= {"rule": "poor_mint", "effect": "pause_mint", "n": 14, "until": pause.until}
-    facts |= {"windowMs": pause.window_ms, "numbers": pause.numbers}
-    assert line == DiaryLine("pause", LOOK, facts, "A")
 
 
 @pytest.mark.parametrize("applied, what", [(True, "ended"), (False, "would_have")])
