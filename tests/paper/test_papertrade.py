@@ -583,12 +583,7 @@ def test_a_kill_between_any_two_writes_loses_nothing(stage):
         stage.round += 1
     (position,) = PaperPosition.select()
     assert position.closed_at and not Review.select().exists()
-    signs = {"buy": -1, "sell": 1}
-    moved = (
-        signs[one.order.side] * one.mid - one.slippage - one.pool_fee - one.network_fee - one.rent
-        for one in PaperFill.select()
-    )
-    assert Period.get().cash == STARTING_CASH + sum(moved)
+    assert adds_up(Period.get())
     news = [one for one in DiaryEntry.select() if orjson.loads(one.facts)["what"] in brain.NEWS]
     assert sorted(one.entry_id for one in PaperPost.select()) == [one.id for one in news]
 
