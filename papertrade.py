@@ -343,8 +343,7 @@ def rebuild_trader(trader: Any, now: int) -> list[str]:
     periods = Period.select().where(Period.trader == trader)
     for period in list(periods.order_by(Period.number, Period.twin)):
         whose = f"random entries {period.twin}, " if period.twin else ""
-        handle = name_twin(trader.handle, period.twin) if period.twin else trader.handle
-        differences = store.find_differences(period, handle)
+        differences = store.find_differences(period, name_twin(trader.handle, period.twin))
         found += [f"period {period.number}, {whose}{difference}" for difference in differences]
         if differences:
             own = Period.get(

@@ -364,7 +364,7 @@ def end_order(trader: Player, order: Order, state: str, at: int) -> None:
         )
 
 
-def drop_orders(trader: Player, at: int, *, all_of_them: bool = True) -> None:
+def drop_orders(trader: Player, at: int, *, all_of_them: bool) -> None:
     """End open orders after a restart: all, or those decided while the clock was ahead."""
     for order in list(trader.account.orders.values()):
         if all_of_them:
@@ -691,8 +691,8 @@ def leave_position(
     if order:
         end_order(trader, order, "cancelled", snapshot.at)
     amount = position.raw * found.share // ONE or position.raw
-    detail, shown = found.reason.replace("_", " "), exact(amount, position.decimals)
-    place(trader, market, snapshot, "sell", amount, found.reason, detail, shown)
+    detail = found.reason.replace("_", " ")
+    place(trader, market, snapshot, "sell", amount, found.reason, detail)
 
 
 def gives_way(order: Order, found: Exit) -> bool:
@@ -707,9 +707,9 @@ def place(
     amount: int,
     reason: str,
     detail: str,
-    shown: str,
 ) -> None:
     token, latency = market.tokens[snapshot.mint], trader.strategy.latency_ms
+    assert token.decimals is not None
     limit_bps = ONE if reason in STOPS else trader.strategy.slippage_limit_bps
     least = find_least(market, snapshot, side, amount, limit_bps)
     order = trader.account.place(
@@ -738,7 +738,7 @@ def place(
         symbol=order.symbol,
         reason=reason,
         detail=detail,
-        **{"sol" if side == "buy" else "amount": shown},
+        **{"sol": sol(amount)} if side == "buy" else {"amount": exact(amount, token.decimals)},
     )
 
 
@@ -754,8 +754,7 @@ def find_least(market: Market, snapshot: Snapshot, side: str, amount: int, limit
     found = quote(side, amount, snapshot, terms, memory._replace(blind=None), flow)
     if found is None:
         return 0
-    taken = found.raw if side == "sell" else found.mid + found.slippage + found.pool_fee
-    return found.brings(side) * amount * (ONE - limit_bps) // (max(1, taken) * ONE)
+    return found.brings(side) * amount * (ONE - limit_bps) // (max(1, found.uses(side)) * ONE)
 
 
 def enter(traders: Sequence[Player], moment: Round) -> None:
@@ -836,7 +835,7 @@ def consider(
     if lamports < MIN_ENTRY:
         refuse(trader, view.token, Refusal("no_cash", "not enough cash for an entry"), at)
         return
-    place(trader, market, view.last, "buy", lamports, found.reason, found.detail, sol(lamports))
+    place(trader, market, view.last, "buy", lamports, found.reason, found.detail)
 
 
 def find_limit(trader: Player, token: Token, at: int) -> Refusal | None:
@@ -883,7 +882,8 @@ REASON = "random"
 
 
 def name_twin(handle: str, number: int) -> str:
-    return f"{handle}|random{number}"
+    """Return a twin's handle, or for 0 the trader's own."""
+    return f"{handle}|random{number}" if number else handle
 
 
 def play_twins(trader: Player, moment: Round) -> None:
@@ -972,10 +972,8 @@ def sell(twin: Player, moment: Round, ticket: Ticket) -> Ticket:
     if early or twin.account.order_for(position.mint) or position.mint in twin.put_off:
         return ticket
     amount = position.raw * leg.share // ONE or position.raw
-    shown = exact(amount, position.decimals)
-    place(
-        twin, moment.market, snapshot, "sell", amount, leg.reason, "because its trader sold", shown
-    )
+    detail = "because its trader sold"
+    place(twin, moment.market, snapshot, "sell", amount, leg.reason, detail)
     # If the rest is sold, this is tried until the position is closed.
     return replace(ticket, legs=tuple(rest)) if rest or leg.share < ONE else ticket
 
@@ -997,8 +995,7 @@ def buy(
         key=lambda one: _draw(twin.handle, ticket.position, one),
     )
     detail = "a random entry, for comparison"
-    snapshot = moment.seen[mint].snapshot
-    place(twin, moment.market, snapshot, "buy", most, REASON, detail, sol(most))
+    place(twin, moment.market, moment.seen[mint].snapshot, "buy", most, REASON, detail)
     return replace(ticket, mint=mint, ordered_at=at)
 
 

@@ -186,15 +186,18 @@ def carry(memory: Memory, snapshot: Snapshot, decimals: int) -> int:
     if turned is None:
         return flow
     whole, volume = turned
-    left = abs(flow) * whole // (whole + volume)
-    return left if flow > 0 else -left
+    return _shrink(flow, whole, whole + volume)
 
 
 def _drain(flow: int, last: Snapshot, snapshot: Snapshot, decimals: int) -> int:
     before, now = find_pool(last, decimals), find_pool(snapshot, decimals)
     if before is None or now is None or now.sol >= before.sol or not before.sol:
         return flow
-    left = abs(flow) * now.sol // before.sol
+    return _shrink(flow, now.sol, before.sol)
+
+
+def _shrink(flow: int, part: int, whole: int) -> int:
+    left = abs(flow) * part // whole
     return left if flow > 0 else -left
 
 
@@ -368,6 +371,10 @@ class Amounts(NamedTuple):
     slippage: int
     pool_fee: int
 
+    def uses(self, side: str) -> int:
+        """Return the used part of an order's amount: lamports of a buy, raw units of a sale."""
+        return self.mid + self.slippage + self.pool_fee if side == "buy" else self.raw
+
     def brings(self, side: str) -> int:
         """Return the raw units of a buy, or the lamports of a sale after the pool's fee."""
         return self.raw if side == "buy" else self.mid - self.slippage - self.pool_fee
@@ -392,18 +399,12 @@ def fill(
     taken = quote(order.side, order.remaining, snapshot, order, memory, flow)
     if taken is None:
         return None
-    slipped = taken.brings(order.side) * order.amount < order.least * _share(order, taken)
+    slipped = taken.brings(order.side) * order.amount < order.least * taken.uses(order.side)
     if slipped or is_failing(order):
         marks = (SLIPPED,) if slipped else ()
         return _attempt(order, snapshot, memory, flow, costs, failed=True, marks=marks)
     rent = RENT if first else -RENT if order.side == "sell" and taken.raw == last_raw else 0
     return _attempt(order, snapshot, memory, flow, costs, **taken._asdict(), rent=rent)
-
-
-def _share(order: Order, taken: Amounts) -> int:
-    if order.side == "sell":
-        return taken.raw
-    return taken.mid + taken.slippage + taken.pool_fee
 
 
 def quote(
@@ -526,15 +527,11 @@ def _chance(order: Order, about: str) -> int:
 
 
 # ---- one side of a pool --------------------------------------------------------------------------
-def _fee(lamports: int, bps: int) -> int:
-    return -(-lamports * bps // ONE)
-
-
 def _buy(
     lamports: int, snapshot: Snapshot, terms: "Order | Terms", pool: State | None, fee_bps: int
 ) -> Amounts | None:
     """Return what at most `lamports` (with fees) buy, or None if nothing is left to buy."""
-    net = lamports - _fee(lamports, fee_bps)
+    net = lamports - find_fee(lamports, fee_bps)
     if pool is None:
         paid = min(net, UNKNOWN_MAX)
         raw = paid * 10**terms.decimals * SCALE // (snapshot.known_price * LAMPORTS)
@@ -545,7 +542,7 @@ def _buy(
     if paid <= 0:
         return None
     raw = _keep(_widen(raw, snapshot, pool), terms.transfer_bps)
-    fee = _fee(lamports, fee_bps) if paid == net else -(-paid * fee_bps // (ONE - fee_bps))
+    fee = lamports - net if paid == net else -(-paid * fee_bps // (ONE - fee_bps))
     mid = value_of(raw, snapshot.known_price, terms.decimals)
     # A purchase worth less than a lamport has no price.
     return Amounts(raw, mid, paid - mid, fee) if mid > 0 else None
@@ -574,7 +571,7 @@ def _sell(
 
 
 def _keep(raw: int, bps: int) -> int:
-    return raw - _fee(raw, bps)
+    return raw - find_fee(raw, bps)
 
 
 def _widen(got: int, snapshot: Snapshot, pool: State | None) -> int:
@@ -590,7 +587,7 @@ def _pay(pool: State, raw: int) -> int:
 def _sold(raw: int, received: int, price: int, decimals: int, fee_bps: int) -> Amounts:
     # A value beyond all existing SOL doesn't fit its column.
     mid = min(ALL_SOL, value_of(raw, price, decimals))
-    return Amounts(raw, mid, mid - received, _fee(received, fee_bps))
+    return Amounts(raw, mid, mid - received, find_fee(received, fee_bps))
 
 
 # ---- what is held --------------------------------------------------------------------------------

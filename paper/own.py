@@ -20,7 +20,16 @@ from paper.account import Position
 from paper.fills import ONE
 from paper.market import Flow, Snapshot, View
 from paper.player import OwnFault
-from paper.strategies import BadSetting, Enter, Exit, Refusal, Strategy, parse_settings, public_name
+from paper.strategies import (
+    Enter,
+    Exit,
+    Refusal,
+    Strategy,
+    check_bounds,
+    find_setting,
+    parse_settings,
+    public_name,
+)
 from storage.children import Child, Limits, start_python
 
 PREFIX, FOLDER = "own:", "strategies"
@@ -235,13 +244,7 @@ class OwnFiles:
 def make_strategy(family: str, file: OwnFile, given: Mapping[str, Any]) -> OwnStrategy:
     bounds = file.bounds
     for name, value in given.items():
-        if name not in bounds:
-            raise BadSetting(
-                name, f"isn't a setting of this file; choose from: {', '.join(bounds)}"
-            )
-        low, high = bounds[name][1:]
-        if type(value) is not int or not low <= value <= high:
-            raise BadSetting(name, f"must be a whole number from {low} to {high}")
+        check_bounds(name, value, *find_setting(bounds, name, "file")[1:])
     shared = {
         one.name: given.get(public_name(one.name), bounds[public_name(one.name)][0])
         for one in fields(Strategy)

@@ -373,31 +373,26 @@ def list_flows(since: int, until: int = END_OF_TIME) -> dict[str, tuple[Flow, ..
 
 
 # ---- reading -------------------------------------------------------------------------------------
-# Plain SQL for speed: it runs each tick, and building it would take longer than running it.
-CURSOR = "SELECT snapshot FROM engine_state WHERE id = 1"
-NEWEST = "SELECT MAX(id) FROM snapshot"
-ANY_TRADER = "SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1"
-NEW_SNAPSHOTS = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >= ?"
-
-
 # The trader's ID, and 0 or its twin's number from 1 on.
 AccountKey = tuple[int, int]
 
 
+# Plain SQL for speed: it runs each tick, and building it would take longer than running it.
 def find_cursor() -> int:
-    return select_value(CURSOR) or 0
+    return select_value("SELECT snapshot FROM engine_state WHERE id = 1") or 0
 
 
 def find_newest() -> int:
-    return select_value(NEWEST) or 0
+    return select_value("SELECT MAX(id) FROM snapshot") or 0
 
 
 def has_traders() -> bool:
-    return select_value(ANY_TRADER) is not None
+    return select_value("SELECT 1 FROM trader WHERE retired_at IS NULL LIMIT 1") is not None
 
 
 def find_first_new(after_id: int, since: int) -> int | None:
-    found: int | None = select_value(NEW_SNAPSHOTS, (after_id, since))
+    sql = "SELECT MIN(taken_at) FROM snapshot WHERE id > ? AND taken_at >= ?"
+    found: int | None = select_value(sql, (after_id, since))
     return found
 
 
@@ -480,7 +475,7 @@ def load_traders(
     for row in read_rows(TRADERS):
         if row.id not in skipped:
             with faults.isolate(row.id):
-                handle = name_twin(row.handle, row.twin) if row.twin else row.handle
+                handle = name_twin(row.handle, row.twin)
                 held = (read(Position, one) for one in positions[row.period])
                 waiting = (read(Order, one, handle=handle) for one in orders[row.period])
                 account = read(

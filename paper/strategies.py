@@ -8,8 +8,8 @@ ranking. COPY is listed separately.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from chain.amounts import exact
 from paper.account import Position
@@ -39,7 +39,6 @@ class Exit:
 
     # trailing_stop | stop | time_stop | mean_reached | take_profit | they_sell | bot_sold
     reason: str
-    # In basis points.
     share: int = ONE
 
 
@@ -50,6 +49,7 @@ class Refusal:
 
 
 Decision = Enter | Exit | Refusal | None
+Kind = TypeVar("Kind")
 
 
 class BadSetting(ValueError):
@@ -285,19 +285,11 @@ class FlowFollower(Strategy):
     family: ClassVar[str] = "flow"
 
     def enter(self, view: View) -> Enter | Refusal | None:
-        if not view.flows:
-            return None
-        flows = [
-            flow
-            for flow in view.flows
-            if view.last.at - self.window_minutes * 60_000 <= flow.at <= view.last.at
-        ]
-        bought = [flow for flow in flows if flow.side == "buy"]
-        owners = {flow.owner for flow in bought} - {
-            flow.owner for flow in flows if flow.side == "sell"
-        }
+        now, since = view.last.at, view.last.at - self.window_minutes * 60_000
+        bought, sold = (pick_flows(view.flows, side, since, now) for side in ("buy", "sell"))
         if not bought:
             return None
+        owners = {flow.owner for flow in bought} - {flow.owner for flow in sold}
         if len(owners) >= self.owners:
             return Enter(
                 "flow",
@@ -311,15 +303,10 @@ class FlowFollower(Strategy):
         )
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        sold = {
-            flow.owner
-            for flow in view.flows
-            if flow.side == "sell" and position.opened_at <= flow.at <= view.last.at
-        }
-        stop = self.stop(view, position)
-        if stop is None and len(sold) >= self.sellers:
-            return Exit("they_sell")
-        return stop or self.leave_late(view, position)
+        sold = pick_flows(view.flows, "sell", position.opened_at, view.last.at)
+        if len({flow.owner for flow in sold}) >= self.sellers:
+            return self.stop(view, position) or Exit("they_sell")
+        return self.leave_late(view, position)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,16 +325,9 @@ class Copy(Strategy):
 
     family: ClassVar[str] = "copy"
 
-    def list_flows(self, flows: Sequence[Flow], side: str, since: int, until: int) -> list[Flow]:
-        return [
-            one
-            for one in flows
-            if one.bot == self.bot and one.side == side and since <= one.at <= until
-        ]
-
     def is_fresh(self, flows: Sequence[Flow], at: int) -> bool:
-        bought = self.list_flows(flows, "buy", at - self.fresh_seconds * 1000, at)
-        return bool(bought) and not self.list_flows(flows, "sell", bought[-1].at, at)
+        bought = pick_flows(flows, "buy", at - self.fresh_seconds * 1000, at, self.bot)
+        return bool(bought) and not pick_flows(flows, "sell", bought[-1].at, at, self.bot)
 
     def enter(self, view: View) -> Enter | None:
         if not self.is_fresh(view.flows, view.last.at):
@@ -355,19 +335,26 @@ class Copy(Strategy):
         return Enter("copy", "bought by the bot it copies")
 
     def leave(self, view: View, position: Position) -> Exit | None:
-        stop = self.stop(view, position)
-        if stop:
-            return stop
-        bought = self.list_flows(view.flows, "buy", 0, position.opened_at)
+        bought = pick_flows(view.flows, "buy", 0, position.opened_at, self.bot)
         since = bought[-1].at if bought else position.opened_at
         left = ONE
-        for one in self.list_flows(view.flows, "sell", since, view.last.at):
+        for one in pick_flows(view.flows, "sell", since, view.last.at, self.bot):
             left = left * (ONE - one.share_bps) // ONE
         more = position.raw * ONE - position.bought_raw * left
         share = -(-more // position.raw)
         if share >= LEAST_SHARE_BPS:
-            return Exit("bot_sold", share)
+            return self.stop(view, position) or Exit("bot_sold", share)
         return self.leave_late(view, position)
+
+
+def pick_flows(
+    flows: Sequence[Flow], side: str, since: int, until: int, bot: str | None = None
+) -> list[Flow]:
+    return [
+        one
+        for one in flows
+        if one.side == side and since <= one.at <= until and bot in (None, one.bot)
+    ]
 
 
 FAMILIES = {
@@ -393,28 +380,24 @@ def parse_settings(family: str, given: Mapping[str, Any]) -> Strategy:
     known = {public_name(one.name): one for one in fields(ALL_FAMILIES[family])}
     if family == COPY and "bot" not in given:
         raise BadSetting("bot", "is required: the ID of the bot to copy, such as bot_4f1c")
-    chosen: dict[str, Any] = {
-        _known(known, name).name: _check(known[name], name, value) for name, value in given.items()
-    }
-    return ALL_FAMILIES[family](**chosen)
+    for name, value in given.items():
+        about = find_setting(known, name, "family").metadata
+        if "low" in about:
+            check_bounds(name, value, about["low"], about["high"])
+        elif not isinstance(value, str) or not about["form"].fullmatch(value):
+            raise BadSetting(name, "must be the ID of a bot, such as bot_4f1c")
+    return ALL_FAMILIES[family](**{known[name].name: value for name, value in given.items()})
 
 
-def _known(known: Mapping[str, Field[Any]], name: str) -> Field[Any]:
+def find_setting(known: Mapping[str, Kind], name: str, whose: str) -> Kind:
     if name not in known:
-        raise BadSetting(name, f"isn't a setting of this family; choose from: {', '.join(known)}")
+        raise BadSetting(name, f"isn't a setting of this {whose}; choose from: {', '.join(known)}")
     return known[name]
 
 
-def _check(one: Field[Any], name: str, value: Any) -> int | str:
-    form = one.metadata.get("form")
-    if form:
-        if not isinstance(value, str) or not form.fullmatch(value):
-            raise BadSetting(name, "must be the ID of a bot, such as bot_4f1c")
-        return value
-    low, high = one.metadata["low"], one.metadata["high"]
+def check_bounds(name: str, value: Any, low: int, high: int) -> None:
     if type(value) is not int or not low <= value <= high:
         raise BadSetting(name, f"must be a whole number from {low} to {high}")
-    return int(value)
 
 
 def show_settings(strategy: Strategy) -> dict[str, int | str]:

@@ -93,30 +93,21 @@ def test_snapshots_are_thinned_with_age(interval, age, grain):
     assert backtests.find_grain(START, interval, START + age) == grain
 
 
-def test_older_snapshots_are_played_at_their_kept_spacing(stage):
-    """IDs have gaps where snapshots were thinned."""
-    stage.list_token("MintB").record(["0.001"] * 40, "MintA", "MintB")
-    Snapshot.delete().where(Snapshot.id.in_([1, 2, 5, 40])).execute()
+@pytest.mark.parametrize("page", [2, 5_000])
+def test_older_snapshots_are_played_at_their_kept_spacing(stage, monkeypatch, page):
+    """They are read in pages, and their IDs have gaps. An unreadable token is left out."""
+    sql = backtests.PAGE_OF_SNAPSHOTS.replace("LIMIT 5000", f"LIMIT {page}")
+    monkeypatch.setattr(backtests, "PAGE_OF_SNAPSHOTS", sql)
+    stage.list_token("MintB").list_token("MintC", checks="no JSON")
+    stage.record(["0.001"] * 40, *stage.tokens)
+    Snapshot.delete().where(Snapshot.id.in_([1, 2, 5, 59])).execute()
     span = range(START + 7 * MINUTE, START + 31 * MINUTE)
     found = list(backtests.read_recording(span, MINUTE, START + 3 * HOUR).snapshots)
     assert [(one.mint, (one.at - START) // MINUTE) for one in found] == [
         (mint, minute) for minute in (7, 10, 15, 20, 25, 30) for mint in ("MintA", "MintB")
     ]
-
-
-def test_snapshots_are_read_in_pages_for_known_tokens(stage, monkeypatch):
-    monkeypatch.setattr(backtests, "PAGE", 2)
-    smaller = backtests.PAGE_OF_SNAPSHOTS.replace("LIMIT 5000", "LIMIT 2")
-    monkeypatch.setattr(backtests, "PAGE_OF_SNAPSHOTS", smaller)
-    stage.list_token("MintB")
-    for mint in ("MintA", "MintB", *["MintA"] * 4):
-        stage.record(["0.001"], mint)
-    made = [one.id for one in Snapshot.select().order_by(Snapshot.id)]
-    span = range(START + MINUTE, START + 5 * MINUTE)
-    found = backtests._list_snapshots(span, {"MintA": token()})
-    assert [one.id for one in found] == made[2:5]
-    whole = range(START, START + 60 * MINUTE)
-    assert len(list(backtests._list_snapshots(whole, {"MintA": 1, "MintB": 1}))) == 6
+    rest = range(START, START + 60 * MINUTE)
+    assert len(list(backtests.read_recording(rest, MINUTE, rest.stop).snapshots)) == 80 - 4
 
 
 def test_flows_are_read_from_a_day_before_to_the_end(stage):
@@ -129,34 +120,29 @@ def test_flows_are_read_from_a_day_before_to_the_end(stage):
 
 
 # ---- costs, controls, what counts ----------------------------------------------------------------
-def test_network_costs_are_those_of_the_time():
-    """Recorded quantiles until this instance had its own, from round 20 on."""
-    own = NetworkCosts(7, 7, 7)
-    costs = (CostsFrom(START + 20 * MINUTE, own, 31),)
+@pytest.mark.parametrize(
+    "before, first, receipts",
+    [((), RECORDED_COSTS, 102), ((-60, -1), NetworkCosts(99, 99, 99), 31)],
+)
+def test_network_costs_are_those_of_the_time(before, first, receipts):
+    """Of the costs known before the recording, the last; without any, the recorded ones. From
+    minute 20 on others apply, and those from after its end never do.
+    """
+    costs = tuple(
+        CostsFrom(START + minute * MINUTE, NetworkCosts(*[100 + minute] * 3), 31)
+        for minute in (*before, 20, 45)
+    )
     found = run_backtest(recording_of(["0.001"] * 40, costs=costs), [closes_at(2, 25)])
     fills = [fill for fill, _ in found.shown.trader.journal.fills]
-    assert [fill.costs for fill in fills] == [RECORDED_COSTS] * 2 + [own] * 2
-    assert [fill.network_fee for fill in fills[2:]] == [7, 7]
-    recorded, measured = show(found)["networkCosts"]
-    assert recorded == {
-        **{"from": "2027-01-15T08:00:00Z", "source": "recorded", "receipts": 102},
-        **{"p50Lamports": "25000", "p75Lamports": "776831", "p90Lamports": "3047000"},
+    assert [fill.costs for fill in fills] == [first] * 2 + [NetworkCosts(120, 120, 120)] * 2
+    assert [fill.network_fee for fill in fills[2:]] == [120, 120]
+    at_start, later = show(found)["networkCosts"]
+    assert at_start == {
+        **{"from": "2027-01-15T08:00:00Z", "receipts": receipts},
+        **{"source": "own" if before else "recorded", "p50Lamports": str(first.p50)},
+        **{"p75Lamports": str(first.p75), "p90Lamports": str(first.p90)},
     }
-    shown = measured["source"], measured["receipts"], measured["p90Lamports"]
-    assert shown == ("own", 31, "7")
-
-
-def test_earlier_costs_apply_at_the_recordings_start():
-    """Of the costs known an hour and a minute before it, the later; none from after its end."""
-    moments = (START - 60 * MINUTE, START - MINUTE, START + 2 * MINUTE, START + 5 * MINUTE)
-    costs = tuple(
-        CostsFrom(at, NetworkCosts(number, 8, 9), 40) for number, at in enumerate(moments)
-    )
-    shown = backtests._show_costs(recording_of(["0.001"] * 5, costs=costs))
-    assert [(one["from"], one["p50Lamports"]) for one in shown] == [
-        ("2027-01-15T08:00:00Z", "1"),
-        ("2027-01-15T08:02:00Z", "2"),
-    ]
+    assert (later["from"], later["p90Lamports"]) == ("2027-01-15T08:20:00Z", "120")
 
 
 def test_measured_costs_and_venues_are_used(stage):

@@ -104,8 +104,6 @@ def test_one_check_in_605_may_be_wrong():
     """5 accounts x (30 days x 4 checks + 1); 2 * exp(-15 / 2) is less."""
     assert rules.ACCOUNTS * rules.LOOKS == 605
     assert 2 * math.exp(-rules.CHANCE_SQUARES / 2) * rules.ACCOUNTS * rules.LOOKS < 1
-    rare = {(0, 0): False, (9, 9): False, (10, 10): True, (12, 13): False, (13, 14): True}
-    assert {one: rules.is_rare(*one) for one in rare} == rare
 
 
 def test_rules_run_every_six_hours():
@@ -166,46 +164,33 @@ def test_a_fair_coin_triggers_a_rule_in_at_most_one_account_of_five(accounts, lo
 
 # ---- what a pause does ---------------------------------------------------------------------------
 def test_every_pause_ends_within_seven_days_and_states_its_numbers():
-    history = spread(*[-SOL] * 15, apart=61 * MINUTE, reason="stop")
-    found = rules.find_pauses(history, [], LOOK, applied=False, ident=str)
-    assert [replace(one, id="", rule="") for one in found] == [
-        Pause("", "", effect, mint, LOOK, LOOK + hours * HOUR_MS, False, 15, days * DAY, numbers)
-        for effect, mint, hours, days, numbers in (
-            ("long_cooldown", None, 12, 1, "15 of 15 separate closes lost"),
-            ("pause_family", None, 6, 1, "15 of 15 separate closes lost by a stop"),
-            ("half_size", None, 24, 7, "15 SOL below the peak of 15 closes"),
-            ("pause_mint", "A", 72, 7, "15 of 15 separate closes lost in this token"),
-        )
-    ]
-    names = ["cool_down", "stop_cluster", "drawdown", "poor_mint"]
-    assert [one.id for one in found] == names == [one.rule for one in found]
+    """Fifteen losses in one token. Only one pause is about the token."""
+    one = trader(adaptive="on")
+    one.closes = spread(*[-SOL] * 15, apart=61 * MINUTE, reason="stop")
+    engine.add_pauses(one, LOOK)
+    for pause, line, (rule, effect, mint, hours, days, numbers) in zip(
+        one.pauses,
+        one.journal.entries,
+        (
+            ("cool_down", "long_cooldown", None, 12, 1, "15 of 15 separate closes lost"),
+            ("stop_cluster", "pause_family", None, 6, 1, "15 of 15 separate closes lost by a stop"),
+            ("drawdown", "half_size", None, 24, 7, "15 SOL below the peak of 15 closes"),
+            ("poor_mint", "pause_mint", "A", 72, 7, "15 of 15 separate closes lost in this token"),
+        ),
+        strict=True,
+    ):
+        ident, until = public_id("trader-1", "pause", f"{rule}|{LOOK}|0"), LOOK + hours * HOUR_MS
+        counted = (15, days * DAY, numbers)
+        assert pause == Pause(ident, rule, effect, mint, LOOK, until, True, *counted)
+        facts = {"what": "begun", "id": ident, "rule": rule, "effect": effect, "n": 15}
+        facts |= {"until": until, "windowMs": days * DAY, "numbers": numbers}
+        assert line == DiaryLine("pause", LOOK, facts, mint)
 
 
-def pause_of(effect, mint=None, applied=True):
-    return Pause("p", "r", effect, mint, START, START + DAY, applied, 8, DAY, "")
-
-
-@pytest.mark.parametrize(
-    "phase, effect, applied, at, size",
-    [
-        ("standard", None, True, START, 1000),
-        ("guarded", None, True, START, 250),
-        ("standard", "half_size", True, START, 500),
-        ("guarded", "half_size", True, START, 125),
-        ("standard", "half_size", False, START, 1000),
-        ("standard", "half_size", True, START + DAY, 1000),
-    ],
-)
-def test_a_phase_and_pauses_only_reduce_entries(phase, effect, applied, at, size):
-    pauses = [pause_of(effect, applied=applied)] if effect else []
-    assert rules.size_for(1000, Phase(phase), pauses, "A", at) == size
-
-
-def test_pauses_only_reduce_trading():
-    assert rules.cooldown_for(300, [pause_of("long_cooldown")], "A", START) == 1200
+def test_a_cool_down_is_quadrupled_and_guarded_start_has_two_positions_at_most():
+    pause = Pause("p", "r", "long_cooldown", None, START, START + DAY, True, 8, DAY, "")
+    assert rules.cooldown_for(300, [pause], "A", START) == 1200
     assert rules.cooldown_for(300, [], "A", START) == 300
-    paused = [pause_of("pause_mint", "A")]
-    assert [rules.in_force(paused, "pause_mint", mint, START) for mint in "AB"] == [True, False]
     assert [rules.positions_for(most, Phase("guarded")) for most in (1, 4)] == [1, 2]
     assert rules.positions_for(4, Phase("standard")) == 4
 
@@ -224,22 +209,6 @@ def test_only_adaptive_on_stops_entries(adaptive, entered, begun):
     found = {(facts["what"], facts["rule"], facts["n"]) for facts in said(one, "pause")}
     names = ("cool_down", "stop_cluster", "poor_mint") if begun else ()
     assert found == {(begun, name, 14) for name in names}
-
-
-def test_a_pause_is_described_completely():
-    """Fourteen losses in A, an hour apart, the newest just after the rules last ran."""
-    one = trader(adaptive="on")
-    one.closes = spread(*[-SOL // 100] * 14, apart=61 * MINUTE, reason="stop")
-    engine.add_pauses(one, LOOK)
-    assert len(one.pauses) == len({pause.id for pause in one.pauses}) > 1
-    assert [entry.facts["id"] for entry in one.journal.entries] == [one.id for one in one.pauses]
-    # Only one is about a token.
-    (line,) = [entry for entry in one.journal.entries if entry.mint]
-    (pause,) = [pause for pause in one.pauses if pause.rule == "poor_mint"]
-    facts = {"what": "begun", "id": public_id("trader-1", "pause", f"poor_mint|{LOOK}|0")}
-    facts |= {"rule": "poor_mint", "effect": "pause_mint", "n": 14, "until": pause.until}
-    facts |= {"windowMs": pause.window_ms, "numbers": pause.numbers}
-    assert line == DiaryLine("pause", LOOK, facts, "A")
 
 
 @pytest.mark.parametrize("applied, what", [(True, "ended"), (False, "would_have")])
@@ -460,24 +429,28 @@ def test_closes_of_two_weeks_are_kept():
 
 
 # ---- the diary -----------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    "effect, meant",
-    [("half_size", "halved the size"), ("long_cooldown", "cool-down"), ("pause_mint", "")],
-)
-def test_a_pauses_end_reports_only_what_was_counted(effect, meant):
-    facts = {"what": "would_have", "rule": "drawdown", "n": 2, "resultSol": "-0.03"}
-    line = brain.format_line("pause", {**facts, "effect": effect})
-    counted = "2 positions opened during that time have closed, for a total of -0.03 SOL."
-    assert counted in line and meant in line and "kept out" not in line
-
-
 PAUSED = {"what": "begun", "rule": "stop_cluster", "effect": "pause_family", "numbers": "x_y"}
+HALVED = {**PAUSED, "effect": "half_size"}
+# It counted these positions, and prevented none of them.
+UNPAUSED = "2 positions opened during that time have closed, for a total of -0.03 SOL."
 
 
 @pytest.mark.parametrize(
     "kind, facts, line",
     [
         ("pause", PAUSED, "Paused (stop cluster, pause family): x_y; 8 closes counted."),
+        ("pause", HALVED, "Halved the size of entries (stop cluster): x_y; 8 closes counted."),
+        *(
+            (
+                *("pause", {**PAUSED, "what": "would_have", "effect": effect, "n": 2}),
+                f"The pause that was not applied (stop cluster) would have {done} {UNPAUSED}",
+            )
+            for effect, done in (
+                ("half_size", "halved the size of entries; at full size,"),
+                ("long_cooldown", "quadrupled the cool-down after a close;"),
+                ("pause_mint", "stopped entries in one token; in it,"),
+            )
+        ),
         (
             *("fill", {"what": "not_filled", "symbol": "A_B", "why": "too_late"}),
             "The order in A_B was not filled: too late.",
@@ -490,7 +463,8 @@ PAUSED = {"what": "begun", "rule": "stop_cluster", "effect": "pause_family", "nu
     ],
 )
 def test_codes_are_put_into_words_and_names_kept(kind, facts, line):
-    figures = {"n": 8, "sol": "2", "resultSol": "1", "returnPct": "50"}
+    result = "-0.03" if kind == "pause" else "1"
+    figures = {"n": 8, "sol": "2", "resultSol": result, "returnPct": "50"}
     assert brain.format_line(kind, {**figures, **facts}) == line
 
 

@@ -100,6 +100,13 @@ def page_of(service, close):
 
 
 def test_a_close_page_shows_its_decision_fills_and_costs(service, close):
+    """Costs of 0.046 SOL at one, two and three times: -0.1 - 0.046, -0.1 - 0.092, -0.1 - 0.138; the
+    first is 14.31% of 1.02 SOL, cut toward zero.
+    """
+    _, shown = close
+    (row,) = shown["closes"]
+    assert (row["netLamports"], row["returnPct"]) == ("-146000000", -14.31)
+    assert [one["hash"] for one in shown["models"]] == [MODEL_HASH]
     answer = page_of(service, close)
     page = text_of(answer)
     assert answer.status_code == 200 and "simulated" in page and answer.text.count("<h1") == 1
@@ -115,25 +122,17 @@ def test_a_close_page_shows_its_decision_fills_and_costs(service, close):
     assert re.search(r"Pool fee paid 0\.2632 ?%", page)
     assert [answer.text.count(f'<circle class="{one}"') for one in ("unknown", "sold")] == [1, 1]
     assert "Show as a table" in page
+    for name, once, twice, thrice in (
+        ("Slippage", "0.0400", "0.0800", "0.1200"),
+        ("Fees", "0.006", "0.0120", "0.0180"),
+        ("Net", "0.1460", "0.1920", "0.2380"),
+    ):
+        assert f"{name} {MINUS}{once} {MINUS}{twice} {MINUS}{thrice}" in page
     blocking = r'<script src="/static/[^"]+" defer blocking="render"></script>'
     assert "<script" not in re.sub(blocking, "", answer.text)
 
 
-def test_costs_are_shown_at_one_two_and_three_times(service, close):
-    """Costs of 0.046 SOL: -0.1 - 0.046, -0.1 - 0.092, -0.1 - 0.138; the first is 14.31% of 1.02
-    SOL, cut toward zero.
-    """
-    _, shown = close
-    (row,) = shown["closes"]
-    assert (row["netLamports"], row["returnPct"]) == ("-146000000", -14.31)
-    assert [one["hash"] for one in shown["models"]] == [MODEL_HASH]
-    page = text_of(page_of(service, close))
-    assert f"Slippage {MINUS}0.0400 {MINUS}0.0800 {MINUS}0.1200 Fees" in page
-    assert f"Fees {MINUS}0.006 {MINUS}0.0120 {MINUS}0.0180 Rent" in page
-    assert f"Net {MINUS}0.1460 {MINUS}0.1920 {MINUS}0.2380" in page
-
-
-def test_diary_post_and_trader_link_to_the_close(service, close):
+def test_diary_post_and_trader_link_to_a_close_and_not_to_an_open_position(service, close):
     trader, shown = close
     ident = shown["closes"][0]["id"]
     line = DiaryEntry.select().order_by(DiaryEntry.id).first()
@@ -148,10 +147,6 @@ def test_diary_post_and_trader_link_to_the_close(service, close):
     assert link in posts and diary.count(link) == 2
     assert service.get("/api/feed").json["data"][0]["closeId"] == ident
     assert {one["closeId"] for one in shown["diary"]} == {ident}
-
-
-def test_an_open_position_has_no_link(service, close):
-    trader, _ = close
     DiaryEntry.update(order_number=9).execute()
     lines = service.get(f"/api/traders/{trader.uid}").json["diary"]
     assert [one["closeId"] for one in lines] == [None, None]

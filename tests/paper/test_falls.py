@@ -1,24 +1,20 @@
-"""A price that falls below the limit: a second provider's response, what is stored, and the effects
-on holders of the token.
+"""A price that falls below the limit: a second provider's response, and what is stored. Its effects
+on holders of the token are in test_engine.
 """
 
 import json
 
-import orjson
 import pytest
 from fakemarket import SECOND
 from stage import RISE
-from tape import MINUTE, START, Tape, adds_up, fills, told, why_excluded
 from test_scout import ONE, TWO, discover, market, world  # noqa: F401  fixtures
 
 from market import store
 from market.rules import Fall, find_fall
 from market.tables import Snapshot, Token
-from paper.fills import SEEN_TWICE, SLIPPED
+from paper.fills import SEEN_TWICE
 from paper.tables import PaperFill
 from scout import judge_fall
-
-SOL = 10**9
 
 
 # ---- the scout asks ------------------------------------------------------------------------------
@@ -109,49 +105,7 @@ def test_a_fall_belongs_to_one_pool(price, pair, found):
     assert find_fall(seen, last) == (Fall(ONE, "pool", "1") if found else None)
 
 
-# ---- paper mode believes -------------------------------------------------------------------------
-def fallen(second=None):
-    check = {"before": "0.001", "price_sol": second, "problem": None}
-    return {"price": "0.00001", "fall_check": orjson.dumps(check).decode()}
-
-
-def test_a_fall_that_two_providers_saw_counts_at_once():
-    """A hundredth of the price: marked at the first snapshot, sold at the next one."""
-    one = told(0, leave=(3,))
-    tape = Tape([one]).play(3).play(A=fallen("0.000011"))
-    assert one.account.positions["A"].marked_at == START + 3 * MINUTE
-    tape.play(A={"price": "0.0000101"})
-    position = one.journal.positions[1]
-    assert position.closed_at == START + 4 * MINUTE and position.cash < -SOL * 9 // 10
-    assert why_excluded(one, position) is None and not one.reviewed and adds_up(one)
-
-
-@pytest.mark.parametrize("second", [None, "0.001", "0.00005", "0"])
-def test_a_fall_the_second_provider_does_not_see_waits_for_the_next_snapshot(second):
-    """0.00005 is exactly a twentieth of 0.001, not below it."""
-    one = told(0, leave=(3,))
-    tape = Tape([one]).play(3).play(A=fallen(second))
-    assert one.account.positions["A"].marked_at == START + 2 * MINUTE and not one.reviewed
-    # Two snapshots confirm it, whatever a second provider said.
-    tape.play(A={"price": "0.0000101"})
-    assert one.account.positions["A"].marked_at == START + 4 * MINUTE and not one.reviewed
-
-
-def test_a_fall_seen_in_one_snapshot_of_one_provider_is_reviewed():
-    one = told(0)
-    Tape([one]).play(3).play(A=fallen("0.001")).play()
-    assert [reason.code for reason in one.journal.review_reasons] == ["price_jump"]
-
-
-def test_a_fill_during_such_a_fall_states_its_basis():
-    """Sold in round 3 as ordered in round 2; without the second provider in round 4."""
-    one, other = told(0, leave=(2,)), told(0, leave=(2,))
-    Tape([one]).play(3).play(A=fallen("0.00001"))
-    assert fills(one)[-1].side == "sell" and fills(one)[-1].marks[0] == SEEN_TWICE
-    Tape([other]).play(3).play(A=fallen()).play(A={"price": "0.0000101"})
-    assert fills(other)[-1].at == START + 4 * MINUTE and fills(other)[-1].marks == (SLIPPED,)
-
-
+# ---- paper mode believes it ----------------------------------------------------------------------
 def test_the_second_providers_response_is_stored_as_proof(stage):
     """A pending purchase fills on the fall itself."""
     made = stage.trader()

@@ -417,6 +417,7 @@ def test_a_day_without_a_price_closes_at_zero():
     assert (done.network_fee, done.rent, done.cash) == (7, -RENT, RENT - 7)
     assert (done.turn, done.flow, done.marks, done.costs) == (0, 0, (), costs)
     assert (done.snapshot, done.at, done.reason) == (quote(3).id, quote(3).at, "told")
+    assert remember(NEVER_TRADED, done, quote(3)) == NEVER_TRADED
 
 
 def test_a_write_off_pays_its_venues_fee_and_at_most_the_mark():

@@ -183,14 +183,14 @@ def store_swap(
     entry fields.
     """
     sign, rent = 1 if kind == "buy" else -1, more.pop("rent", 0)
-    signature = f"signature {number}"
+    signature, slot = f"signature {number}", models.WalletSignature.select().count()
     traded = {"block_time": at // 1000, "kind": kind, "venue": venue, "mint": "A"}
     traded |= {"fee": fee, "tip": tip}
     told = {"sol": -sign * lamports - fee - tip, "tokens": (("A", sign * raw, 6),), **more}
     blank = {"flags": (), "residues": (), "balances": ()}
-    entry = Entry(signature, number, None, **blank, rent=rent, **traded, **told)
-    listed = {"signature": signature, "slot": number, "entry": entry}
-    observe(f"trade {number}", **listed, **traded, sol_change=told["sol"], rent=rent)
+    entry = Entry(signature, slot, None, **blank, rent=rent, **traded, **told)
+    listed = {"signature": signature, "slot": slot, "entry": entry}
+    observe(str(number), **listed, **traded, sol_change=told["sol"], rent=rent)
 
 
 def store_snapshot(at, price="0.001", venue="raydium", **more):
@@ -203,33 +203,47 @@ def store_snapshot(at, price="0.001", venue="raydium", **more):
 
 
 def test_observed_swaps_are_measured_once_with_the_earlier_snapshot(db):
-    """The purchase of the first test, with separate fee and tip; of the snapshots 80 s and 20 s
-    before and 1 s after, the one 20 s before.
+    """Purchases that got a hundredth less than the model's result, by the snapshot 20 s before (not
+    80 s before or 1 s after) and by their own reserves, and one with a stranger's hundred units and
+    55 lamports. The others can't be measured.
     """
+    less = BOUGHT * 99 // 100
+    pool, early = pool_of(swap(raw=less)).pack(), AT - 21_000 - measured.MAX_AGE_MS
+    store_swap("damaged", less)
+    models.WalletSignature.update(entry=b"x").execute()
+    store_snapshot(early - measured.MAX_AGE_MS - 1)
+    store_swap("early", less, at=early)
+    store_swap("early with reserves", less, at=early, pool=pool)
+    # This one is measured once it has a snapshot.
+    store_swap("less", less)
+    assert measured.measure_swaps(AT - 1_000) == 1
     store_snapshot(AT - 80_000, "0.0007")
     before = store_snapshot(AT - 20_000)
     store_snapshot(AT + 1_000, "0.002")
-    store_swap(1, BOUGHT * 99 // 100)
-    assert measured.measure_swaps(AT + 60_000) == 1
+    store_swap("less with reserves", less, pool=pool)
+    store_swap("of a route", less, pool=("route",))
+    beside = {"beside_tokens": (("A", 100, 6),), "beside_sol": 55, "sol": -SOL - 12_000 + 55}
+    store_swap("outside value", BOUGHT + 100, **beside)
+    store_swap("of two tokens", less, tokens=(("A", 5, 6), ("B", -5, 6)))
+    store_swap("routed", less, venue="Jupiter v6 > Raydium v4")
+    store_swap("at another venue", less, venue="PumpSwap")
+    store_swap("a transfer", less, kind="transfer_in")
+    assert measured.measure_swaps(AT + 60_000) == 4
     assert measured.measure_swaps(AT + 120_000) == 0
-    (row,) = RealFill.select()
-    stored = dict(row.__data__)
-    stored.pop("id", None)
-    assert stored == {
-        **{"uid": "trade 1", "at": AT, "venue": "raydium", "side": "buy", "mint": "A"},
-        **{"lamports": SOL, "raw": str(BOUGHT * 99 // 100), "bps": None},
-        **{"drift_bps": 100, "snapshot": before.id, "age_ms": 20_000, "model": "amm-cp/3"},
+    assert {row.uid: (row.bps, row.drift_bps, row.raw) for row in RealFill.select()} == {
+        "early with reserves": (100, None, str(less)),
+        "less": (None, 100, str(less)),
+        "less with reserves": (100, 100, str(less)),
+        "of a route": (None, 100, str(less)),
+        "outside value": (None, 0, str(BOUGHT)),
     }
-
-
-def test_outside_value_is_not_the_pools_output(db):
-    """A stranger's hundred units in addition to the model's, and as much SOL."""
-    store_snapshot(AT - 20_000)
-    beside = (("A", 100, 6),)
-    store_swap(1, BOUGHT + 100, beside_tokens=beside, sol=-SOL - 12_000 + 55, beside_sol=55)
-    assert measured.measure_swaps(AT + 60_000) == 1
-    row = RealFill.get()
-    assert (row.raw, row.lamports, row.drift_bps) == ("996505985", SOL, 0)
+    assert RealFill.get(uid="early with reserves").snapshot is None
+    (row,) = RealFill.select().where(RealFill.uid == "less").dicts()
+    about = {"uid": "less", "at": AT, "venue": "raydium", "side": "buy", "mint": "A"}
+    about |= {"lamports": SOL, "raw": str(less), "bps": None, "drift_bps": 100}
+    about |= {"snapshot": before.id, "age_ms": 20_000, "model": "amm-cp/3"}
+    assert row == {"id": row["id"], **about}
+    assert RealFill.get(uid="outside value").lamports == SOL
 
 
 def test_measurements_use_the_ledgers_trades(db):
@@ -247,22 +261,6 @@ def test_measurements_use_the_ledgers_trades(db):
     assert (row.raw, row.lamports) == ("1000000", 1_000_000)
 
 
-def test_unmeasurable_swaps_are_skipped(db):
-    """The second one has no snapshot in time at first, and the first one's entry is damaged."""
-    store_snapshot(AT - measured.MAX_AGE_MS - 1)
-    store_swap(0, 1_000)
-    models.WalletSignature.update(entry=b"x").execute()
-    store_swap(1, 1_000)
-    assert measured.measure_swaps(AT + 60_000) == 0
-    store_snapshot(AT - 5_000)
-    store_swap(2, 1_000, tokens=(("A", 5, 6), ("B", -5, 6)))
-    store_swap(3, 1_000, venue="Jupiter v6 > Raydium v4")
-    store_swap(4, 1_000, venue="PumpSwap")
-    store_swap(5, 1_000, kind="transfer_in")
-    assert measured.measure_swaps(AT + 60_000) == 1
-    assert [row.uid for row in RealFill.select()] == ["trade 1"]
-
-
 def test_unmeasurable_swaps_do_not_block_newer_ones(db, monkeypatch):
     """Three trades of a token without a snapshot yet, by a bot that is faster than the scout."""
     monkeypatch.setattr(measured, "MAX_SWAPS", 2)
@@ -271,21 +269,7 @@ def test_unmeasurable_swaps_do_not_block_newer_ones(db, monkeypatch):
     store_snapshot(AT - 5_000)
     store_swap(4, 1_000)
     assert measured.measure_swaps(AT + 60_000) == 1
-    assert [row.uid for row in RealFill.select()] == ["trade 4"]
-
-
-def test_a_swap_with_its_reserves_needs_no_snapshot(db):
-    """The first test's purchase, which got a hundredth less."""
-    one = swap(raw=BOUGHT * 99 // 100)
-    store_swap(1, one.raw, pool=pool_of(one).pack())
-    store_swap(2, one.raw, pool=("route",))
-    assert measured.measure_swaps(AT + 60_000) == 1
-    row = RealFill.get()
-    assert (row.uid, row.bps, row.drift_bps, row.snapshot) == ("trade 1", 100, None, None)
-    # With a snapshot, the other one shows drift.
-    store_snapshot(AT - 5_000)
-    assert measured.measure_swaps(AT + 60_000) == 1
-    assert RealFill.get(uid="trade 2").bps is None
+    assert [row.uid for row in RealFill.select()] == ["4"]
 
 
 def test_ten_own_receipts_decide_about_a_venue(db):

@@ -107,15 +107,14 @@ def test_the_example_buys_a_dip_and_its_record_names_its_author(place):
     ],
 )
 def test_a_failing_file_stops_only_its_traders(place, enter, said):
-    (mine,) = write_idle_then(place, enter)
-    other = place.trader("Ada", start="standard")
+    write_idle_then(place, enter)
+    place.trader("Ada", start="standard")
     place.play(["0.001"] * 4)
     (trouble,) = place.job.troubles.values()
     assert said in trouble.what
     assert "@dora is suspended because its strategy file mine.py" in trouble.what
     (line,) = [one for one in facts("refusal") if one["reason"] == "put_off"]
     assert said in line["detail"] and line["detail"].isprintable()
-    assert Trader.get_by_id(other.id).phase and mine.id != other.id
 
 
 @pytest.mark.parametrize("text", ["this isn't Python", "x = 1", "STRATEGY = 7"])
@@ -353,18 +352,20 @@ def strategy_of(monkeypatch, answer, **more):
     return own.OwnStrategy(name="own:mine", file=file, **more), asked
 
 
-@pytest.mark.parametrize("answer, views", [([["Enter", "dip", "deep"]], 2), (7, 1)])
-def test_answers_are_limited_to_the_tokens_asked(monkeypatch, answer, views):
+@pytest.mark.parametrize(
+    "ask, answer, why",
+    [
+        (lambda made: made.prepare([SEEN] * 2), [["Enter", "dip", "deep"]], "match the request"),
+        (lambda made: made.prepare([SEEN]), 7, "doesn't match the request"),
+        (lambda made: made.file.bounds, {"mine": [1, 0, 9]}, "settings don't match"),
+        (lambda made: made.file.bounds, [], "settings don't match"),
+    ],
+)
+def test_an_answer_matches_its_question(monkeypatch, ask, answer, why):
+    """A decision for each token, and the settings that all strategies share."""
     strategy, _ = strategy_of(monkeypatch, answer)
-    with pytest.raises(OwnFault, match="doesn't match the request"):
-        strategy.prepare([SEEN] * views)
-
-
-@pytest.mark.parametrize("answer", [{"mine": [1, 0, 9]}, []])
-def test_settings_are_those_of_a_strategy(monkeypatch, answer):
-    strategy, _ = strategy_of(monkeypatch, answer)
-    with pytest.raises(OwnFault, match="settings don't match"):
-        strategy.file.bounds
+    with pytest.raises(OwnFault, match=why):
+        ask(strategy)
 
 
 HELD = Held(1, "A", "AA", 6, 1, None, 1, 1, 1, 1, held=7, marks=("stale_price",))

@@ -74,9 +74,18 @@ def fills_of(trader):
 
 # ---- a life in the tables ------------------------------------------------------------------------
 def test_a_trader_enters_exits_and_posts(stage):
-    """The same snapshots through the pure engine give the same fills and diary."""
-    trader = stage.trader()
-    stage.play(RISE)
+    """The same snapshots through the pure engine give the same fills and diary. They are pinned;
+    the token is tracked while it is on order or held.
+    """
+
+    def held():
+        return [token.mint for token in Token.select().where(Token.held)]
+
+    trader = stage.list_token("MintB").trader()
+    stage.play(RISE[:14])
+    assert held() == ["MintA"]
+    stage.play(RISE[14:])
+    assert held() == []
     (position,) = PaperPosition.select()
     buy, sell = fills_of(trader)
     assert (position.reason, position.raw, position.closed_at) == ("trailing_stop", "0", sell.at)
@@ -86,6 +95,10 @@ def test_a_trader_enters_exits_and_posts(stage):
     # One in ten minutes.
     assert EquityMark.select().count() == 3
     assert EngineState.get().snapshot == Snapshot.select().order_by(Snapshot.id.desc()).get().id
+    named = {fill.snapshot for fill in (buy, sell)}
+    named |= {order.decided_on for order in of(trader, PaperOrder)}
+    pinned = {row.id for row in Snapshot.select().where(Snapshot.expires_at.is_null())}
+    assert pinned == named and len(named) == 4
 
     alone = Player(trader.id, trader.handle, Momentum(), Account())
     about = Seen("MintA", "AA", 6, None, START - 10**9, (Check("supply", "pass"),))
@@ -138,22 +151,6 @@ def test_without_trades_a_tick_only_records_its_progress(stage, monkeypatch):
 
 
 # ---- what is kept --------------------------------------------------------------------------------
-def test_referenced_snapshots_are_pinned_and_held_tokens_tracked(stage):
-    def held():
-        return [token.mint for token in Token.select().where(Token.held)]
-
-    stage.list_token("MintB").trader()
-    stage.play(RISE[:14])
-    # On order.
-    assert held() == ["MintA"]
-    stage.play(RISE[14:])
-    named = {fill.snapshot for fill in PaperFill.select()}
-    named |= {order.decided_on for order in PaperOrder.select()}
-    pinned = {row.id for row in Snapshot.select().where(Snapshot.expires_at.is_null())}
-    assert pinned == named and len(named) == 4
-    assert held() == []
-
-
 def test_operator_changes_win_over_a_running_tick(stage):
     """The snapshot is played again by the next tick."""
     trader, read = stage.trader(), store.load_traders
@@ -218,27 +215,21 @@ def test_twins_are_hidden_accounts_in_the_same_tables(stage, with_twins):
 
 
 # ---- restarts and clocks -------------------------------------------------------------------------
-def test_a_restart_drops_pending_orders(stage):
+def test_a_restart_drops_pending_orders_and_keeps_the_price_of_a_sol(stage):
+    """0.16275 dollars for 0.001085 SOL; after the restart, no snapshot has a price in dollars."""
     stage.trader()
-    stage.play(RISE[:14])
+    stage.play(RISE[:13])
+    stage.snapshot(price=RISE[13], price_usd="0.16275")
+    stage.tick()
     assert PaperOrder.get().state == "open"
+    stage.round += 1
     stage.restart()
     stage.play(RISE[14:15])
     assert PaperOrder.get().state == "restart"
     assert not PaperFill.select().exists()
     told = {"what": "not_filled", "side": "buy", "symbol": "AA", "why": "restart"}
     assert facts("fill") == [told]
-
-
-def test_the_price_of_a_sol_is_known_after_a_restart(stage):
-    """0.15 dollars for 0.001 SOL; the first snapshot after the restart has no price in dollars."""
-    stage.trader()
-    stage.snapshot(price_usd="0.15")
-    stage.tick()
-    stage.restart()
-    stage.round += 1
-    stage.play(["0.001"])
-    assert {mark.sol_cents for mark in EquityMark.select()} == {150_00}
+    assert EquityMark.select().order_by(EquityMark.id.desc()).get().sol_cents == 150_00
 
 
 def go_astray(stage):
@@ -446,20 +437,6 @@ def test_records_stay_through_a_review(stage):
     assert after["diary"][1:] == before["diary"]
 
 
-def test_an_upheld_review_restarts_and_only_a_reset_ends_it(stage):
-    trader = stage.trader(start="standard")
-    traders.open_review(trader, "a look", stage.now)
-    with pytest.raises(Problem, match="clear or uphold"):
-        traders.reset_trader(trader, "again", stage.now)
-    traders.decide_review(trader, "upheld", "it was wrong", stage.now)
-    shown = stage.show(trader)
-    assert (shown["strategy"]["phase"]["name"], shown["review"]["state"]) == ("guarded", "upheld")
-    traders.reset_trader(trader, "a fresh start", stage.now)
-    fresh = stage.show(trader)
-    figures = fresh["performance"]["period"], fresh["performance"]["returnPct"]
-    assert (fresh["review"]["state"], *figures) == ("clean", 2, 0)
-
-
 def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):
     def stored():
         return fills_of(trader), list(PaperPost.select()), PaperPosition.get().closed_at
@@ -479,20 +456,31 @@ def test_a_deleted_owners_trader_stops_and_keeps_its_open_position(stage):
     assert stage.show(trader)["retiredAt"]
 
 
-def test_a_reset_opens_a_new_period_and_keeps_the_old_one(stage):
-    trader, why = stage.trader(), "the settings were wrong"
+def test_a_reset_ends_an_upheld_review_and_opens_a_new_period(stage):
+    """It needs closed positions and a decision. An upheld review restarts Guarded Start."""
+
+    def reset():
+        traders.reset_trader(trader, "the settings were wrong", stage.now)
+
+    trader = stage.trader(start="standard")
     stage.play(RISE[:15])
     with pytest.raises(Problem, match="positions are still open"):
-        traders.reset_trader(trader, why, stage.now)
+        reset()
     stage.play(RISE[15:])
-    old = Period.get().cash
-    traders.reset_trader(trader, why, stage.now)
+    traders.open_review(trader, "a look", stage.now)
+    with pytest.raises(Problem, match="clear or uphold"):
+        reset()
+    traders.decide_review(trader, "upheld", "it was wrong", stage.now)
+    shown, old = stage.show(trader), str(Period.get().cash)
+    assert (shown["strategy"]["phase"]["name"], shown["review"]["state"]) == ("guarded", "upheld")
+    reset()
     stage.play(["0.001"])
     shown = stage.show(trader)
     periods = [(one["number"], one["reason"], one["cashLamports"]) for one in shown["periods"]]
-    assert periods == [(1, why, str(old)), (2, None, str(STARTING_CASH))]
+    assert periods == [(1, "the settings were wrong", old), (2, None, str(STARTING_CASH))]
     assert [close["period"] for close in shown["closes"]] == [1]
-    assert shown["performance"]["closes"] == 0
+    fresh = {"period": 2, "closes": 0, "returnPct": 0}
+    assert fresh.items() <= shown["performance"].items() and shown["review"]["state"] == "clean"
     assert shown["diary"][0]["text"] == "A new account period begins: the settings were wrong."
 
 
@@ -595,12 +583,7 @@ def test_a_kill_between_any_two_writes_loses_nothing(stage):
         stage.round += 1
     (position,) = PaperPosition.select()
     assert position.closed_at and not Review.select().exists()
-    signs = {"buy": -1, "sell": 1}
-    moved = (
-        signs[one.order.side] * one.mid - one.slippage - one.pool_fee - one.network_fee - one.rent
-        for one in PaperFill.select()
-    )
-    assert Period.get().cash == STARTING_CASH + sum(moved)
+    assert adds_up(Period.get())
     news = [one for one in DiaryEntry.select() if orjson.loads(one.facts)["what"] in brain.NEWS]
     assert sorted(one.entry_id for one in PaperPost.select()) == [one.id for one in news]
 
@@ -802,16 +785,6 @@ def test_the_sold_share_comes_from_the_transaction(mint, left, share_bps):
 
 
 # ---- words ---------------------------------------------------------------------------------------
-def test_posts_keep_their_text_when_the_voice_changes(stage):
-    trader = stage.trader()
-    stage.play(RISE[:16])
-    before = [post.body for post in PaperPost.select()]
-    traders.set_profile(Trader.get_by_id(trader.id), voice={"tone": "solemn"})
-    stage.play(RISE[16:])
-    bodies = [post.body for post in PaperPost.select().order_by(PaperPost.id)]
-    assert bodies[: len(before)] == before and len(bodies) > len(before) > 0
-
-
 MODEL = {"llm_base_url": "http://127.0.0.1:9/v1", "llm_model": "small", "llm_api_key": "hush"}
 
 
@@ -831,32 +804,23 @@ def answer_with(monkeypatch, says):
     return asked
 
 
-def test_a_configured_model_writes_posts(stage, monkeypatch):
-    asked = answer_with(monkeypatch, "Bought a little AA on paper, carefully.")
-    stage.restart(**MODEL)
-    stage.trader()
-    stage.play(RISE[:16])
-    post = PaperPost.get()
-    assert (post.body, post.writer) == ("Bought a little AA on paper, carefully.", "model")
-    ((method, url, limits, options),) = asked
-    assert (method, url) == ("POST", "http://127.0.0.1:9/v1/chat/completions")
-    assert options["headers"] == {"Authorization": "Bearer hush"}
-    assert limits is language_model.LIMITS and options["json"]["model"] == "small"
-    rules, prompt = (message["content"] for message in options["json"]["messages"])
-    told = json.loads(prompt)["facts"]
-    assert (told["symbol"], told["kind"]) == ("AA", "fill") and "never instructions" in rules
+SAID = "Bought a little AA on paper, carefully."
+NO_TEXT = "the writer sent something other than a completion"
 
 
 @pytest.mark.parametrize(
-    "says, problem",
+    "says, writer, problem",
     [
-        ("Took 77 AA on paper.", None),
-        (b"<html>", "the writer sent something other than a completion"),
-        (b"{}", "the writer sent something other than a completion"),
-        (FetchError("returned HTTP 500"), "the writer returned HTTP 500"),
+        (SAID, "model", None),
+        ("Took 77 AA on paper.", "built-in", None),
+        (b"<html>", "built-in", NO_TEXT),
+        (b"{}", "built-in", NO_TEXT),
+        (FetchError("returned HTTP 500"), "built-in", "the writer returned HTTP 500"),
     ],
 )
-def test_built_in_text_replaces_unusable_model_text(stage, monkeypatch, says, problem):
+def test_a_configured_model_writes_posts_if_its_text_is_usable(
+    stage, monkeypatch, says, writer, problem
+):
     """After an error, the model isn't asked again in this tick."""
     asked = answer_with(monkeypatch, says)
     stage.restart(**MODEL)
@@ -866,9 +830,17 @@ def test_built_in_text_replaces_unusable_model_text(stage, monkeypatch, says, pr
     stage.snapshot(price=RISE[14])
     details = orjson.loads(stage.tick()[1])
     assert (details["posts"], details["writer"]) == (2, problem)
-    assert len(asked) == (1 if problem else 2)
     for post in PaperPost.select():
-        assert post.writer == "built-in" and "AA" in post.body
+        assert post.writer == writer and "AA" in post.body
+        assert (post.body == SAID) is (writer == "model")
+    assert len(asked) == (1 if problem else 2)
+    method, url, limits, options = asked[0]
+    assert (method, url) == ("POST", "http://127.0.0.1:9/v1/chat/completions")
+    assert options["headers"] == {"Authorization": "Bearer hush"}
+    assert limits is language_model.LIMITS and options["json"]["model"] == "small"
+    rules, prompt = (message["content"] for message in options["json"]["messages"])
+    told = json.loads(prompt)["facts"]
+    assert (told["symbol"], told["kind"]) == ("AA", "fill") and "never instructions" in rules
 
 
 # ---- the pool that remembers ---------------------------------------------------------------------

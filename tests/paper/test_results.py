@@ -268,16 +268,6 @@ def test_marks_are_thinned_for_three_days_only(db):
     assert [one.at for one in EquityMark.select().order_by(EquityMark.at)] == stays
 
 
-def test_a_mark_covers_ten_minutes_and_shows_positions():
-    account = SimpleNamespace(equity=12 * SOL, cash=9 * SOL)
-    loaded = SimpleNamespace(row=SimpleNamespace(period=7, twin=0), account=account)
-    marks = store.list_marks([loaded], 5 * MARK_MS + 1, 150_00)
-    told = {"period": 7, "at": 5 * MARK_MS, "equity": 12 * SOL, "held": 3 * SOL}
-    assert marks == [{**told, "sol_cents": 150_00}]
-    loaded.row.twin = 1
-    assert store.list_marks([loaded], 5 * MARK_MS + 1, None) == []
-
-
 def test_growth_dates_streaks_and_durations_are_expected():
     """Thirty days from 100 to 110: 1.1 ** (365 / 29) - 1. Won, won, lost, won; held 10 and 20 s."""
     marks = [Mark(day * DAY_MS, 100 * SOL, 0, 200_00) for day in range(29)]

@@ -69,16 +69,14 @@ def ask(strategy, shown, position=None, late=0):
     return decide(shown, position, strategy, START + late)
 
 
-def reason_of(strategy, shown):
-    """The reason of an entry or a refusal; None without a decision."""
-    found = ask(strategy, shown)
-    return found and found.reason
+def says(found, expected):
+    """Whether a decision has this reason and this part of its detail. `-` is no decision."""
+    reason, _, detail = expected.partition(": ")
+    return found.reason == reason and detail in found.detail if found else reason == "-"
 
 
 FLAT, LOUD = [1000] * 12, [1000] * 12 + [2000]
 RISING = [*FLAT[1:], 1030, 1070]
-FALL, HIGH = [1000, 1010] * 6 + [900], [*FLAT, 1021]
-YOUNG = {"pair_created_at": START - 90 * MINUTE - 1}
 
 
 def bought(*owners, side="buy", at=START - MINUTE):
@@ -102,10 +100,12 @@ def test_every_family_refuses_stale_thin_or_failed_tokens(strategy, shown):
 
     entered = ask(strategy, shown)
     assert type(entered) is Enter and ask(strategy, shown, late=90_000) == entered
+    stale = ask(strategy, shown, late=90_999)
+    assert says(stale, "stale_snapshot: 90 s old, over the limit of 90 s")
     assert ask(strategy, shown, late=90_001).reason == "stale_snapshot"
     failed = token(checks=(Check("freeze_authority", "fail"), Check("supply", "pass")))
     assert ask(strategy, replace(shown, token=failed)).reason == "failed_check"
-    assert with_liquidity(499_999).reason == "low_liquidity"
+    assert says(with_liquidity(499_999), "low_liquidity: 4999 USD of liquidity")
     assert type(with_liquidity(500_000)) is Enter
 
 
@@ -140,7 +140,8 @@ def test_checks_decide_about_an_entry(strategy, checks, reason, named):
 
 # ---- entries -------------------------------------------------------------------------------------
 # Family | prices | volumes, if they don't rise slightly | the last liquidity in USD, and the ages
-# of the pair and the discovery in ms | the reason of the entry or refusal. 1,2*3 is 1 2 1 2 1 2.
+# of the pair and the discovery in ms | the reason of the entry or refusal, and part of its detail.
+# 1,2*3 is 1 2 1 2 1 2.
 ENTRIES = """
 A rise of 6% over five snapshots with rising volume, above the mean of twelve:
 momentum | 1000*11 1030 1070 | | | momentum
@@ -149,17 +150,23 @@ momentum | 1000*9 1030 1070 | | | -
 momentum | 1000*7 1030 1000*4 1070 | | | -
 momentum | 1000*11 1030 1070 | 1000*13 | | -
 momentum | 2000*6 1000*6 1070 | | | -
+Most of the rise may come before the last three. 70 of 1,030 are 6.796%, cut:
+momentum | 1000*9 1030 1040 1050 1070 | | | momentum: up 7% over 5 snapshots with
+momentum | 1000*7 1030 1040 1050 1060 1070 1100 | | | momentum: up 6.79% over 5
 A fall of two deviations and 3%. The mean is 1005, and the deviation 5, then 105:
 mean_reversion | 1000,1010*6 970 | | | mean_reversion
 mean_reversion | 1000,1010*6 976 | | | -
 mean_reversion | 900,1110*6 796 | | | -
 mean_reversion | 900,1110*6 795 | | | mean_reversion
+900 under 12,060 / 12 is 10.44% less:
+mean_reversion | 1000,1010*6 900 | | | mean_reversion: 10.44% below its mean over 12 snapshots
 Unless liquidity falls with the price:
 mean_reversion | 1000,1010*6 900 | | liquidity=285000 | mean_reversion
 mean_reversion | 1000,1010*6 900 | | liquidity=284999 | liquidity_falling
 mean_reversion | 1000,1010*6 900 | | liquidity=none | liquidity_unknown
 A new high by more than 2% with twice the volume, in a full window:
 breakout | 1000*12 1021 | 1000*12 2000 | | breakout
+breakout | 1000*12 1021 | 1000*12 2450 | | breakout: a new high of 12 snapshots with 2.4 times
 breakout | 1000*12 1020 | 1000*12 2000 | | -
 breakout | 1000*12 1021 | 1000*12 1999 | | -
 breakout | 1000*11 1021 | 1000*11 2000 | | -
@@ -170,7 +177,7 @@ breakout | 1000*2 1001 | 1000*2 2000 | pair=82800000 | -
 breakout | 1000*2 1001 1000 | 1000*3 2000 | pair=82800000 | -
 But not in its first hour. If the pair's age is unknown, its discovery counts:
 breakout | 1000*12 1021 | 1000*12 2000 | pair=3600000 | breakout
-breakout | 1000*12 1021 | 1000*12 2000 | pair=3599999 | too_young
+breakout | 1000*12 1021 | 1000*12 2000 | pair=3599999 | too_young: 59 minutes old, under the minimum
 breakout | 1000*12 1021 | 1000*12 2000 | pair=none discovery=3599999 | too_young
 breakout | 1000*12 1021 | 1000*12 2000 | pair=1800000000000 discovery=60000 | breakout
 """
@@ -196,7 +203,7 @@ def test_a_family_enters_its_pattern(row):
         else:
             about[AGES[name]] = value and START - value
     shown = view(prices, numbers(volumes), liquidity, **about)
-    assert (reason_of(FAMILIES[family](), shown) or "-") == reason
+    assert says(ask(FAMILIES[family](), shown), reason)
 
 
 LOUDER, QUIETER, UNKNOWN = [100 + n for n in range(13)], [200 - n for n in range(13)], [None] * 13
@@ -205,10 +212,10 @@ LOUDER, QUIETER, UNKNOWN = [100 + n for n in range(13)], [200 - n for n in range
 @pytest.mark.parametrize(
     "day, hour, minutes, reason",
     [
-        (LOUDER, LOUDER, QUIETER, None),
+        (LOUDER, LOUDER, QUIETER, "-"),
         (QUIETER, QUIETER, LOUDER, "momentum"),
         (QUIETER, LOUDER, UNKNOWN, "momentum"),
-        (LOUDER, QUIETER, UNKNOWN, None),
+        (LOUDER, QUIETER, UNKNOWN, "-"),
         (LOUDER, UNKNOWN, UNKNOWN, "volume_unknown"),
         # Five minutes now aren't compared with an hour then.
         (LOUDER, [500] * 12 + [None], [None] * 12 + [9_999], "volume_unknown"),
@@ -220,7 +227,7 @@ def test_volume_is_that_of_the_window_and_not_of_the_day(day, hour, minutes, rea
         replace(one, volume=day[n], volume1h=hour[n], volume5m=minutes[n])
         for n, one in enumerate(rising.window)
     )
-    assert reason_of(Momentum(), replace(rising, window=window)) == reason
+    assert says(ask(Momentum(), replace(rising, window=window)), reason)
 
 
 EARLY, LATE = bought(1, at=START - 30 * MINUTE), bought(2, at=START)
@@ -229,11 +236,11 @@ EARLY, LATE = bought(1, at=START - 30 * MINUTE), bought(2, at=START)
 @pytest.mark.parametrize(
     "flows, reason",
     [
-        (bought(1, 2), "flow"),
+        (bought(1, 2, 2, 3), "flow: 3 owners within 30 minutes"),
         (bought(1), "one_wallet"),
         # Two wallets, one owner.
-        (bought(1, 1), "too_few_owners"),
-        ((), None),
+        (bought(1, 1), "too_few_owners: 1 of the 2 required"),
+        ((), "-"),
         (bought(1, 2) + bought(2, side="sell"), "too_few_owners"),
         # Within its window of half an hour, and not after the snapshot.
         (EARLY + LATE, "flow"),
@@ -242,7 +249,7 @@ EARLY, LATE = bought(1, at=START - 30 * MINUTE), bought(2, at=START)
     ],
 )
 def test_flow_needs_wallets_of_different_owners(flows, reason):
-    assert reason_of(FlowFollower(), view([1000], flows=flows)) == reason
+    assert says(ask(FlowFollower(), view([1000], flows=flows)), reason)
 
 
 COPIES = Copy(bot="bot_a")
@@ -256,51 +263,18 @@ def traded(side, seconds, share=10_000, bot="bot_a"):
 @pytest.mark.parametrize(
     "flows, reason",
     [
-        ([traded("buy", 180)], "copy"),
-        ([traded("buy", 181)], None),
-        ([traded("buy", 60, bot="bot_b")], None),
-        ([traded("buy", -1)], None),
-        ([traded("buy", 60), traded("sell", 30, 100)], None),
+        ([traded("buy", 180)], "copy: bought by the bot it copies"),
+        ([traded("buy", 181)], "-"),
+        ([traded("buy", 60, bot="bot_b")], "-"),
+        ([traded("buy", -1)], "-"),
+        ([traded("buy", 60), traded("sell", 30, 100)], "-"),
         ([traded("sell", 90), traded("buy", 60)], "copy"),
     ],
 )
 def test_copy_enters_tokens_its_bot_just_bought_and_still_holds(flows, reason):
-    assert reason_of(COPIES, view([1000], flows=flows)) == reason
-    thin = reason_of(COPIES, view([1000], liquidity=1, flows=flows))
-    assert thin == (reason and "low_liquidity")
-
-
-@pytest.mark.parametrize(
-    "strategy, shown, late, detail",
-    [
-        # Most of the rise came before the last three; it counts from the sixth to last.
-        (Momentum(), view([1000] * 9 + [1030, 1040, 1050, 1070]), 0, "up 7% over 5 snapshots with"),
-        # 70 of 1,030 are 6.796 %, cut.
-        (Momentum(), view([1000] * 7 + [1030, 1040, 1050, 1060, 1070, 1100]), 0, "up 6.79% over 5"),
-        # 900 under 12,060 / 12 = 1,005 is 10.44 % less.
-        (MeanReversion(), view(FALL), 0, "10.44% below its mean over 12 snapshots"),
-        # 2,450 is 2.45 times 1,000, shown with one decimal.
-        (Breakout(), view(HIGH, [1000] * 12 + [2450]), 0, "a new high of 12 snapshots with 2.4"),
-        (
-            Breakout(min_age_seconds=7_200),
-            view(HIGH, LOUD, **YOUNG),
-            0,
-            "90 minutes old, under the",
-        ),
-        (FlowFollower(), view([1000], flows=bought(1, 2, 2, 3)), 0, "3 owners within 30 minutes"),
-        (FlowFollower(owners=4), view([1000], flows=bought(1, 2, 2, 3)), 0, "3 of the 4 required"),
-        (
-            Momentum(latency_budget_ms=10_999),
-            view(RISING),
-            12_999,
-            "12 s old, over the limit of 10",
-        ),
-        (Momentum(), view(RISING, liquidity=[300_000] * 12 + [4_999]), 0, "4999 USD of liquidity"),
-        (COPIES, view([1000], flows=[traded("buy", 60)]), 0, "bought by the bot it copies"),
-    ],
-)
-def test_a_decision_names_its_figures(strategy, shown, late, detail):
-    assert detail in ask(strategy, shown, late=late).detail
+    assert says(ask(COPIES, view([1000], flows=flows)), reason)
+    thin = ask(COPIES, view([1000], liquidity=1, flows=flows))
+    assert says(thin, reason if reason == "-" else "low_liquidity")
 
 
 # ---- exits ---------------------------------------------------------------------------------------
