@@ -19,15 +19,15 @@ from mcp.client.streamable_http import create_mcp_http_client, streamable_http_c
 from service import address, signature
 
 from agents import answers as agents
+from agents.choices import Sort
 from agents.client import Client as Asking
 from agents.remote import RemoteClient
-from agents.tools import Kind, Sort, Window, build_server
+from agents.tools import Kind, build_server
 from chain.reading.currencies import map_currencies
 from chain.stored.tables import TokenTotal
 from market.tables import Token
 from models import Wallet
-from web.api import leaderboard, shapes
-from web.api.shapes import TradeKind
+from web.api import leaderboard, trades
 
 READS = set(
     "list_bots show_bot read_feed show_post list_trades show_activity show_leaderboard show_market "
@@ -131,9 +131,8 @@ def test_schemas_list_the_choices(live):
     assert set(map_currencies()) <= set(board["currency"]["description"].replace(",", "").split())
     windows = ["24h", "7d", "30d", "90d", "all"]
     assert board["window"]["enum"] == windows == list(leaderboard.WINDOWS)
-    assert get_args(Sort) == get_args(shapes.Sort) == tuple(leaderboard.ORDERS)
-    assert get_args(Window) == get_args(shapes.Window)
-    assert get_args(Kind) == ("trade", *get_args(TradeKind))
+    assert get_args(Sort) == tuple(leaderboard.ORDERS)
+    assert get_args(Kind) == ("trade", *trades.TRADE_KINDS)
     limits = [board["limit"][name] for name in ("minimum", "maximum", "default")]
     assert limits == [1, 100, 20]
 
