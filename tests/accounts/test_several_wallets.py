@@ -11,10 +11,10 @@ import sampling
 import several
 import story
 from auditing import audit
-from lookout import BEGIN, watch
+from lookout import BEGIN
 from node import FakeNode, connect
 from service import NOW, address
-from story import FEE, Story, account_of
+from story import FEE, Story
 from test_attachments import KEYS, A, B, C, D, check_log, held
 from test_bot_wallets import false_profit, list_marked, ms
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
@@ -26,7 +26,7 @@ from accounts import wallets
 from accounts.auto_posts import update_posts
 from accounts.problem import Problem
 from chain.stored.store import LedgerStore
-from models import Address, Attachment, Bot, Post, Trade, Wallet
+from models import Attachment, Bot, Post, Trade, Wallet
 from observer import Observer
 from observing.rebuilding import rebuild
 from web.api.wallets import list_held
@@ -272,30 +272,12 @@ def test_the_record_continues_under_another_leading_wallet(service, owned):
     check_rows(service, {person: people[ADDRESSES[person]] for person in ("eve", "pam", "ada")})
 
 
-def make_trades(dice, length):
-    """People trade and send each other their tokens."""
-    told = begin_story()
-    while len(told.rows) < length:
-        person, other = dice.sample(list(ADDRESSES), 2)
-        mint, some = dice.choice(["CAT", "DOG"]), dice.randint(1, 900)
-        has = told.tokens.get(account_of(person, mint), [0, 0, 0])[2]
-        verb = dice.choice(["buy", "buy", "sell", "send", "send", "pay"])
-        if verb == "pay":
-            told.transact(person, [("lamports", person, other, dice.randint(1, 10**6))])
-        elif verb == "buy" or has >= some:
-            if verb == "send":
-                told.transact(person, [("tokens", mint, person, other, some)])
-            else:
-                getattr(told, verb)(person, mint, some, dice.randint(200_000, 9_000_000))
-    return told
-
-
 class Life:
     """Two bots, four wallets, and an observer that runs occasionally."""
 
     def __init__(self, service, seed):
         self.service, self.dice, self.done = service, random.Random(seed), set()
-        self.told = make_trades(self.dice, 40)
+        self.told = several.two_people(seed, 40, tuple(ADDRESSES))
         self.node = FakeNode(self.told.chain(), tip=self.told.rows[0].slot)
         self.observer = Observer(service.config, connect(self.node))
         self.bots = [service.make_bot(name).bot for name in ("Nell", "Otto")]
@@ -350,20 +332,11 @@ def test_stored_data_matches_the_chain_after_any_changes_of_wallets(serve, owned
 
 
 # ---- audits --------------------------------------------------------------------------------------
-def watch_both(service, told):
-    """A bot with both wallets, observed until the histories are complete."""
-    ada = watch(several.PEOPLE["ada"])
-    eve = Wallet.create(address=several.PEOPLE["eve"], bot=ada.bot, created_at=BEGIN)
-    Address.create(wallet=eve, address=eve.address)
-    Attachment.update(attached_at=0, ownership="proven").execute()
-    Attachment.create(bot=ada.bot, wallet=eve, attached_at=ms(6), ownership="proven")
-    observe(service, told)
-
-
 @pytest.mark.parametrize("seed", sampling.sample(range(3), 1))
 def test_an_audit_confirms_each_wallet(service, seed):
     told = several.two_people(seed, 24)
-    watch_both(service, told)
+    several.watch_both(ms(6))
+    observe(service, told)
     report = audit(service, FakeNode(told.chain()))
     assert (report.verdict, report.differences, report.unknown) == ("same", [], [])
     assert report.receipts == Trade.select().count() > 20
@@ -371,7 +344,8 @@ def test_an_audit_confirms_each_wallet(service, seed):
 
 def test_an_audit_names_a_removed_flag(service):
     told, _ = false_profit()
-    watch_both(service, told)
+    several.watch_both(ms(6))
+    observe(service, told)
     assert list_marked()
     Trade.update(flags="[]").where(Trade.flags.contains("own_wallets")).execute()
     report = audit(service, FakeNode(told.chain()))
