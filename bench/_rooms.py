@@ -5,10 +5,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "addresses amounts answers balances board bot_wallets coverage currencies exchanges "
+        "addresses amounts answers balances board coverage currencies exchanges "
         "histories instructions inventory kinds ledger ledger_store mints observed_histories "
         "packing pools programs quotes quotes_shown receipts reconciliation risk_shown rpc "
-        "stablecoins standings totals verification views"
+        "several_wallets stablecoins standings totals verification views"
     ),
     "paper": (
         "backtest_pages backtests brain closes conduct engine falls fills legacy measured "
