@@ -15,7 +15,7 @@ ROOMS = {
         "own_strategies papertrade positions results shapes strategies twins"
     ),
     "accounts": (
-        "accounts acts attachments auto_posts delays keys leaving log posts proof quotas "
+        "accounts acts attachments auto_posts keys leaving log posts proof quotas "
         "said_and_did several_wallets verification"
     ),
 }
