@@ -267,7 +267,7 @@ def test_forms_from_other_sites_are_refused(place):
 
 
 def test_the_table_lists_every_route(service):
-    # The inbox authenticates by its address: see test_inbox.py. Agents: test_mcp_http.py and
+    # The inbox authenticates by its address: see test_inbox.py. Agents: test_mcp.py and
     # test_registration.py.
     others = """
     /api/v1/posts /api/v1/inbox/discord/{key} /mcp /api/v1/bots /api/v1/bots/challenge
