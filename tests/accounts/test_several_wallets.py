@@ -58,6 +58,11 @@ def begin_story():
     return told
 
 
+def add_wallets(service, bot, *addresses):
+    for place, one in enumerate(addresses):
+        wallets.add_wallet(service.config, bot, one, NOW + place)
+
+
 def observe(service, told):
     """Observe a story until nothing changes anymore."""
     observer = Observer(service.config, connect(FakeNode(told.chain())))
@@ -136,28 +141,22 @@ LEFT = (500_000 + FEE) // 2 + (300_000 + FEE) * 40 // 100
 
 
 def test_a_bots_results_are_sums_over_its_wallets(nell, trip):
-    shown, earned = nell.read(), str(ADAS + EVES)
+    shown = nell.read()
     held = [(one["address"], one["ownership"]) for one in shown["wallets"]]
     assert held == [(A, "proven"), (B, "proven")]
     assert (shown["wallet"]["address"], shown["coverage"]["state"]) == (A, "complete")
-    results, record = shown["results"], shown["record"]
-    assert results["realizedLamports"] == record["realizedLamports"] == earned
-    assert results["volumeLamports"] == record["volumeLamports"]
-    assert (results["matchedSells"], results["observedTrades"]) == (2, 4)
-    assert shown["averageCost"]["matchedSells"] == 2
-    ((position,), (token,)) = shown["openPositions"], shown["tokens"]
-    assert (position["amountRaw"], position["costLamports"]) == ("90", str(LEFT))
-    assert (token["sells"], token["realizedLamports"]) == (2, earned)
-    rents = 2 * 2_039_280
-    books = {
-        "realizedLamports": earned,
-        "openCostLamports": str(LEFT),
-        "differenceLamports": "0",
-        "closingLamports": str(trip.lamports["ada"] + trip.lamports["eve"] + rents),
-    }
-    assert {name: shown["reconciliation"][name] for name in books} == books
+    results, record, books = (shown[name] for name in ("results", "record", "reconciliation"))
+    (position,), (token,) = shown["openPositions"], shown["tokens"]
     (listed,) = nell.service.get("/api/v1/bots", nell.key).json["data"]
-    assert listed["results"]["realizedLamports"] == earned
+    for one in (results, record, books, token, listed["results"]):
+        assert one["realizedLamports"] == str(ADAS + EVES)
+    assert results["volumeLamports"] == record["volumeLamports"]
+    sales = results["matchedSells"], shown["averageCost"]["matchedSells"], token["sells"]
+    assert (sales, results["observedTrades"]) == ((2, 2, 2), 4)
+    assert position["costLamports"] == books["openCostLamports"] == str(LEFT)
+    assert (position["amountRaw"], books["differenceLamports"]) == ("90", "0")
+    rents = 2 * 2_039_280
+    assert int(books["closingLamports"]) == trip.lamports["ada"] + trip.lamports["eve"] + rents
 
 
 def test_the_trades_of_both_wallets_are_the_bots(nell, trip):
@@ -191,13 +190,12 @@ def test_the_least_complete_wallet_is_named_and_hides_no_results(nell, trip):
     wallets.add_wallet(nell.service.config, Bot.get(), C, NOW)
     shown = nell.read()
     assert shown["results"]["realizedLamports"] == str(ADAS + EVES)
-    told = shown["coverage"]["state"], shown["reconciliation"], shown["reconciliationReason"]
-    assert told == ("none", None, "not_observed")
+    assert (shown["coverage"]["state"], shown["reconciliationReason"]) == ("none", "not_observed")
 
 
 def test_removing_the_leading_wallet_promotes_the_other(nell, trip):
     asked = nell.page(f"/wallet/detach?wallet={A}")
-    assert short(A) in asked and "becomes the main one" in asked and f'value="{A}"' in asked
+    assert all(one in asked for one in (short(A), "becomes the main one", f'value="{A}"'))
     nell.disconnect(A)
     observe(nell.service, trip)
     shown = nell.read()
@@ -214,11 +212,11 @@ def test_removing_the_leading_wallet_promotes_the_other(nell, trip):
 
 def test_the_tab_lists_each_wallet_with_a_button_and_explains_adding(nell):
     one, page = nell.before, html.unescape(nell.page("/manage"))
-    assert "unknown cost" in one and 'value="add" checked' in one and 'value="replace"' in one
+    adding = "unknown cost", 'value="add" checked', 'value="replace"', "Replace wallet"
+    assert all(words in one for words in adding)
     for wallet in (A, B):
         assert f'aria-label="Disconnect {short(wallet)}"' in page and wallet in page
-    assert "Replace wallet" in one and "Disconnect wallet" not in page
-    assert "Replace wallet" not in page
+    assert "Disconnect wallet" not in page and "Replace wallet" not in page
 
 
 def test_wallets_are_listed_leading_first_then_by_age(service):
@@ -253,8 +251,7 @@ def test_the_record_continues_under_another_leading_wallet(service, owned):
     results count throughout.
     """
     made, told = service.make_bot("Nell"), begin_story()
-    for place, one in enumerate((A, B, C)):
-        wallets.add_wallet(service.config, made.bot, one, NOW + place)
+    add_wallets(service, made.bot, A, B, C)
     told.buy("ada", "CAT", 100, 500_000)
     told.sell("ada", "CAT", 50, 450_000)
     told.buy("eve", "CAT", 100, 300_000)
@@ -290,8 +287,7 @@ class Life:
         self.node = FakeNode(self.told.chain(), tip=self.told.rows[0].slot)
         self.observer = Observer(service.config, connect(self.node))
         self.bots = [service.make_bot(name).bot for name in ("Nell", "Otto")]
-        for place, one in enumerate((A, B)):
-            wallets.add_wallet(service.config, self.bots[0], one, NOW + place)
+        add_wallets(service, self.bots[0], A, B)
 
     def live(self):
         for row in self.told.rows:
