@@ -434,38 +434,6 @@ def test_incremental_and_full_builds_are_equal(empty, settings, seed, later, dat
     assert find_differences(settings, wallets) == []
 
 
-@pytest.mark.parametrize("seed", sampling.sample(range(3), 1))
-def test_connecting_order_of_the_other_wallet_changes_nothing(empty, ledgers, settings, seed):
-    """Eve's wallet is connected after or before all entries were applied: the rows are equal."""
-    found, eves = list_rows(two_people(seed, 30).rows), Attachment.attached_at == ms(10)
-    wallets = empty(ms(10))
-    Attachment.update(detached_at=ms(40)).where(eves).execute()
-    truth = several.rebuild(wallets, found)
-    wallets = empty(ms(10))
-    eve = Attachment.get(eves)
-    Attachment.delete().where(Attachment.id == eve.id).execute()
-    publish(ledgers, wallets, store(wallets, found))
-    assert ledger_of(PEOPLE.values()) != truth
-    columns = {"bot": eve.bot_id, "wallet": eve.wallet_id, "ownership": "proven"}
-    Attachment.create(**columns, attached_at=ms(10), detached_at=None)
-    publish(ledgers, wallets)
-    Attachment.update(detached_at=ms(40)).where(eves).execute()
-    publish(ledgers, wallets)
-    assert ledger_of(PEOPLE.values()) == truth
-    assert find_differences(settings, wallets) == []
-
-
-@pytest.mark.parametrize("first", ["ada", "eve"])
-def test_a_new_exchange_rebuilds_the_other_wallet(empty, ledgers, first):
-    (story, _), wallets = false_profit(), empty()
-    found = list_rows(story.rows)
-    for person in sorted(PEOPLE, key=lambda one: one != first):
-        new = store(wallets, [one for one in found if one[0] == person])
-        ledgers.apply(wallets[person], new[person])
-        ledgers.publish(wallets[person], None, BEGIN)
-    assert len(list_marked()) == 8 and list_earned() == ["0", "0"]
-
-
 def test_exchanges_with_a_damaged_wallet_are_unknown_until_it_is_repaired(empty, ledgers):
     """ada restarts while eve's entries can't be read, so the exchanges have no price. Once they can
     be read again, ada's rows match a rebuild.
