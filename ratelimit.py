@@ -220,11 +220,9 @@ def show_headers(state: RateLimitState) -> dict[str, str]:
 
 
 def show_policy(config: Config, posting: bool = False) -> str:
-    """Return RateLimit-Policy for an owner's request."""
-    windows = [(name, most, WINDOW_SECONDS[name]) for name, most in config.allowance]
-    if posting:
-        windows.append(("posts_minute", config.posts_per_minute, MINUTE))
-    return ", ".join(f'"{name}";q={most};w={seconds}' for name, most, seconds in windows)
+    """Return RateLimit-Policy for any owner's request."""
+    limits = list_limits(config, 0, posting)
+    return ", ".join(f'"{one.name}";q={one.most};w={one.seconds}' for one in limits)
 
 
 def show_address_policy(config: Config) -> str:

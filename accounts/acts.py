@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from accounts import api_keys, conduct, hooks, influencers, owners, wallets
 from accounts.fields import check_line, check_wallet
-from accounts.tables import AdminAct, Registration
+from accounts.registration import list_registered
+from accounts.tables import AdminAct
 from accounts.wallets import find_holder
-from models import Bot, Owner
 from storage import erasing, writing
 
 COMMAND_LINE = "command line"
@@ -117,9 +117,7 @@ def ban_source(source: str, who: str, reason: str, now: int, most: int | None = 
     source isn't banned for a bot that it claimed. Each bot is a separate transaction, so that other
     writers get a turn.
     """
-    rows = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
-    rows = rows.where(Registration.source == source).order_by(Registration.id)
-    found = list(rows) if source else []
+    found = list_registered(source)[::-1] if source else []
     made, banned = {row.account_id for row in found}, 0
     for row in found:
         if row.bot.owner_id not in made:

@@ -102,7 +102,9 @@ def _tell_facts(trade: Trade, is_alone: bool = True) -> dict[str, Any]:
     always follows the ledger. A token without a known symbol, or one that imitates a stablecoin's,
     is called by the first letters of its mint.
     """
-    changes = _read_venue_changes(trade)
+    rows = orjson.loads(trade.token_changes), orjson.loads(trade.beside_tokens)
+    # {mint: (raw change, decimals)}
+    changes = {one.mint: (one.raw, one.decimals) for one in list_venue_changes(*rows)}
     # Unlike other entries, a trade always has a mint.
     traded: str = trade.mint  # type: ignore[assignment]
     names = _find_symbols([traded, *changes])
@@ -154,9 +156,3 @@ def _find_symbols(mints: list[str]) -> dict[str, str]:
     told = {mint: shorten_name(symbol) for mint, symbol in rows if symbol}
     own = {mint: told.get(mint) for mint in mints if not find_imitated(mint, told.get(mint))}
     return {mint: name for mint, symbol in own.items() if (name := show_symbol(mint, symbol))}
-
-
-def _read_venue_changes(trade: Trade) -> dict[str, tuple[int, int]]:
-    """Return {mint: (raw change, decimals)}."""
-    whole, beside = orjson.loads(trade.token_changes), orjson.loads(trade.beside_tokens)
-    return {one.mint: (one.raw, one.decimals) for one in list_venue_changes(whole, beside)}

@@ -283,18 +283,17 @@ def _is_left(config: Config, uid: str) -> bool:
 
 # ---- the process ---------------------------------------------------------------------------------
 def _play(config: Config, uid: str, typed: Mapping[str, str], held: int) -> None:
-    problem: str | None = FAILED
     result = None
     try:
         with tempfile.TemporaryFile() as out:
-            result = _read_result(out) if _run(config, uid, typed, out) == 0 else None
-            problem = None if result else FAILED
+            if _run(config, uid, typed, out) == 0:
+                result = _read_result(out)
     except OSError as error:
         log.error("backtest failed", exc_info=error)
     finally:
         # Last, because a `running` backtest without a lock counts as interrupted.
         try:
-            state = "failed" if problem else "done"
+            state, problem = ("done", None) if result else ("failed", FAILED)
             _update(uid, state=state, result=result, error=problem, progress=100)
         finally:
             os.close(held)
@@ -306,7 +305,12 @@ def _run(config: Config, uid: str, typed: Mapping[str, str], out: IO[bytes]) -> 
     child = start_python(
         COMMAND,
         ["trader", "backtest", "--json", *arguments],
-        {**os.environ, **_show_environment(config)},
+        {
+            **os.environ,
+            "DATA_DIR": str(config.data_dir),
+            "DATABASE_URL": config.database_url,
+            "SCOUT_INTERVAL_SECONDS": f"{config.scout_interval_seconds:g}",
+        },
         LIMITS,
         output=out,
         errors=subprocess.PIPE,
@@ -322,14 +326,6 @@ def _run(config: Config, uid: str, typed: Mapping[str, str], out: IO[bytes]) -> 
         return child.returncode
     finally:
         limit.cancel()
-
-
-def _show_environment(config: Config) -> dict[str, str]:
-    return {
-        "DATA_DIR": str(config.data_dir),
-        "DATABASE_URL": config.database_url,
-        "SCOUT_INTERVAL_SECONDS": f"{config.scout_interval_seconds:g}",
-    }
 
 
 def _read_result(out: IO[bytes]) -> str | None:

@@ -178,22 +178,18 @@ NAMES = ("export.json", "README.txt", "bots.jsonl", "posts.jsonl", "traders.json
 
 
 # ---- the archive ---------------------------------------------------------------------------------
-class Written(NamedTuple):
-    rows: dict[str, int]
-    cut: list[str]
-
-
 def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO[bytes]) -> None:
     """`instance` is this server's URL."""
-    written = Written({}, [])
     with snapshot(), zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         told = TOLD.format(instance=instance, at=write_time(now))
         archive.writestr(_name_entry("README.txt"), told)
-        _write(archive, "bots.jsonl", _list_bot_lines(owner), written)
-        _write(archive, "posts.jsonl", _list_post_lines(owner), written)
-        _write(archive, "traders.jsonl", _list_trader_lines(owner), written)
-        for name, sheet in SHEETS.items():
-            _write(archive, name, _list_csv_lines(sheet, owner), written)
+        files = {
+            "bots.jsonl": _list_bot_lines(owner),
+            "posts.jsonl": _list_post_lines(owner),
+            "traders.jsonl": _list_trader_lines(owner),
+            **{name: _list_csv_lines(sheet, owner) for name, sheet in SHEETS.items()},
+        }
+        rows = {name: _write(archive, name, lines) for name, lines in files.items()}
         head = {
             "format": FORMAT,
             "version": VERSION,
@@ -201,8 +197,8 @@ def write_archive(owner: Owner, instance: str, software: str, now: int, file: IO
             "software": software,
             "exportedAt": write_time(now),
             "owner": {"id": owner.uid, "createdAt": write_time(owner.created_at)},
-            "rows": written.rows,
-            "cut": written.cut,
+            "rows": {name: min(count, MAX_ROWS) for name, count in rows.items()},
+            "cut": [name for name, count in rows.items() if count > MAX_ROWS],
         }
         archive.writestr(_name_entry("export.json"), orjson.dumps(head, option=orjson.OPT_INDENT_2))
 
@@ -214,17 +210,16 @@ def _name_entry(name: str) -> zipfile.ZipInfo:
     return entry
 
 
-def _write(archive: zipfile.ZipFile, name: str, lines: Iterator[bytes], written: Written) -> None:
-    """Write up to MAX_ROWS lines. A CSV file's header doesn't count."""
-    count = -1 if name.endswith(".csv") else 0
+def _write(archive: zipfile.ZipFile, name: str, lines: Iterator[bytes]) -> int:
+    """Write up to MAX_ROWS rows, and return their number, or one more if the file was cut."""
+    # A CSV file's header isn't a row.
+    first, count = (0 if name.endswith(".csv") else 1), 0
     with archive.open(_name_entry(name), "w", force_zip64=True) as entry:
-        for line in lines:
-            if count == MAX_ROWS:
-                written.cut.append(name)
+        for count, line in enumerate(lines, first):
+            if count > MAX_ROWS:
                 break
             entry.write(line)
-            count += 1
-    written.rows[name] = max(0, count)
+    return count
 
 
 # ---- rows ----------------------------------------------------------------------------------------

@@ -66,17 +66,12 @@ class Use(NamedTuple):
         return self._replace(used=self.used + count)
 
 
-def find_limit(config: Config, quota: str) -> int:
-    limit: int = getattr(config, SETTINGS[quota])
-    return limit
-
-
 # ---- what one owner uses -------------------------------------------------------------------------
 def find_use(config: Config, quota: str, owner_id: int, now: int = 0) -> Use:
     """Any quota except posts. `now` is for the changes of the last day."""
     sql = f"SELECT COUNT(*) FROM {_write_counted(quota, now)} AND owner_id = ?"
     ((used,),) = database.execute_sql(sql, (owner_id,)).fetchall()
-    return Use(quota, find_limit(config, quota), used)
+    return Use(quota, getattr(config, SETTINGS[quota]), used)
 
 
 def _write_counted(quota: str, now: int) -> str:
@@ -89,7 +84,7 @@ def list_use(execute: Callable[..., Any], config: Config, now: int) -> list[Use]
     posts, full = execute(MAX_POSTS, (config.max_posts_kept_mb * MB,)).fetchone()
     found = [Use("posts_kept_mb", config.max_posts_kept_mb, posts // MB, full)]
     for quota in COUNTED:
-        limit, counted = find_limit(config, quota), _write_counted(quota, now)
+        limit, counted = getattr(config, SETTINGS[quota]), _write_counted(quota, now)
         if quota == "wallets":
             # Faster than SQLite's GROUP BY.
             held = Counter(execute(f"SELECT owner_id FROM {counted}").fetchall()).values()

@@ -161,6 +161,7 @@ def _check_again(row: Registration, given_at: int) -> None:
 
 
 def list_registered(source: str | None = None) -> list[Registration]:
+    """List registrations with their bots and owners, newest first."""
     found = Registration.select(Registration, Bot, Owner).join(Bot).join(Owner)
     found = found.order_by(Registration.id.desc())
     return list(found.where(Registration.source == source) if source else found)

@@ -107,14 +107,12 @@ def find_place(rule: str, row: SeasonRow) -> Place:
 
 def rank(rule: str, rows: Iterable[SeasonRow]) -> list[SeasonRow]:
     """Rank rows without a reason. Bots with equal results share a rank."""
-    listed, ranked = sorted(rows, key=lambda row: find_place(rule, row)), []
-    last: tuple[int, int] | None = None
+    listed, best = sorted(rows, key=lambda row: find_place(rule, row)), dict[int | None, int]()
     for place, row in enumerate(listed, 1):
-        score = getattr(row, RULES[rule])
-        if not row.reason and (last is None or score != last[1]):
-            last = place, score
-        ranked.append(row._replace(rank=last[0] if last and not row.reason else None))
-    return ranked
+        best.setdefault(getattr(row, RULES[rule]), place)
+    return [
+        row._replace(rank=None if row.reason else best[getattr(row, RULES[rule])]) for row in listed
+    ]
 
 
 def measure(terms: Terms, sums: Sums) -> dict[str, int | None]:
@@ -397,23 +395,15 @@ class Holding(NamedTuple):
     is_closed: int
 
 
-class Entrant(NamedTuple):
-    bot: int
-    joined_at: int | None
-    since: int
-    ownership: str | None
-    # Rules out a rank regardless of results.
-    reason: str | None
-
-
-def list_entrants(rows: Rows, season: int, terms: Terms, now: int) -> Iterator[Entrant]:
+def _list_entrants(rows: Rows, season: int, terms: Terms, now: int) -> Iterator[SeasonRow]:
+    """Yield rows without numbers. Their `reason` rules out a rank regardless of results."""
     at = min(now, terms.starts_at)
     sql = HOLDINGS.format(season=season, at=at, ends=terms.ends_at)
     for _, found in groupby(map(Holding._make, rows(sql)), attrgetter("bot")):
         yield _make_entrant(terms, at, now, list(found))
 
 
-def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> Entrant:
+def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> SeasonRow:
     first, held = found[0], [one for one in found if one.attached_at is not None]
     # A wallet that was disconnected when the season started has no time in the season.
     since = terms.starts_at
@@ -425,7 +415,7 @@ def _make_entrant(terms: Terms, at: int, now: int, found: Sequence[Holding]) -> 
     reason = next((one for one in UNPROVEN if one in problems), None)
     if now < terms.starts_at:
         reason = "not_started"
-    return Entrant(
+    return SeasonRow(
         first.bot, first.joined_at, since, ownership, "excluded" if first.is_banned else reason
     )
 
@@ -471,20 +461,18 @@ def _read(rows: Rows, terms: Terms, until: int, bots: Iterable[int]) -> dict[int
 
 
 def work_out(rows: Rows, season: int, terms: Terms, now: int) -> list[SeasonRow]:
-    entrants = list(list_entrants(rows, season, terms, now))
+    entrants = list(_list_entrants(rows, season, terms, now))
     is_begun = now >= terms.starts_at
     sums = read_sums(rows, terms, {one.bot: one.since for one in entrants}) if is_begun else {}
-    return rank(terms.rule, (_make_standing(terms, one, sums.get(one.bot)) for one in entrants))
+    return rank(terms.rule, (_measure_row(terms, one, sums.get(one.bot)) for one in entrants))
 
 
-def _make_standing(terms: Terms, one: Entrant, sums: Sums | None) -> SeasonRow:
+def _measure_row(terms: Terms, row: SeasonRow, sums: Sums | None) -> SeasonRow:
     numbers: dict[str, Any] = measure(terms, sums) if sums else {}
-    settled = find_reason(terms, one.ownership, sums or NOTHING)
+    settled = find_reason(terms, row.ownership, sums or NOTHING)
     # If the bot can't be ranked anyway, its results don't need proof.
-    reason = settled if settled in ("no_wallet", "not_proven") and one.reason in UNPROVEN else None
-    return SeasonRow(
-        one.bot, one.joined_at, one.since, one.ownership, reason or one.reason or settled, **numbers
-    )
+    is_moot = row.is_unproven and settled in ("no_wallet", "not_proven")
+    return row._replace(reason=settled if is_moot else row.reason or settled, **numbers)
 
 
 FROZEN = f"""

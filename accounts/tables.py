@@ -15,23 +15,20 @@ from models import Base, Bot, Owner, Post
 from paper.tables import PaperPost
 
 # ---- triggers ------------------------------------------------------------------------------------
-Statements = dict[str, list[str]]
-
-
-def refuse_changes(table: str, why: str) -> Statements:
-    return {
-        "sqlite": [
-            f"CREATE TRIGGER {table}_{name} BEFORE {event} ON {table}"
-            f" BEGIN SELECT RAISE(ABORT, '{why}'); END"
-            for name, event in (("changed", "UPDATE"), ("removed", "DELETE"))
-        ],
-        "postgresql": [
-            f"CREATE FUNCTION keep_{table}() RETURNS trigger LANGUAGE plpgsql AS"
-            f" $$ BEGIN RAISE EXCEPTION '{why}'; END $$",
-            f"CREATE TRIGGER {table}_kept BEFORE UPDATE OR DELETE ON {table}"
-            f" FOR EACH ROW EXECUTE FUNCTION keep_{table}()",
-        ],
-    }
+APPEND_ONLY = "the audit log is append-only"
+STATEMENTS = {
+    "sqlite": [
+        f"CREATE TRIGGER admin_act_{name} BEFORE {event} ON admin_act"
+        f" BEGIN SELECT RAISE(ABORT, '{APPEND_ONLY}'); END"
+        for name, event in (("changed", "UPDATE"), ("removed", "DELETE"))
+    ],
+    "postgresql": [
+        "CREATE FUNCTION keep_admin_act() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN RAISE EXCEPTION '{APPEND_ONLY}'; END $$",
+        "CREATE TRIGGER admin_act_kept BEFORE UPDATE OR DELETE ON admin_act"
+        " FOR EACH ROW EXECUTE FUNCTION keep_admin_act()",
+    ],
+}
 
 
 # ---- tables --------------------------------------------------------------------------------------
@@ -128,9 +125,6 @@ class AdminAct(Base):
     what = TextField()
     target = TextField(null=True)
     reason = TextField(null=True)
-
-
-STATEMENTS = refuse_changes("admin_act", "the audit log is append-only")
 
 
 class Report(Base):

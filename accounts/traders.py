@@ -181,26 +181,23 @@ def _cancel_orders(period: Period) -> None:
 
 
 def _open_periods(trader: Trader, number: int, now: int) -> Period:
-    opened = [_open_period(trader, number, twin, now) for twin in range(TWINS + 1)]
+    """Open an account for the trader and each of its twins, and return the trader's."""
+    cash = dict.fromkeys(("starting_cash", "cash", "peak", "day_equity"), STARTING_CASH)
+    earlier = Period.select().where(Period.trader == trader, Period.number == number - 1)
+    before = {one.twin: one for one in earlier}
+    opened = [
+        Period.create(
+            trader=trader,
+            number=number,
+            twin=twin,
+            next_order=before[twin].next_order if twin in before else 1,
+            next_position=before[twin].next_position if twin in before else 1,
+            opened_at=now,
+            **cash,
+        )
+        for twin in range(TWINS + 1)
+    ]
     return opened[0]
-
-
-def _open_period(trader: Trader, number: int, twin: int, now: int) -> Period:
-    before = Period.get_or_none(
-        Period.trader == trader, Period.number == number - 1, Period.twin == twin
-    )
-    return Period.create(
-        trader=trader,
-        number=number,
-        twin=twin,
-        starting_cash=STARTING_CASH,
-        cash=STARTING_CASH,
-        peak=STARTING_CASH,
-        day_equity=STARTING_CASH,
-        next_order=before.next_order if before else 1,
-        next_position=before.next_position if before else 1,
-        opened_at=now,
-    )
 
 
 def find_period(trader: Trader) -> Period:
@@ -218,25 +215,12 @@ def open_review(trader: Trader, reason: str, now: int) -> None:
                 "under_review",
                 "the account is already under review, or an earlier review was upheld",
             )
-        reasons = [
-            {
-                "key": f"operator:{now}",
-                "code": "operator",
-                "detail": reason,
-                "symbol": None,
-                "at": now,
-            }
-        ]
-        Review.create(
-            period=period,
-            state="under_review",
-            reasons=orjson.dumps(reasons).decode(),
-            opened_at=now,
-        )
+        facts = {"code": "operator", "detail": reason, "symbol": None}
+        reasons = [{"key": f"operator:{now}", **facts, "at": now}]
+        told = orjson.dumps(reasons).decode()
+        Review.create(period=period, state="under_review", reasons=told, opened_at=now)
         _change_phase(trader)
-        _note(
-            period, "review", now, what="under_review", code="operator", detail=reason, symbol=None
-        )
+        _note(period, "review", now, what="under_review", **facts)
 
 
 def decide_review(trader: Trader, state: str, reason: str, now: int) -> None:

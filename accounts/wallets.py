@@ -6,9 +6,9 @@ allowed. `give_up` runs inside the caller's transaction. `now` is UTC millisecon
 """
 
 import base64
-import binascii
 import datetime
 import struct
+from functools import partial
 
 from nacl.exceptions import BadSignatureError
 from nacl.signing import VerifyKey
@@ -113,18 +113,14 @@ def parse_signature(text: str) -> bytes | None:
         return None
     if addresses.is_base58(text, SIGNATURE_BYTES):
         return addresses.b58decode(text)
-    for decode in (bytes.fromhex, _from_base64):
+    for decode in (bytes.fromhex, partial(base64.b64decode, validate=True)):
         try:
             raw = decode(text)
-        except (ValueError, binascii.Error):
+        except ValueError:
             continue
         if len(raw) == SIGNATURE_BYTES:
             return raw
     return None
-
-
-def _from_base64(text: str) -> bytes:
-    return base64.b64decode(text, validate=True)
 
 
 def is_signed(address: str, signature: bytes, text: str) -> bool:
@@ -193,7 +189,8 @@ def attach_wallet(
         check_address(config, address, ownership)
         held = find_holder(address)
         if held and held.bot_id == bot.id:
-            _prove(held, ownership, now)
+            if ownership == "proven":
+                _prove(held, now)
             return
         if held and not (ownership == "proven" and held.ownership == "claimed"):
             raise Problem(
@@ -256,9 +253,7 @@ def check_address(config: Config, address: str, ownership: str) -> None:
         raise Problem("wallet_banned", told, errors=[{"field": "wallet", "message": told}])
 
 
-def _prove(held: Attachment, ownership: str, now: int) -> None:
-    if ownership != "proven":
-        return
+def _prove(held: Attachment, now: int) -> None:
     if held.ownership != "proven":
         Attachment.update(ownership="proven").where(Attachment.id == held.id).execute()
         append_leaf(

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from agents.answers import JsonObject, count_fitting, encode_answer, trim_page
 
+# A request's query parameters or JSON body.
+Given = Mapping[str, Any] | None
 # How often to request a list again with fewer rows.
 MAX_PAGE_TRIES = 3
 
@@ -27,13 +29,7 @@ class Client:
 
     url: str
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, Any] | None,
-        body: Mapping[str, Any] | None,
-    ) -> Answer:
+    def send(self, method: str, path: str, params: Given, body: Given) -> Answer:
         """Send a request to a path below /api/v1/."""
         raise NotImplementedError
 
@@ -59,12 +55,7 @@ class Client:
         return encode_answer(shown)
 
     def ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        body: Mapping[str, Any] | None = None,
+        self, method: str, path: str, *, params: Given = None, body: Given = None
     ) -> JsonObject:
         """Send a request. Raises ToolError with the code and the reason if it is refused."""
         from mcp.server.mcpserver.exceptions import ToolError

@@ -1,12 +1,9 @@
 """A client for an instance over HTTP."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import requests
 from mcp.server.mcpserver.exceptions import ToolError
 
-from agents.client import Answer, Client
+from agents.client import Answer, Client, Given
 
 TIMEOUT_SECONDS = 30
 
@@ -24,13 +21,7 @@ class RemoteClient(Client):
     def use_key(self, key: str) -> None:
         self.session.headers["Authorization"] = f"Bearer {key}"
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, Any] | None,
-        body: Mapping[str, Any] | None,
-    ) -> Answer:
+    def send(self, method: str, path: str, params: Given, body: Given) -> Answer:
         try:
             answer = self.session.request(
                 method,

@@ -23,6 +23,7 @@ from agents.answers import (
     trim_token,
     trim_trade,
 )
+from agents.choices import Sort, TradeKind, Window
 from agents.client import Client
 from config import VERSION
 
@@ -34,36 +35,10 @@ Limit = Annotated[
         description="number of rows; fewer are returned if they are too large for one response",
     ),
 ]
-# The values of `sort` in GET /api/v1/leaderboard.
-Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
-Window = Literal["24h", "7d", "30d", "90d", "all"]
 Currency = Annotated[
     str, Field(description="SOL, USDC, USDT, PYUSD, USD1, or a stablecoin added by the operator")
 ]
-# The values of `kind` in GET /api/v1/trades.
-Kind = Literal[
-    "trade",
-    "buy",
-    "sell",
-    "swap",
-    "round_trip",
-    "transfer_in",
-    "transfer_out",
-    "transfer_self",
-    "native_transfer",
-    "order_open",
-    "order_fill",
-    "order_cancel",
-    "liquidity",
-    "lending",
-    "stake",
-    "bridge",
-    "nft",
-    "account_open",
-    "account_close",
-    "failed",
-    "other",
-]
+Kind = Literal["trade", TradeKind]
 READING = ToolAnnotations(read_only_hint=True, open_world_hint=True)
 POSTING = ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=True

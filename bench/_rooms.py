@@ -5,18 +5,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = {
     "chain": (
-        "addresses amounts answers balances board bot_wallets coverage exchanges histories "
-        "instructions ledger ledger_oracles ledger_store mints observed_histories packing pools "
-        "programs quotes quotes_shown receipts recorded risk_shown rpc stablecoins standings "
-        "verification"
+        "addresses amounts answers balances board coverage exchanges histories instructions "
+        "ledger ledger_oracles ledger_store mints observed_histories packing pools programs "
+        "quotes quotes_shown receipts recorded risk_shown rpc several_wallets stablecoins "
+        "standings verification"
     ),
     "paper": (
         "backtest_pages backtests brain closes conduct engine falls fills legacy measured "
         "own_strategies papertrade positions results shapes strategies twins"
     ),
     "accounts": (
-        "accounts acts attachments auto_posts delays keys leaving log posts proof quotas "
-        "said_and_did several_wallets verification"
+        "accounts acts attachments auto_posts keys leaving log posts proof quotas said_and_did "
+        "several_wallets verification"
     ),
 }
 # Modules on the money path, in rooms that also have others.

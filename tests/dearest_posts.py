@@ -15,7 +15,7 @@ import orjson
 from dearest import find_text
 from test_inbox import FIELDS
 from test_matrix import WRITE
-from test_mcp_http import SENT, use
+from test_mcp import SENT, use
 
 from accounts import api_keys, hooks
 from accounts.tables import Hook

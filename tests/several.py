@@ -19,15 +19,15 @@ PROGRAMS = table()
 PEOPLE = {"ada": address("ada"), "eve": address("eve")}
 
 
-def two_people(seed, length=40):
-    """Two wallets trade, receive gifts from strangers, send each other tokens, and trade with each
-    other in one transaction.
+def two_people(seed, length=40, people=tuple(PEOPLE)):
+    """Two wallets, or more, trade, receive gifts from strangers, send each other tokens, and trade
+    with each other in one transaction.
     """
     dice, story = random.Random(seed), Story()
-    for person in PEOPLE:
+    for person in people:
         story.fund(person, 10**10)
     while len(story.rows) < length:
-        person, other = dice.sample(list(PEOPLE), 2)
+        person, other = dice.sample(people, 2)
         mint, some = dice.choice(["CAT", "DOG"]), dice.randint(1, 1_000)
         held = story.tokens.get(account_of(person, mint), [0, 0, 0])[2]
         price = dice.randint(200_000, 9_000_000)
@@ -67,13 +67,18 @@ def begin(since=0):
     """An empty database with a bot that has ada's wallet and, from this Unix ms on, eve's."""
     for model in reversed(schema.TABLES):
         model.delete().execute()
+    watch_both(since)
+    Wallet.update(backfilled=True, polled_at=BEGIN).execute()
+    return {person: Wallet.get(Wallet.address == PEOPLE[person]) for person in PEOPLE}
+
+
+def watch_both(since):
+    """Give a new bot ada's wallet and, from this Unix ms on, eve's."""
     ada = watch(PEOPLE["ada"])
     Attachment.update(attached_at=0, ownership="proven").execute()
     eve = Wallet.create(address=PEOPLE["eve"], bot=ada.bot, created_at=BEGIN)
     Address.create(wallet=eve, address=eve.address)
     Attachment.create(bot=ada.bot_id, wallet=eve, ownership="proven", attached_at=since)
-    Wallet.update(backfilled=True, polled_at=BEGIN).execute()
-    return {"ada": Wallet.get_by_id(ada.id), "eve": Wallet.get_by_id(eve.id)}
 
 
 def list_rows(rows):

@@ -95,19 +95,15 @@ def test_a_reason_is_limited_to_300_characters():
 
 
 # ---- on the command line -------------------------------------------------------------------------
-def test_a_sign_in_link_is_printed_and_only_its_hash_is_stored(cli):
-    made = shown(cli, "admin", "login")
-    assert made["link"] == f"http://127.0.0.1:8000/admin/login?code={made['code']}"
-    assert re.fullmatch(r"[\w-]{43}", made["code"])
-    login = AdminLogin.get()
-    assert login.ends_at - login.created_at == 600_000
-    assert made["code"] not in str(login.__data__)
-
-
-def test_a_command_ends_sessions(cli):
+def test_a_command_prints_sign_in_links_and_another_ends_sessions(cli):
+    """Only the hash of a link is stored, for ten minutes."""
     for _ in range(2):
-        code = shown(cli, "admin", "login")["code"]
-        assert admin.use_login(code, AdminLogin.get().created_at + 1) is not None
+        made, login = shown(cli, "admin", "login"), AdminLogin.get()
+        code = made["code"]
+        assert made["link"] == f"http://127.0.0.1:8000/admin/login?code={code}"
+        assert re.fullmatch(r"[\w-]{43}", code) and code not in str(login.__data__)
+        assert login.ends_at - login.created_at == 600_000
+        assert admin.use_login(code, login.created_at + 1) is not None
     first = AdminSession.select().order_by(AdminSession.id).get().uid
     assert shown(cli, "admin", "logout", "--session", first) == {"ended": 1}
     assert cli("admin", "logout", "--session", first)[0] == 1

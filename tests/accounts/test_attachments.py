@@ -1,23 +1,29 @@
-"""Connecting and disconnecting wallets: who gets a wallet, and what a bot with several keeps."""
+"""Connecting and disconnecting wallets: who gets a wallet, what a bot with several keeps, and whose
+the past of a wallet is: a later claim of a former wallet shows only later trades.
+"""
 
 import functools
 
+import orjson
 import pytest
 from nacl.signing import SigningKey
-from service import NOW, inspect, race, refused
+from service import NOW, add_total, address, inspect, race, refused, signature
 
-from accounts import acts, departures, influencers, quotas, wallets
+from accounts import acts, departures, influencers, posts, quotas, wallets
 from chain import addresses
+from chain.ledger.inventory import SOL
+from chain.ledger.totals import ALL_HISTORY
 from models import Attachment, Wallet
 from operate import inspection
 from storage import database
+from web.api import trades
 
 KEYS = {name: SigningKey(name.encode() * 32) for name in "abcde"}
 # Addresses with a key, by letter.
 A, B, C, D, E = (addresses.b58encode(key.verify_key.encode()) for key in KEYS.values())
 ADDRESSES = dict(zip("ABCDE", (A, B, C, D, E), strict=True))
 VAULT = addresses.b58encode(b"\x02" + bytes(31))
-HOUR = 3_600_000
+MINT, HOUR = address("mint"), 3_600_000
 
 
 class Acts:
@@ -247,3 +253,159 @@ def test_a_proven_wallet_keeps_its_past_with_its_bot(world, hours):
     row, since = Wallet.get(Wallet.address == B), NOW + hours * HOUR
     told = row.bot.name, row.earlier_bot.name, row.bot_since
     assert told == ("Eve", "Ada", since)
+
+
+# ---- the past of a wallet ------------------------------------------------------------------------
+class Claims(World):
+    """Wallet A has trades named by their hour. One without a block time doesn't go to a claim."""
+
+    def __init__(self, service, acts):
+        super().__init__(service, acts)
+        self.key = service.make_bot("Z").publish_key.text
+        for slot, name in enumerate(ALL.split(), 1):
+            at = None if name == "?" else int(NOW // 1000 + float(name) * 3600)
+            service.observe_trade(A, name, slot=slot, block_time=at, mint=MINT)
+
+    def get(self, path):
+        return self.service.get(f"/api/v1/{path}", self.key).json
+
+    def read(self, name):
+        return self.get(f"bots/{self.bots[name].uid}")
+
+    def trades_of(self, name):
+        """The trades that every list shows as a bot's, oldest first."""
+        uid = self.bots[name].uid
+        path, one_mint = f"/api/v1/trades?botId={uid}", f"&wallet={A}&mint={MINT}"
+        listed, again = (
+            [row["id"] for row in self.service.pages(path + more, self.key, 3)]
+            for more in ("", one_mint)
+        )
+        since = [uid for uid, _ in self.follow(trades.find_wallets(bot=uid))]
+        of_wallet = self.get(f"trades?wallet={A}")["data"]
+        attributed = [row["id"] for row in of_wallet if row["botId"] == uid]
+        latest = [row["id"] for row in self.read(name)["latestTrades"]]
+        active = self.get(f"activity?mint={MINT}")["data"]
+        active = [row["tradeId"] for row in active if row["botId"] == uid]
+        page = self.service.get(f"/bots/{uid}?tab=trades").text
+        signatures = {row["id"]: row["signature"] for row in of_wallet}
+        on_page = [name for name in listed if signatures[name] in page]
+        assert listed == again == since[::-1] == attributed == latest == active == on_page
+        return " ".join(one.removeprefix("trade_") for one in listed[::-1])
+
+    def follow(self, shares):
+        """(trade, bot) of the stream from its beginning."""
+        return [(row.uid, row.bot) for _, row in trades.read_trades_since(100, 0, shares)]
+
+    def row_of(self, name, query=""):
+        listed = self.get(f"leaderboard?record=all&{query}")["data"]
+        return next(row for row in listed if row["botId"] == self.bots[name].uid)
+
+
+ALL = "-1 0 2.9998 3 4 6 7 ?"
+PROVEN = "prove ada A @0, leave ada @2, claim eve A @3"
+UNPROVEN = "claim ada A @0, leave ada @1, claim eve A @3, leave eve @4"
+HERS, LATER = "-1 0 2.9998 ?", "3 4 6 7"
+# What happened, and whose trades they are.
+PASTS = {
+    "a disconnected wallet's trades stay": ("prove ada A @0, leave ada @2", {"ada": ALL}),
+    "a claim shows only later trades": (PROVEN, {"ada": HERS, "eve": LATER}),
+    "a new proof takes over everything": (f"{PROVEN}, prove eve A @8", {"eve": ALL}),
+    "so does a second proof": (f"{PROVEN}, leave eve @8, claim ada A @9", {"ada": ALL}),
+    "a claim keeps its trades": (f"{PROVEN}, leave eve @8", {"ada": HERS, "eve": LATER}),
+    "the first claim counts": (
+        f"{PROVEN}, leave eve @8, claim eve A @9",
+        {"ada": HERS, "eve": LATER},
+    ),
+    # Trades that no later claim has belong to the first bot.
+    "claims in turn": (f"{UNPROVEN}, claim bob A @6", {"ada": "-1 0 2.9998 3 4 ?", "bob": "6 7"}),
+    "a proof after claims": (f"{UNPROVEN}, claim bob A @6, prove bob A @8", {"bob": ALL}),
+    "the first bot returns": (f"{UNPROVEN}, claim ada A @6", {"ada": ALL}),
+}
+
+
+@pytest.mark.parametrize("name", PASTS)
+def test_trades_belong_to_one_bot(service, name):
+    acts, told = PASTS[name]
+    world = Claims(service, acts)
+    assert {bot: shown for bot in world.bots if (shown := world.trades_of(bot))} == told
+    # The stream names the bot of each trade.
+    owners = {f"trade_{one}": world.bots[bot].uid for bot in told for one in told[bot].split()}
+    assert dict(world.follow(None)) == owners
+
+
+@pytest.fixture
+def heirs(service):
+    """Ada proved the wallet and left; eve claimed it."""
+    made = Claims(service, PROVEN)
+    service.observe_results(A, 9_000)
+    wallet = Wallet.get(Wallet.address == A)
+    add_total(wallet, SOL, ALL_HISTORY, NOW // 1000 + 7 * 3600, realized=9_000, trades=4, matched=3)
+    Wallet.update(coverage=None).execute()
+    return made
+
+
+def test_a_claim_gets_no_results_and_no_rank(heirs):
+    for query in ("", "sort=volume", "sort=trades", "window=24h"):
+        row = heirs.row_of("eve", query)
+        assert (row["rank"], row["unrankedReason"]) == (None, "held_by_another")
+        assert row["realizedLamports"] is row["volumeLamports"] is row["observedTrades"] is None
+    shown = heirs.read("eve")
+    assert (shown["results"], shown["resultsReason"]) == (None, "held_by_another")
+    for path in ("/leaderboard?record=all", f"/bots/{heirs.bots['eve'].uid}"):
+        page = heirs.service.get(path).text
+        assert "this wallet was connected to another bot first" in page
+
+
+@pytest.mark.parametrize(
+    ("acts", "bot"), [("prove eve A @8", "eve"), ("leave eve @8, claim ada A @9", "ada")]
+)
+def test_a_proof_gets_the_results_and_the_rank(heirs, acts, bot):
+    heirs.play(acts)
+    row = heirs.row_of(bot)
+    assert (row["rank"], row["realizedLamports"]) == (1, "9000")
+    assert row["ownership"] == ("proven" if bot == "eve" else "claimed")
+
+
+def test_current_holdings_have_no_cost_under_a_claim(heirs):
+    held = {"mint": MINT, "amountRaw": "7", "decimals": 0}
+    held |= {"costLamports": "55", "unknownBasisRaw": "0"}
+    Wallet.update(positions=orjson.dumps([held]).decode()).execute()
+    (position,) = heirs.read("eve")["openPositions"]
+    told = position["amountRaw"], position["costLamports"], position["unknownBasisRaw"]
+    assert told == ("7", None, "7")
+
+
+def test_the_last_trade_of_a_claim_belongs_to_it(heirs):
+    claimed = NOW + 3 * HOUR
+    for last, shown in ((claimed - 1000, None), (claimed, "2026-11-05T15:00:00Z")):
+        Wallet.update(last_trade_at=last).execute()
+        assert heirs.read("eve")["lastTradeAt"] == shown
+
+
+# On other pages and in other feeds: tests/web/test_feeds.py, test_share_cards.py and test_words.py.
+CLAIMED_LABEL = "receipt verified · wallet claimed, not proven"
+
+
+@pytest.mark.parametrize(
+    ("prover", "proven"),
+    [("ada", ("proven", "receipt verified", False)), ("eve", ("claimed", CLAIMED_LABEL, True))],
+)
+def test_a_label_shows_whether_the_posts_bot_proved_its_wallet(service, prover, proven):
+    """The attachment at the time of the post decides, even if it was proven later."""
+    world, key = World(service, "claim ada A @0"), service.make_bot("Z").publish_key.text
+    service.observe_trade(A, "sold", slot=1)
+    body = posts.PostBody(eventId="e", body="words", signature=signature("sold"))
+    uid, mute = (posts.publish(world.bots[name].id, body, NOW).uid for name in ("ada", "bob"))
+
+    def show():
+        post = service.get(f"/api/v1/posts/{uid}", key).json
+        item = service.get("/feed.json").json["items"][-1]
+        is_claimed = CLAIMED_LABEL in service.get(f"/posts/{uid}").text
+        return post["provenance"]["ownership"], item["_candor"]["label"], is_claimed
+
+    assert show() == ("claimed", CLAIMED_LABEL, True)
+    world.play(f"prove {prover} A")
+    assert show() == proven
+    # A post without a wallet has no ownership.
+    shown = service.get(f"/api/v1/posts/{mute}", key).json
+    assert shown["provenance"]["ownership"] is None

@@ -6,14 +6,13 @@ import re
 
 import orjson
 import pytest
+from teller import FEE, Teller
 
 from accounts import auto_posts
 from accounts.auto_posts import update_posts
 from accounts.influencers import VOICE
 from chain.ledger.coverage import Progress
 from chain.reading.currencies import STABLECOINS
-from chain.reading.entries import Entry
-from chain.reading.flows import Balance
 from chain.stored.store import LedgerStore
 from market.tables import Token
 from models import Address, Attachment, Bot, Owner, Post, Trade, Wallet, WalletSignature
@@ -30,7 +29,7 @@ def wallet(db):
     named = {"uid": "bot_1", "handle": "ada", "name": "Ada", "voice": '{"tone": "dry"}'}
     posting = {"auto_post": True, "auto_post_since": NOW}
     bot = Bot.create(owner=owner, created_at=1, **named, **posting)
-    return connect(bot, "Wallet")
+    return connect(bot, "ada")
 
 
 def connect(bot, address, **attachment):
@@ -40,40 +39,26 @@ def connect(bot, address, **attachment):
     return wallet
 
 
-def trade(signature, slot, held, change, lamports, sol):
-    """A purchase or sale of MINT: tokens and lamports before, and the SOL change."""
-    balances = (
-        Balance("Wallet", None, 9, 0, 0, lamports, lamports + sol),
-        Balance("Account", MINT, 6, held, held + change, 2_039_280, 2_039_280),
-    )
-    at, kind = (slot, 0, 1_799_999_000 + slot), "buy" if change > 0 else "sell"
-    # No flags and no programs; a fee of 5,000 lamports, and neither tip nor rent.
-    money = (sol, 5000, 0, 0, ((MINT, change, 6),))
-    return Entry(signature, *at, kind, "Pool", MINT, (), (), *money, balances)
+def bought():
+    """Five for 1.25 SOL."""
+    return Teller().buy(MINT, 5, 1_250_000_000)
 
 
-def against_usdc(signature, slot, held, change, coins, given):
-    """Like `trade`, in micro-USDC: `coins` before, and the amount given or received."""
-    entry = trade(signature, slot, held, change, 10_000_005_000 - 5000 * slot, -5000)
-    purse = Balance("Purse", USDC.mint, 6, coins, coins + given, 2_039_280, 2_039_280)
-    return entry._replace(
-        kind="swap",
-        mint=MINT if change > 0 else USDC.mint,
-        tokens=((MINT, change, 6), (USDC.mint, given, 6)),
-        balances=(*entry.balances, purse),
-        explained_percent=100,
-    )
+def paid():
+    """25 for 5 USDC."""
+    return Teller().swap("Q", 5_000_000, MINT, 25)
 
 
-BUY = trade("buy", 1, 0, 2_500_000, 10_000_000_000, -1_250_000_000)
-SELL = trade("sell", 2, 2_500_000, -1_000_000, 8_750_000_000, 750_000_000)
-# Buys 2.5 for 5 USDC.
-PAID = against_usdc("paid", 1, 0, 2_500_000, 9_000_000, -5_000_000)
+# After the transfer that funds the wallet.
+_, BUY, SELL = bought().sell(MINT, 2, 750_000_000).entries
+PAID = paid().entries[1]
 
 
 def arrive(wallet, entry, seen_at, head=True):
+    decimals = {USDC.mint: USDC.decimals}
+    tokens = tuple((mint, change, decimals.get(mint, 0)) for mint, change, _ in entry.tokens)
+    stored = {"state": "stored", "entry": entry._replace(tokens=tokens).dump(), "seen_at": seen_at}
     listed = {"signature": entry.signature, "slot": entry.slot, "tx_index": 0, "head": head}
-    stored = {"state": "stored", "entry": entry.dump(), "seen_at": seen_at}
     WalletSignature.create(wallet=wallet, **listed, **stored)
 
 
@@ -104,22 +89,23 @@ def test_later_trades_are_posted_as_the_observers(wallet):
         # The symbol is unknown, so the post uses the first letters of the mint.
         assert (one.bot.uid, one.mint, one.symbol) == ("bot_1", MINT, "Mint")
         assert one.checked_at == NOW + 5000
-    assert (bought.signature, sold.signature) == ("buy", "sell")
+    assert (bought.signature, sold.signature) == (BUY.signature, SELL.signature)
     # Without a block time, a trade has the time it was posted.
     assert (bought.event_at, sold.event_at) == (NOW + 5000, SELL.block_time * 1000)
 
 
 def test_trades_count_from_the_moment_of_switching_on_unless_they_were_backfilled(wallet):
-    arrive(wallet, trade("old", 1, 0, 1, 10**10, -1), NOW + 1, head=False)
-    arrive(wallet, trade("early", 2, 1, 1, 10**10 - 1, -1), NOW - 1)
+    _, old, early, late = Teller().buy(MINT, 1, 1).buy(MINT, 1, 1).buy(MINT, 1, 1).entries
+    arrive(wallet, old, NOW + 1, head=False)
+    arrive(wallet, early, NOW - 1)
     assert publish(wallet) == []
-    arrive(wallet, trade("late", 3, 2, 1, 10**10 - 2, -1), NOW)
+    arrive(wallet, late, NOW)
     Bot.update(auto_post=False).execute()
     assert publish(wallet) == []
-    assert Wallet.get().last_trade_at == 1_799_999_003_000
+    assert Wallet.get().last_trade_at == late.block_time * 1000
     Bot.update(auto_post=True).execute()
     Trade.update(digest="changed").execute()
-    assert [one.signature for one in publish(wallet)] == ["late"]
+    assert [one.signature for one in publish(wallet)] == [late.signature]
 
 
 def test_a_trade_is_posted_once_however_often_it_is_rebuilt(wallet):
@@ -147,72 +133,71 @@ def test_a_rebuild_posts_nothing_and_its_trades_stay_unposted(wallet, monkeypatc
     """More simultaneous trades than the limit are a rebuild."""
     monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 1)
     assert post(wallet, BUY, SELL) == []
-    later = trade("later", 3, 1_500_000, -500_000, 9_500_000_000, 400_000_000)
-    assert [one.signature for one in post(wallet, later)] == ["later"]
+    later = bought().sell(MINT, 2, 750_000_000).sell(MINT, 1, 400_000_000).entries[-1]
+    assert [one.signature for one in post(wallet, later)] == [later.signature]
     monkeypatch.setattr(auto_posts, "MAX_AT_ONCE", 3)
     Trade.update(digest="changed").execute()
     assert len(publish(wallet)) == 3
 
 
 # ---- what a post says ----------------------------------------------------------------------------
-GIFT = {"beside_sol": 700_000_000, "beside_tokens": ((MINT, 400_000, 6),)}
-SENT_ON = {"tokens": (), "beside_tokens": ((MINT, -2_500_000, 6),), "balances": BUY.balances[:1]}
-EARNED = Balance("Wallet", None, 9, 0, 0, 8_750_000_000, 8_760_000_000)
-TRIP = {"tokens": (), "sol": 10_000_000, "balances": (EARNED,), "explained_percent": 100}
 # What happened, what the last post may say, and what it says of it.
 SAID = {
-    # 1,000,000 of 2,500,000 units cost 1.25 SOL * 2 / 5 = 0.5 SOL and sold for 0.75 SOL.
-    "a sale": ([BUY, SELL], {"amount": "1", "sol": "0.75", "resultSol": "0.25"}, ["0.25"]),
-    "a purchase": ([BUY], {"amount": "2.5", "sol": "1.25"}, ["2.5", "1.25"]),
-    # The token balance didn't change, but 2.5 units were bought for 1.25 SOL.
-    "bought and sent on at once": (
-        [BUY._replace(**SENT_ON)],
-        {"amount": "2.5", "sol": "1.25"},
-        ["2.5", "1.25"],
+    # 2 of 5 cost 1.25 SOL * 2 / 5 = 0.5 SOL.
+    "a sale": (
+        bought().sell(MINT, 2, 750_000_000),
+        {"amount": "2", "sol": "0.75", "resultSol": "0.25"},
+        ["0.25"],
     ),
-    # 0.75 SOL arrived, 0.7 of it by a separate transfer, and 0.4 of the 1.4 units sold left
-    # separately. 1.4 of 2.5 units cost 1.25 SOL * 14 / 25 = 0.7 SOL: a loss of 0.65 SOL.
+    "a purchase": (bought(), {"amount": "5", "sol": "1.25"}, ["5", "1.25"]),
+    # The token balance didn't change, but 5 were bought for 1.25 SOL.
+    "bought and sent on at once": (
+        Teller().write("buy", -1_250_000_000, FEE, [(MINT, 5)], MINT, beside=[(MINT, -5)]),
+        {"amount": "5", "sol": "1.25"},
+        ["5", "1.25"],
+    ),
+    # 0.75 SOL arrived, 0.7 of it by a separate transfer, and 1 of the 4 sold came back separately.
+    # 4 of 5 cost 1.25 SOL * 4 / 5 = 1 SOL: a loss of 0.95 SOL.
     "a gift during a sale": (
-        [BUY, SELL._replace(**GIFT, explained_percent=100)],
-        {"amount": "1.4", "sol": "0.05", "resultSol": "-0.65"},
+        bought().write(
+            "sell", 50_000_000, FEE, [(MINT, -4)], MINT, beside_sol=700_000_000, beside=[(MINT, 1)]
+        ),
+        {"amount": "4", "sol": "0.05", "resultSol": "-0.95"},
         [],
     ),
-    # Half a unit was held before the history began. The known half of the unit sold for 0.375 SOL
-    # and cost 0.25, which isn't the result of the sale.
+    # One was held before the history began. The known half of the sale brought 0.375 SOL and cost
+    # 0.25, which isn't the result of the sale.
     "a sale of partly unknown cost": (
-        [
-            trade("buy", 1, 500_000, 2_500_000, 10_000_000_000, -1_250_000_000),
-            trade("sell", 2, 3_000_000, -1_000_000, 8_750_000_000, 750_000_000),
-        ],
-        {"amount": "1", "sol": "0.75"},
+        Teller(**{MINT: 1}).buy(MINT, 5, 1_250_000_000).sell(MINT, 2, 750_000_000),
+        {"amount": "2", "sol": "0.75"},
         [],
     ),
     "a round trip": (
-        [BUY, SELL._replace(signature="trip", kind="round_trip", **TRIP)],
+        bought().write("round_trip", 10_000_000, FEE, mint=MINT),
         {"resultSol": "0.01"},
         ["0.01"],
     ),
     "a purchase for a stablecoin": (
-        [PAID],
-        {"paid": "5", "amount": "2.5", "currency": "USDC", "symbol": MINT[:4]},
-        ["2.5", "Mint", "5 USDC"],
+        paid(),
+        {"paid": "5", "amount": "25", "currency": "USDC", "symbol": MINT[:4]},
+        ["25", "Mint", "5 USDC"],
     ),
     "a sale for a stablecoin, of unknown cost": (
-        [against_usdc("sold", 1, 2_500_000, -1_000_000, 0, 3_000_000)],
-        {"paid": "3", "amount": "1"},
-        ["1", "Mint", "3 USDC"],
+        Teller(**{MINT: 10}).swap(MINT, 10, "Q", 3_000_000),
+        {"paid": "3", "amount": "10"},
+        ["10", "Mint", "3 USDC"],
     ),
-    # 1 of the 2.5 cost 2 USDC.
+    # 10 of the 25 cost 2 USDC.
     **{
-        f"a sale for {paid} USDC": (
-            [PAID, against_usdc("sold", 2, 2_500_000, -1_000_000, 4_000_000, got)],
-            {"paid": paid, "amount": "1", "result": result},
+        f"a sale for {got} USDC": (
+            paid().swap(MINT, 10, "Q", int(got * 10**6)),
+            {"paid": f"{got}", "amount": "10", "result": result},
             [words],
         )
-        for got, paid, result, words in (
-            (3_000_000, "3", "1", "(Up|A gain of) 1 USDC"),
-            (1_500_000, "1.5", "-0.5", "(Down|A loss of) 0.5 USDC"),
-            (2_000_000, "2", "0", "Flat|Even to the last digit"),
+        for got, result, words in (
+            (3, "1", "(Up|A gain of) 1 USDC"),
+            (1.5, "-0.5", "(Down|A loss of) 0.5 USDC"),
+            (2, "0", "Flat|Even to the last digit"),
         )
     },
 }
@@ -220,9 +205,9 @@ SAID = {
 
 @pytest.mark.parametrize("name", SAID)
 def test_a_post_contains_only_numbers_of_its_trade(wallet, name):
-    entries, facts, shown = SAID[name]
-    *_, last = post(wallet, *entries)
-    assert last.signature == entries[-1].signature and last.status == "verified"
+    told, facts, shown = SAID[name]
+    *_, last = post(wallet, *told.entries[1:])
+    assert last.signature == told.entries[-1].signature and last.status == "verified"
     assert not find_foreign_numbers(last.body, facts) and says(last.body, *shown)
     assert last.mint == MINT and ("SOL" in last.body) != ("USDC" in last.body)
 
@@ -233,7 +218,7 @@ def test_no_result_is_posted_while_another_wallet_could_change_it(wallet):
     post(wallet, BUY)
     sold = post(wallet, SELL)[1]
     assert sold.trade.result == 250_000_000
-    assert not find_foreign_numbers(sold.body, {"amount": "1", "sol": "0.75"})
+    assert not find_foreign_numbers(sold.body, {"amount": "2", "sol": "0.75"})
 
 
 @pytest.mark.parametrize("name", ["USDC", "usdc", "$USDC", "U\u200bSDC", "USDC.", "UЅDC"])
@@ -241,7 +226,7 @@ def test_a_fake_stablecoin_is_posted_by_its_mint(wallet, name):
     Token.create(mint=MINT, symbol=name, name=name, discovered_at=1, tracked_at=1)
     Token.create(mint=USDC.mint, symbol="FAKE", name="Fake", discovered_at=1, tracked_at=1)
     (bought,) = post(wallet, PAID)
-    assert says(bought.body, "2.5", "Mint", "5 USDC") and bought.symbol == MINT[:4]
+    assert says(bought.body, "25", "Mint", "5 USDC") and bought.symbol == MINT[:4]
 
 
 def test_a_swap_is_posted_with_what_its_venue_took_and_gave(db):
@@ -275,10 +260,11 @@ def test_the_voice_gets_only_the_bots_own_past_posts(wallet, monkeypatch):
     for one, source, body in ((bot, "bot", "by hand"), (other, "observer", "no")):
         columns = {"uid": body, "event_id": "e", "channel": "api", "event_at": 1, "created_at": 1}
         Post.create(bot=one, source=source, body=body, **columns)
-    # Purchases of one unit each.
-    post(wallet, *(trade(f"buy{n}", n, n, 1, 10**10 - n, -1) for n in range(22)))
+    told = Teller()
+    for _ in range(22):
+        told.buy(MINT, 1, 1)
+    post(wallet, *told.entries[1:])
     trades = {one.signature: one.uid for one in Trade.select()}
     voice, sentences = {**VOICE, "tone": "dry"}, [f"said {number}" for number in range(1, 22)]
-    for n, told in enumerate(asked):
-        assert told == (voice, f"bot_1 {trades[f'buy{n}']}", sentences[:n][-20:])
-    assert len(asked) == 22
+    for n, (entry, given) in enumerate(zip(told.entries[1:], asked, strict=True)):
+        assert given == (voice, f"bot_1 {trades[entry.signature]}", sentences[:n][-20:])

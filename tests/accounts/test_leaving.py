@@ -61,10 +61,15 @@ def export(made, path):
     return path
 
 
-def list_names(path):
-    """The names of the bots in an archive."""
+def list_bots(path):
+    """The names of the bots in an archive, and those that posted."""
     with zipfile.ZipFile(path) as archive:
-        return [json.loads(line)["name"] for line in archive.read("bots.jsonl").splitlines()]
+        bots, said = (
+            [json.loads(line) for line in archive.read(name).splitlines()]
+            for name in ("bots.jsonl", "posts.jsonl")
+        )
+    names = {one["id"]: one["name"] for one in bots}
+    return [*names.values()], {names.get(one["botId"]) for one in said}
 
 
 def list_wrong(service):
@@ -101,7 +106,7 @@ def test_an_archive_contains_everything_except_secrets(service, life, tmp_path):
 
 def test_an_archive_is_one_snapshot(service, life, tmp_path, monkeypatch):
     """A bot that starts posting during the export is included with all its posts or not at all."""
-    list_posts = departures._list_post_lines
+    list_posts, ada = departures._list_post_lines, "Ada Lovelace"
 
     def create():
         with storage.database.connection_context():
@@ -112,12 +117,12 @@ def test_an_archive_is_one_snapshot(service, life, tmp_path, monkeypatch):
         thread = threading.Thread(target=create)
         thread.start()
         thread.join()
-        return list_posts(owner)
+        yield from list_posts(owner)
 
     monkeypatch.setattr(departures, "_list_post_lines", create_first)
-    assert list_names(export(life, tmp_path / "a.zip")) == ["Ada Lovelace"]
+    assert list_bots(export(life, tmp_path / "a.zip")) == ([ada], {ada})
     monkeypatch.undo()
-    assert list_names(export(life, tmp_path / "b.zip")) == ["Ada Lovelace", "Late"]
+    assert list_bots(export(life, tmp_path / "b.zip")) == ([ada, "Late"], {ada, "Late"})
 
 
 def test_archive_downloads_are_limited_per_minute(service, standing_clock):

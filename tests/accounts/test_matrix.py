@@ -149,6 +149,11 @@ class Estate:
         self.backtest = Backtest.create(uid=f"backtest_{name}", owner=self.owner, **run).uid
         self.post = service.post({"eventId": "e", "body": f"by {name}"}, self.publish).json["id"]
 
+    def list_ids(self):
+        """{name in the table: id}"""
+        names = ("bot", "post", "key", "hook", "backtest")
+        return {"owner": self.owner.uid, **{name: getattr(self, name) for name in names}}
+
 
 def make_common(service):
     """{name in the table: id} of what belongs to nobody here."""
@@ -168,6 +173,7 @@ def make_common(service):
         "file": "candor.css",
         "group": "posts",
         "season": make_season().uid,
+        "report": "report_1",
     }
 
 
@@ -184,9 +190,7 @@ def place(service):
         "a key": keyed,
         "its creator": mine.browser,
     }
-    ids = {name: getattr(mine, name) for name in ("bot", "post", "key", "hook", "backtest")}
-    report = Report.get().uid
-    return {**make_common(service), **ids, "owner": mine.owner.uid, "report": report}, callers
+    return {**make_common(service), **mine.list_ids(), "report": Report.get().uid}, callers
 
 
 SNAPSHOT = (
@@ -263,7 +267,7 @@ def test_forms_from_other_sites_are_refused(place):
 
 
 def test_the_table_lists_every_route(service):
-    # The inbox authenticates by its address: see test_inbox.py. Agents: test_mcp_http.py and
+    # The inbox authenticates by its address: see test_inbox.py. Agents: test_mcp.py and
     # test_registration.py.
     others = """
     /api/v1/posts /api/v1/inbox/discord/{key} /mcp /api/v1/bots /api/v1/bots/challenge
@@ -314,9 +318,9 @@ class Place(Estate):
     def __init__(self, service, name):
         super().__init__(service, name)
         read = api_keys.create_key(self.owner, "read", NOW, name=f"reading for {name}")
-        self.read, self.read_uid = read.text, read.key.uid
+        self.read, self.key = read.text, read.key.uid
         self.secrets = self.publish, self.read, self.code
-        ids = (self.owner.uid, self.read_uid, self.hook, self.backtest)
+        ids = (self.owner.uid, self.key, self.hook, self.backtest)
         named = (f"reading for {name}", f"{name.lower()}.example", f"/bots/{self.bot}/manage")
         self.shown = (*ids, *named)
 
@@ -340,24 +344,9 @@ def readers(service, places):
 def list_paths(service, places):
     """Every GET route, with each owner's IDs."""
     common = make_common(service)
-    named = {"address": common["wallet"], "close_id": common["close"], "place": common["tile"]}
-    named |= {"filename": common["file"], "name": common["request"]}
-    uids = {"traders": common["trader"], "seasons": common["season"], "log": common["log"]}
-    for rule in service.app.url_map.iter_rules():
-        if "GET" not in rule.methods:
-            continue
-        for place in places.values():
-            own = uids | {"bots": place.bot, "posts": place.post, "embed": place.post}
-            own |= {"keys": place.read_uid, "hooks": place.hook, "backtests": place.backtest}
-            own |= {"owners": place.owner.uid, "reports": "report_1"}
-            before = rule.rule.partition("<uid>")[0].strip("/").split("/")
-            given = {**common, **named, "uid": own.get(before[-1])}
-            values = {name: given[name] for name in rule.arguments - {*(rule.defaults or ())}}
-            assert None not in values.values(), f"{rule.rule} needs an id"
-            path = rule.build(values, append_unknown=False)[1]
-            yield path
-            if rule.rule == "/bots/<uid>":
-                yield from (f"{path}?tab=trades", f"{path}?tab=record")
+    tabs = [f"/bots/{{bot}}?tab={tab}" for tab in ("trades", "record")]
+    for path in (*READ, *tabs, *(f"/api/v1/{path}" for method, path in V1 if method == "GET")):
+        yield from (path.format(**common, **place.list_ids()) for place in places.values())
 
 
 def test_no_response_contains_another_readers_data(service, places, readers):

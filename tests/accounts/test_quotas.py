@@ -1,5 +1,6 @@
 """Limits on one owner's use of an instance, and their errors."""
 
+import ground
 import pytest
 from service import NOW, address, hide_post, race, refused
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
@@ -38,11 +39,11 @@ def exceeded(quota, limit, used):
 
 
 # ---- posts ---------------------------------------------------------------------------------------
-def test_a_post_beyond_the_quota_names_it_but_a_retry_succeeds(tight):
-    bot = tight.make_bot()
+def test_a_post_beyond_the_owners_quota_names_it_but_a_retry_succeeds(tight):
+    bot, stranger = tight.make_bot(), tight.make_bot("Cy")
     key, words = bot.publish_key.text, {"eventId": "e", "body": "words"}
     publish(tight, bot, "e")
-    Owner.update(posts_bytes=FULL).execute()
+    Owner.update(posts_bytes=FULL).where(Owner.id == bot.owner.id).execute()
     said = tight.post({**words, "eventId": "one-more"}, key)
     full = exceeded("posts_kept_mb", 1, 1)
     assert said.status_code == 409 and {name: said.json[name] for name in full} == full
@@ -51,12 +52,7 @@ def test_a_post_beyond_the_quota_names_it_but_a_retry_succeeds(tight):
     assert (again.status_code, again.headers["Idempotent-Replayed"]) == (200, "true")
     assert tight.post({**words, "body": "other"}, key).json["code"] == "event_conflict"
     assert tight.get("/api/v1/feed", key).status_code == 200
-
-
-def test_the_quota_applies_per_owner(tight):
-    first = tight.make_bot()
-    second, stranger = tight.make_bot("Bea", owner=first.owner), tight.make_bot("Cy")
-    Owner.update(posts_bytes=FULL).where(Owner.id == first.owner.id).execute()
+    second = tight.make_bot("Bea", owner=bot.owner)
     assert refuse(publish, tight, second, "e")["quota"] == "posts_kept_mb"
     publish(tight, stranger, "e")
 
@@ -132,30 +128,23 @@ def list_use(config):
     return {one.quota: one for one in quotas.list_use(storage.database.execute_sql, config, NOW)}
 
 
-def test_doctor_shows_usage_without_names(tight):
-    """In whole megabytes: 1.9 MB count as one."""
-    bot = tight.make_bot("Ada", address("a"))
-    Owner.update(posts_bytes=1_900_000).execute()
+def test_doctor_shows_the_highest_usage_without_names(tight):
+    """In whole megabytes: 1.9 MB count as one. Ada's owner has two wallets and Bea's three."""
+    owners = [tight.make_bot(name, address(name)).owner for name in ("Ada", "Bea")]
+    for n, owner in enumerate((*owners, owners[1])):
+        tight.make_bot(f"Bot {n}", address(str(n)), owner)
+    Owner.update(posts_bytes=1_900_000).where(Owner.id == owners[0].id).execute()
     uses = list_use(tight.config)
     assert uses["posts_kept_mb"] == quotas.Use("posts_kept_mb", 1, 1, 1)
-    assert uses["wallets"] == quotas.Use("wallets", 5, 1, 0)
     assert uses["hooks"] == quotas.Use("hooks", 5, 0, 0)
-    assert quotas.find_use(tight.config, "hooks", bot.owner.id) == quotas.Use("hooks", 5, 0)
+    assert quotas.find_use(tight.config, "hooks", owners[0].id) == quotas.Use("hooks", 5, 0)
+    for limit, owners_at_limit in ((5, 0), (3, 1), (2, 2)):
+        config = ground.change(tight.config, max_wallets_per_owner=limit)
+        assert list_use(config)["wallets"] == quotas.Use("wallets", limit, 3, owners_at_limit)
     found = list(doctor.check_use(storage.database.execute_sql, tight.config, NOW))
     assert [one.level for one in found] == ["look", "fine"]
     assert "owners at their quota MAX_POSTS_KEPT_MB (1): 1" in found[0].text
-    assert bot.owner.uid not in str(uses) + str(found)
-
-
-def test_the_highest_wallet_count_is_per_owner(tight):
-    """Ada's owner has two and Bea's three."""
-    for name, count in (("Ada", 2), ("Bea", 3)):
-        owner = tight.make_bot(name, address(name)).owner
-        for n in range(1, count):
-            tight.make_bot(f"{name} {n}", address(f"{name}{n}"), owner)
-    for limit, owners_at_limit in ((5, 0), (3, 1), (2, 2)):
-        config = tight.config.model_copy(update={"max_wallets_per_owner": limit})
-        assert list_use(config)["wallets"] == quotas.Use("wallets", limit, 3, owners_at_limit)
+    assert not any(owner.uid in str(uses) + str(found) for owner in owners)
 
 
 # ---- the forms -----------------------------------------------------------------------------------

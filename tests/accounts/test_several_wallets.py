@@ -1,22 +1,27 @@
-"""Several wallets of one bot from outside: proven in the studio, observed, read through the API,
-and audited; also while bots connect and disconnect them at any time.
+"""Several wallets of one bot: proven in the studio, observed, read through the API, and audited, at
+any time. What they exchange in one transaction has no price, in whatever order it arrives.
 """
 
 import html
 import random
 from dataclasses import replace
 
+import ground
+import orjson
 import pytest
 import sampling
 import several
 from auditing import audit
-from lookout import BEGIN, watch
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+from lookout import BEGIN, ledger_of
 from node import FakeNode, connect
 from scene import FEE, Scene
 from service import NOW, address
-from story import Story, account_of
+from several import PEOPLE, exchange, find_differences, list_rows, publish, store, two_people
+from story import BEGIN_TIME, Story
 from test_attachments import KEYS, A, B, C, D, check_log, held
-from test_bot_wallets import false_profit, list_marked, ms
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_ledger_store import DONE
 from test_studio import challenge, prove
@@ -25,10 +30,14 @@ import config
 from accounts import wallets
 from accounts.auto_posts import update_posts
 from accounts.problem import Problem
+from chain.ledger.inventory import SOL
+from chain.stored.attachments import OWN_FLAGS
+from chain.stored.standings import Board, work_out
 from chain.stored.store import LedgerStore
-from models import Address, Attachment, Bot, Post, Trade, Wallet
+from models import Attachment, Bot, Post, Trade, Wallet, WalletSignature
 from observer import Observer
 from observing.rebuilding import rebuild
+from storage import read_rows
 from web.api.wallets import list_held
 from web.site.words import short
 
@@ -49,6 +58,11 @@ def begin_story():
     return told
 
 
+def add_wallets(service, bot, *addresses):
+    for place, one in enumerate(addresses):
+        wallets.add_wallet(service.config, bot, one, NOW + place)
+
+
 def observe(service, told):
     """Observe a story until nothing changes anymore."""
     observer = Observer(service.config, connect(FakeNode(told.chain())))
@@ -59,7 +73,7 @@ def observe(service, told):
 
 def check_rows(service, rows):
     """Check that stored data matches the chain, and that a rebuild changes nothing."""
-    assert several.find_differences(service.config, rows) == []
+    assert find_differences(service.config, rows) == []
     changed = rebuild(Observer(service.config).state, rows.values(), NOW)
     assert [one for one in changed if one.changes] == []
 
@@ -127,28 +141,22 @@ LEFT = (500_000 + FEE) // 2 + (300_000 + FEE) * 40 // 100
 
 
 def test_a_bots_results_are_sums_over_its_wallets(nell, trip):
-    shown, earned = nell.read(), str(ADAS + EVES)
+    shown = nell.read()
     held = [(one["address"], one["ownership"]) for one in shown["wallets"]]
     assert held == [(A, "proven"), (B, "proven")]
     assert (shown["wallet"]["address"], shown["coverage"]["state"]) == (A, "complete")
-    results, record = shown["results"], shown["record"]
-    assert results["realizedLamports"] == record["realizedLamports"] == earned
-    assert results["volumeLamports"] == record["volumeLamports"]
-    assert (results["matchedSells"], results["observedTrades"]) == (2, 4)
-    assert shown["averageCost"]["matchedSells"] == 2
-    ((position,), (token,)) = shown["openPositions"], shown["tokens"]
-    assert (position["amountRaw"], position["costLamports"]) == ("90", str(LEFT))
-    assert (token["sells"], token["realizedLamports"]) == (2, earned)
-    rents = 2 * 2_039_280
-    books = {
-        "realizedLamports": earned,
-        "openCostLamports": str(LEFT),
-        "differenceLamports": "0",
-        "closingLamports": str(trip.lamports["ada"] + trip.lamports["eve"] + rents),
-    }
-    assert {name: shown["reconciliation"][name] for name in books} == books
+    results, record, books = (shown[name] for name in ("results", "record", "reconciliation"))
+    (position,), (token,) = shown["openPositions"], shown["tokens"]
     (listed,) = nell.service.get("/api/v1/bots", nell.key).json["data"]
-    assert listed["results"]["realizedLamports"] == earned
+    for one in (results, record, books, token, listed["results"]):
+        assert one["realizedLamports"] == str(ADAS + EVES)
+    assert results["volumeLamports"] == record["volumeLamports"]
+    sales = results["matchedSells"], shown["averageCost"]["matchedSells"], token["sells"]
+    assert (sales, results["observedTrades"]) == ((2, 2, 2), 4)
+    assert position["costLamports"] == books["openCostLamports"] == str(LEFT)
+    assert (position["amountRaw"], books["differenceLamports"]) == ("90", "0")
+    rents = 2 * 2_039_280
+    assert int(books["closingLamports"]) == trip.lamports["ada"] + trip.lamports["eve"] + rents
 
 
 def test_the_trades_of_both_wallets_are_the_bots(nell, trip):
@@ -182,13 +190,12 @@ def test_the_least_complete_wallet_is_named_and_hides_no_results(nell, trip):
     wallets.add_wallet(nell.service.config, Bot.get(), C, NOW)
     shown = nell.read()
     assert shown["results"]["realizedLamports"] == str(ADAS + EVES)
-    told = shown["coverage"]["state"], shown["reconciliation"], shown["reconciliationReason"]
-    assert told == ("none", None, "not_observed")
+    assert (shown["coverage"]["state"], shown["reconciliationReason"]) == ("none", "not_observed")
 
 
 def test_removing_the_leading_wallet_promotes_the_other(nell, trip):
     asked = nell.page(f"/wallet/detach?wallet={A}")
-    assert short(A) in asked and "becomes the main one" in asked and f'value="{A}"' in asked
+    assert all(one in asked for one in (short(A), "becomes the main one", f'value="{A}"'))
     nell.disconnect(A)
     observe(nell.service, trip)
     shown = nell.read()
@@ -205,11 +212,11 @@ def test_removing_the_leading_wallet_promotes_the_other(nell, trip):
 
 def test_the_tab_lists_each_wallet_with_a_button_and_explains_adding(nell):
     one, page = nell.before, html.unescape(nell.page("/manage"))
-    assert "unknown cost" in one and 'value="add" checked' in one and 'value="replace"' in one
+    adding = "unknown cost", 'value="add" checked', 'value="replace"', "Replace wallet"
+    assert all(words in one for words in adding)
     for wallet in (A, B):
         assert f'aria-label="Disconnect {short(wallet)}"' in page and wallet in page
-    assert "Replace wallet" in one and "Disconnect wallet" not in page
-    assert "Replace wallet" not in page
+    assert "Disconnect wallet" not in page and "Replace wallet" not in page
 
 
 def test_wallets_are_listed_leading_first_then_by_age(service):
@@ -244,8 +251,7 @@ def test_the_record_continues_under_another_leading_wallet(service, owned):
     results count throughout.
     """
     made, told = service.make_bot("Nell"), begin_story()
-    for place, one in enumerate((A, B, C)):
-        wallets.add_wallet(service.config, made.bot, one, NOW + place)
+    add_wallets(service, made.bot, A, B, C)
     told.buy("ada", "CAT", 100, 500_000)
     told.sell("ada", "CAT", 50, 450_000)
     told.buy("eve", "CAT", 100, 300_000)
@@ -272,35 +278,16 @@ def test_the_record_continues_under_another_leading_wallet(service, owned):
     check_rows(service, {person: people[ADDRESSES[person]] for person in ("eve", "pam", "ada")})
 
 
-def make_trades(dice, length):
-    """People trade and send each other their tokens."""
-    told = begin_story()
-    while len(told.rows) < length:
-        person, other = dice.sample(list(ADDRESSES), 2)
-        mint, some = dice.choice(["CAT", "DOG"]), dice.randint(1, 900)
-        has = told.tokens.get(account_of(person, mint), [0, 0, 0])[2]
-        verb = dice.choice(["buy", "buy", "sell", "send", "send", "pay"])
-        if verb == "pay":
-            told.transact(person, [("lamports", person, other, dice.randint(1, 10**6))])
-        elif verb == "buy" or has >= some:
-            if verb == "send":
-                told.transact(person, [("tokens", mint, person, other, some)])
-            else:
-                getattr(told, verb)(person, mint, some, dice.randint(200_000, 9_000_000))
-    return told
-
-
 class Life:
     """Two bots, four wallets, and an observer that runs occasionally."""
 
     def __init__(self, service, seed):
         self.service, self.dice, self.done = service, random.Random(seed), set()
-        self.told = make_trades(self.dice, 40)
+        self.told = two_people(seed, 40, tuple(ADDRESSES))
         self.node = FakeNode(self.told.chain(), tip=self.told.rows[0].slot)
         self.observer = Observer(service.config, connect(self.node))
         self.bots = [service.make_bot(name).bot for name in ("Nell", "Otto")]
-        for place, one in enumerate((A, B)):
-            wallets.add_wallet(service.config, self.bots[0], one, NOW + place)
+        add_wallets(service, self.bots[0], A, B)
 
     def live(self):
         for row in self.told.rows:
@@ -349,21 +336,148 @@ def test_stored_data_matches_the_chain_after_any_changes_of_wallets(serve, owned
     check_rows(service, {row.id: row for row in Wallet.select()})
 
 
+def ms(seconds):
+    """Unix milliseconds of a story's second."""
+    return (BEGIN_TIME + seconds) * 1_000
+
+
+@pytest.fixture
+def empty(db):
+    ground.hurry()
+    return several.begin
+
+
+@pytest.fixture
+def ledgers():
+    return LedgerStore(update_posts)
+
+
+def false_profit():
+    """Eve buys for 1,000,000; then ada buys 100 of it from her for 9,000,000, four times, at a
+    venue.
+    """
+    story = Story()
+    for person in ("ada", "eve"):
+        story.fund(person, 10**10)
+    story.buy("eve", "CAT", 400, 1_000_000)
+    deals = [exchange(story, "ada", "eve", "CAT", 100, 9_000_000) for _ in range(4)]
+    return story, deals
+
+
+def list_marked():
+    """(wallet, signature) of each stored trade with an own-wallet flag."""
+    rows = Trade.select(Trade.wallet, Trade.signature, Trade.flags).tuples()
+    return [(wallet, tx) for wallet, tx, flags in rows if OWN_FLAGS & {*orjson.loads(flags)}]
+
+
+def list_earned():
+    """Each wallet's realized lamports."""
+    return [orjson.loads(one.results)["realizedLamports"] for one in Wallet.select()]
+
+
+# ---- what two wallets exchange -------------------------------------------------------------------
+def test_trades_between_own_wallets_earn_nothing_and_verify_no_post(empty, ledgers):
+    (story, deals), wallets = false_profit(), empty()
+    store(wallets, list_rows(story.rows))
+    lead = wallets["ada"]
+    row = {"bot": lead.bot_id, "wallet": lead, "source": "bot", "channel": "api", "body": "b"}
+    row |= {"status": "pending", "event_at": BEGIN, "created_at": BEGIN}
+    for tx in deals:
+        Post.create(**row, uid=tx, event_id=tx, signature=tx)
+    publish(ledgers, wallets)
+    assert {tx for _, tx in list_marked()} == {*deals} and len(list_marked()) == 8
+    assert list_earned() == ["0", "0"]
+    for wallet in Wallet.select():
+        assert (orjson.loads(wallet.results)["matchedSells"], wallet.imbalance) == (0, 0)
+    assert [one.forward_realized for one in Attachment.select()] == [0, 0]
+    for record in ("forward", "all"):
+        (standing,) = work_out(read_rows, Board(record, SOL, 0), 10**9, [Bot.get().id])
+        assert (standing.realized, standing.matched) == (0, 0)
+    said = {(one.status, one.status_reason) for one in Post.select()}
+    assert said <= {("none", "value_unexplained"), ("mismatch", "not_a_trade")}
+
+
+@pytest.mark.parametrize("begins, is_marked", [(0, True), (ms(30), False)])
+def test_only_trades_while_both_wallets_were_connected_count(empty, begins, is_marked):
+    story, _ = false_profit()
+    assert story.rows[-1].receipt["blockTime"] < BEGIN_TIME + 30
+    several.rebuild(empty(begins), list_rows(story.rows))
+    assert bool(list_marked()) == is_marked
+    assert ({*list_earned()} == {"0"}) == is_marked
+
+
+# ---- in whatever order it arrives ----------------------------------------------------------------
+@effort(
+    max_examples=ground.examples(8),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    phases=[Phase.generate],
+)
+@given(seed=st.integers(0, 10**6), later=st.integers(-1, 40), data=st.data())
+def test_incremental_and_full_builds_are_equal(empty, settings, seed, later, data):
+    found = list_rows(two_people(seed, 24).rows)
+    begins = ms(later)
+    truth, dice = (
+        several.rebuild(empty(begins), found),
+        random.Random(data.draw(st.integers(0, 10**6))),
+    )
+    wallets, ledgers = empty(begins), LedgerStore(update_posts)
+    rest = dice.sample(found, len(found)) if data.draw(st.booleans()) else list(found)
+    while rest:
+        size = dice.randint(1, 9)
+        batch, rest = rest[:size], rest[size:]
+        new = store(wallets, batch)
+        if dice.random() < 0.2:
+            ledgers, new = LedgerStore(update_posts), None
+        publish(ledgers, wallets, new)
+    assert ledger_of(PEOPLE.values()) == truth
+    assert find_differences(settings, wallets) == []
+
+
+def test_exchanges_with_a_damaged_wallet_are_unknown_until_it_is_repaired(empty, ledgers):
+    """ada restarts while eve's entries can't be read, so the exchanges have no price. Once they can
+    be read again, ada's rows match a rebuild.
+    """
+    (story, deals), wallets = false_profit(), empty()
+    truth = several.rebuild(wallets, list_rows(story.rows))
+    eve = WalletSignature.wallet == wallets["eve"]
+    kept = list(WalletSignature.select().where(eve))
+    WalletSignature.update(entry=b"?").where(eve).execute()
+    publish(ledgers, {"ada": wallets["ada"]})
+    sold = Trade.select().where(Trade.wallet == wallets["ada"], Trade.signature.in_(deals))
+    assert ["own_wallets" in one.flags for one in sold] == [True] * 4
+    for row in kept:
+        row.save()
+    publish(ledgers, wallets)
+    assert ledger_of(PEOPLE.values()) == truth
+
+
+def test_a_damaged_entry_does_not_block_the_other_wallets_publication(empty, ledgers):
+    """eve's side of the last exchange was published first. Marking it needs eve's other entries,
+    one of which is damaged; ada's ledger continues without them.
+    """
+    (story, deals), wallets = false_profit(), empty()
+    found = list_rows(story.rows)
+    last = [one for one in found if one[0] == "ada" and one[1].signature == deals[-1]]
+    store(wallets, [one for one in found if one not in last])
+    publish(ledgers, wallets)
+    damaged = (WalletSignature.wallet == wallets["eve"]) & (WalletSignature.signature == deals[0])
+    WalletSignature.update(entry=b"?").where(damaged).execute()
+    new = store(wallets, last)["ada"]
+    ledgers.apply(wallets["ada"], new)
+    ledgers.publish(wallets["ada"], None, BEGIN)
+    mine = Trade.select().where(Trade.wallet == wallets["ada"])
+    assert mine.where(Trade.signature == deals[-1]).exists()
+    with pytest.raises(ValueError):
+        ledgers.apply(wallets["eve"])
+
+
 # ---- audits --------------------------------------------------------------------------------------
-def watch_both(service, told):
-    """A bot with both wallets, observed until the histories are complete."""
-    ada = watch(several.PEOPLE["ada"])
-    eve = Wallet.create(address=several.PEOPLE["eve"], bot=ada.bot, created_at=BEGIN)
-    Address.create(wallet=eve, address=eve.address)
-    Attachment.update(attached_at=0, ownership="proven").execute()
-    Attachment.create(bot=ada.bot, wallet=eve, attached_at=ms(6), ownership="proven")
-    observe(service, told)
-
-
 @pytest.mark.parametrize("seed", sampling.sample(range(3), 1))
 def test_an_audit_confirms_each_wallet(service, seed):
-    told = several.two_people(seed, 24)
-    watch_both(service, told)
+    told = two_people(seed, 24)
+    several.watch_both(ms(6))
+    observe(service, told)
     report = audit(service, FakeNode(told.chain()))
     assert (report.verdict, report.differences, report.unknown) == ("same", [], [])
     assert report.receipts == Trade.select().count() > 20
@@ -371,7 +485,8 @@ def test_an_audit_confirms_each_wallet(service, seed):
 
 def test_an_audit_names_a_removed_flag(service):
     told, _ = false_profit()
-    watch_both(service, told)
+    several.watch_both(ms(6))
+    observe(service, told)
     assert list_marked()
     Trade.update(flags="[]").where(Trade.flags.contains("own_wallets")).execute()
     report = audit(service, FakeNode(told.chain()))

@@ -1,5 +1,5 @@
 """When a post is verified (docs/verified.md): what a trade proves, how observation judges posts,
-and when a judgment is repeated.
+when a judgment is repeated, and how many seconds after its trades a bot posts about them.
 """
 
 import itertools
@@ -7,16 +7,19 @@ import itertools
 import orjson
 import pytest
 import story
+from hypothesis import given
+from hypothesis import strategies as st
 from service import NOW, address, signature
 from test_attachments import HOUR, World
 
 from accounts import posts
-from accounts.verification import verify_posts
+from accounts.verification import count_delays, find_delay, sum_delays, verify_posts
 from chain.reading.receipts import pack
-from chain.stored.tables import TradeMint
+from chain.stored.tables import DelayTotal, TradeMint
 from chain.stored.trades import judge, list_moved_mints
 from evidence import log
-from models import Arrival, Attachment, Post, Receipt, Trade, Wallet, WalletSignature
+from models import Arrival, Attachment, Bot, Post, Receipt, Trade, Wallet, WalletSignature
+from operate import inspection
 
 # ---- what a trade proves -------------------------------------------------------------------------
 TRADES = ("buy", "sell", "swap", "round_trip", "order_fill")
@@ -103,7 +106,9 @@ A = ADDRESSES["A"]
 
 
 class Judged(World):
-    """Ada connected A nine hours before the posts. The bots post about one transaction, t."""
+    """Ada connected A nine hours before the posts. The bots post about one transaction, t. `show`
+    tells the latest post's label.
+    """
 
     addresses = ADDRESSES
 
@@ -112,8 +117,11 @@ class Judged(World):
         self.uid = None
 
     def show(self):
-        """The latest post's status, the reason, and the wallet whose trade it cites."""
-        post = Post.get(Post.uid == self.uid)
+        return self.label(self.uid)
+
+    def label(self, uid):
+        """A post's status, the reason, and the wallet whose trade it cites."""
+        post = Post.get(Post.uid == uid)
         trade = post.trade and post.trade.uid.removeprefix("trade_")
         return " ".join(filter(None, (post.status, post.status_reason, trade)))
 
@@ -150,8 +158,11 @@ class Judged(World):
         Receipt.create(signature=signature("t"), slot=1, body=pack(raw), endpoint="e", digest="")
         self.verify()
 
-    def verify(self, *trades, wallet="A", now=NOW + 1):
-        """Verify the posts of a wallet's bots after these trades changed."""
+    def verify(self, *trades, now=NOW + 1):
+        """Verify the posts of A's bots after these trades changed."""
+        self.verify_wallet("A", *trades, now=now)
+
+    def verify_wallet(self, wallet, *trades, now=NOW + 1):
         changed = {signature(one) for one in trades}
         verify_posts(Wallet.get(Wallet.address == ADDRESSES[wallet]), changed, now)
 
@@ -202,6 +213,10 @@ STORIES = {
     "a trade that isn't listed as changed": (
         "say, observe A, verify t = verified A, "
         "mark A fee_only failed, verify = verified A, verify t = mismatch failed A"
+    ),
+    "another wallet's trade that changes": (
+        "hold B, say, observe B, verify_wallet B t = verified B, "
+        "mark B own_wallets+value_unexplained, verify_wallet B t = none value_unexplained B"
     ),
     "of two wallets, the one that traded": (
         "hold B, say, observe A -1 transfer_out, observe B, verify t = verified B"
@@ -302,15 +317,6 @@ def test_posts_without_a_signature_or_of_other_wallets_are_untouched(world):
     assert {post.uid: post.status for post in Post.select()} == found
 
 
-def test_a_changed_trade_of_another_wallet_updates_the_post_at_once(world):
-    world.play("hold B, say, observe B")
-    world.verify("t", wallet="B")
-    assert world.show() == "verified B"
-    world.mark("B", "own_wallets+value_unexplained")
-    world.verify("t", wallet="B")
-    assert world.show() == "none value_unexplained B"
-
-
 def test_a_gifted_token_is_not_the_traded_token(world):
     """A was sold, and somebody sent B in the same transaction. The post comes before or after the
     observation.
@@ -323,8 +329,119 @@ def test_a_gifted_token_is_not_the_traded_token(world):
     world.observe("A", kind="sell", mint=a, token_changes=moved, beside_tokens=gift)
     world.verify("t")
     late = [world.say(mint=mint) for mint in (a, b)]
-    for traded, given in (early, late):
-        world.uid = traded
-        assert world.show() == "verified A"
-        world.uid = given
-        assert world.show() == "mismatch mint_not_in_trade A"
+    for uids in (early, late):
+        labels = [world.label(uid) for uid in uids]
+        assert labels == ["verified A", "mismatch mint_not_in_trade A"]
+
+
+# ---- delays --------------------------------------------------------------------------------------
+# Block time used by Service.observe_trade, in Unix seconds.
+TRADED = NOW // 1000 - 3600
+
+
+def say_after(bot, trade, seconds, **more):
+    """Post this many seconds after the trades."""
+    event = f"{trade} {seconds}"
+    body = posts.PostBody(eventId=event, body="b", signature=signature(trade), **more)
+    posts.publish(bot.bot.id, body, (TRADED + seconds) * 1000)
+
+
+def show(service, bot):
+    return service.get(f"/api/v1/bots/{bot.bot.uid}", bot.publish_key.text).json["pace"]
+
+
+def judge_again():
+    verify_posts(Wallet.get(Wallet.address == A), {signature("a")}, NOW)
+
+
+def test_the_first_verified_post_of_each_trade_counts(service, bot):
+    """Delays of 5, 60, 61 and 4,000 s: half are within a minute, and the lower median is 60. Later
+    posts about the same trade and posts without a trade don't count.
+    """
+    nothing = {"postedWithinMinuteShare": None, "postDelaySecondsMedian": None}
+    assert show(service, bot) == {"tradesPosted": 0, "withinMinute": 0, **nothing}
+    for slot, (name, seconds) in enumerate(zip("abcd", (5, 60, 61, 4_000), strict=True)):
+        service.observe_trade(A, name, slot)
+        say_after(bot, name, seconds)
+        say_after(bot, name, seconds + 900)
+    service.observe_trade(A, "sent", 9, kind="transfer_out")
+    say_after(bot, "sent", 1)
+    say_after(bot, "never", 1)
+    assert show(service, bot) == {
+        "tradesPosted": 4,
+        "withinMinute": 2,
+        "postedWithinMinuteShare": "0.50",
+        "postDelaySecondsMedian": 60,
+    }
+    assert orjson.loads(DelayTotal.get().delays) == [[5, 1], [60, 1], [61, 1], [4_000, 1]]
+
+
+@pytest.mark.parametrize(
+    "change", [Trade.update(kind="transfer_out"), Trade.update(block_time=None), Trade.delete()]
+)
+def test_a_post_whose_trade_loses_its_time_or_label_no_longer_counts(service, bot, change):
+    service.observe_trade(A, "a", 1)
+    say_after(bot, "a", 10)
+    change.execute()
+    judge_again()
+    assert (show(service, bot)["tradesPosted"], Post.get().delay) == (0, None)
+
+
+def test_an_earlier_post_replaces_a_later_one(service, bot):
+    """Posts after 10 and 30 s, before the trade was observed. The first one named a token that the
+    trade didn't move, until the trade changed.
+    """
+    other = address("other")
+    say_after(bot, "a", 10, mint=other)
+    say_after(bot, "a", 30)
+    assert show(service, bot)["tradesPosted"] == 0
+    service.observe_trade(A, "a", 1)
+    moved = orjson.dumps([[other, "1", 0]]).decode()
+    for delay in (30, 10):
+        judge_again()
+        assert (DelayTotal.get().median, show(service, bot)["tradesPosted"]) == (delay, 1)
+        Trade.update(token_changes=moved).execute()
+
+
+@pytest.mark.parametrize("created_at, delay", [(2_999, 0), (3_999, 0), (4_000, 1), (9_500, 6)])
+def test_delays_are_whole_seconds_and_never_negative(created_at, delay):
+    assert find_delay(created_at, 3) == delay
+
+
+@given(st.lists(st.integers(0, 99), min_size=1, max_size=30))
+def test_delays_sum_to_count_median_and_share_within_a_minute(delays):
+    told = sum_delays({one: delays.count(one) for one in delays})
+    assert told["median"] == sorted(delays)[(len(delays) - 1) // 2]
+    assert told["posted"] == len(delays)
+    assert told["within_minute"] == len([one for one in delays if one <= 60])
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda: Post.update(delay=7).where(Post.event_id == "a 900"),
+        lambda: Post.update(delay=None).where(Post.event_id == "a 10"),
+        lambda: DelayTotal.update(within_minute=9),
+        lambda: DelayTotal.delete(),
+    ],
+)
+def test_damaged_delays_are_named_and_repaired(service, bot, spoil):
+    for slot, (name, seconds) in enumerate((("a", 10), ("a", 900), ("b", 70))):
+        if seconds != 900:
+            service.observe_trade(A, name, slot)
+        say_after(bot, name, seconds)
+    before = read_all()
+    spoil().execute()
+    assert name_differences(service) != []
+    count_delays(Bot.get().id)
+    assert (read_all(), name_differences(service)) == (before, [])
+
+
+def read_all():
+    delays = list(Post.select(Post.delay).order_by(Post.id).tuples())
+    return delays, list(DelayTotal.select().tuples())
+
+
+def name_differences(service):
+    found = inspection.inspect(service.config, NOW, running=False)
+    return [one for one in found if one.table == "delay_total" or one.field == "delay"]

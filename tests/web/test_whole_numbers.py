@@ -10,7 +10,7 @@ import orjson
 import pytest
 import sampling
 from test_matrix import READ, WRITE, place  # noqa: F401
-from test_mcp_http import say, use
+from test_mcp import say, use
 
 from accounts import admin
 from accounts.fields import BEYOND, parse_whole

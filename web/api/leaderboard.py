@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
 
 from flask import g
 
+from agents.choices import Sort, Window
 from chain.amounts import exact, show_fixed, show_raw
 from chain.ledger.totals import HOUR_SECONDS, NOTHING, Sums
 from chain.reading.currencies import CURRENCIES, Currency, map_currencies
@@ -43,12 +44,10 @@ from web.api.shapes import (
     Page,
     Proof,
     Record,
-    Sort,
     Time,
     TypedDict,
     Untrusted,
     Whole,
-    Window,
     described,
 )
 from web.api.wallets import Coverage, Wallet, find_least, list_held, show_coverage

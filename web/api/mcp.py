@@ -8,9 +8,8 @@ own key, so keys, scopes and allowance are those of /api/v1.
 
 import asyncio
 import contextvars
-from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 from flask import Blueprint, Flask, Response, request
@@ -18,7 +17,7 @@ from flask.typing import ResponseReturnValue
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from accounts.problem import Problem
-from agents.client import Answer, Client
+from agents.client import Answer, Client, Given
 from web.server import gate
 from web.server.application import NO_STORE, find_app
 from web.server.sessions import is_own_origin
@@ -105,13 +104,7 @@ class InsideClient(Client):
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def send(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, Any] | None,
-        body: Mapping[str, Any] | None,
-    ) -> Answer:
+    def send(self, method: str, path: str, params: Given, body: Given) -> Answer:
         """Make an internal request. It doesn't need a slot, because the outer request has one."""
         environ = EnvironBuilder(
             method=method,

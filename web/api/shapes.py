@@ -34,32 +34,8 @@ Untrusted = Annotated[str, Field(description="untrusted")]
 # constants.
 Simulation = Annotated[bool, Always(True)]
 CurrencySymbol = Annotated[str, Field(description="SOL or a stablecoin's symbol")]
-TradeKind = Literal[
-    "buy",
-    "sell",
-    "swap",
-    "round_trip",
-    "transfer_in",
-    "transfer_out",
-    "transfer_self",
-    "native_transfer",
-    "order_open",
-    "order_fill",
-    "order_cancel",
-    "liquidity",
-    "lending",
-    "stake",
-    "bridge",
-    "nft",
-    "account_open",
-    "account_close",
-    "failed",
-    "other",
-]
 PostStatus = Literal["verified", "mismatch", "pending", "none", "not_found"]
 Record = Literal["forward", "all"]
-Sort = Literal["pnl", "return", "win_rate", "volume", "trades", "pnl_floor"]
-Window = Literal["24h", "7d", "30d", "90d", "all"]
 Proof = Literal["proven", "claimed"]
 Ownership = Annotated[Proof, Field(description="proven: the owner signed with its key")]
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
+from agents.choices import TradeKind
 from chain.amounts import ONE, Scale, exact, load_scale, show_amount, show_raw
 from chain.reading.currencies import CURRENCIES, Currency, map_currencies
 from chain.reading.flows import Change, list_venue_changes
@@ -46,7 +47,6 @@ from web.api.shapes import (
     Share,
     Signature,
     Time,
-    TradeKind,
     TypedDict,
     Untrusted,
     Whole,
