@@ -93,8 +93,11 @@ class Deposits:
             return None
         returned: Counter[str] = Counter()
         for address, mint, before, after in entry.others:
-            escrow = escrows.get(address)
-            is_ours = (address, mint) in self.held or (escrow and escrow.mint == mint)
+            if mint == WRAPPED_SOL:
+                is_ours = (address, mint) in self.held
+            else:
+                # Deposits without an escrow have no lots to sell.
+                is_ours = address in escrows and escrows[address].mint == mint
             if before > after and is_ours:
                 returned[mint] += before - after
             elif mint == WRAPPED_SOL and not after:

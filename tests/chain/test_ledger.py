@@ -211,6 +211,11 @@ order_open -14 -4 A at e 4 A at rent 9 SOL
 buy -5 1 B of B at another 9 SOL
 order_fill 74 at e -4 A at another -9 SOL                       => its result None | left A 40
 
+# nor if its tokens are a deposit that has no lots
+buy 10 A for 100
+other 0 -5 A at venue 5 A
+order_fill 74 at venue -5 A                 => side order_fill 74 | its result None
+
 # nor if it gives up two tokens, returns two, or takes one from the wallet
 buy 9 A for 90
 buy 9 B for 90
