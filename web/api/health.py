@@ -3,10 +3,9 @@
 It is public. The status is 503 if the database can't be read, or DATA_DIR is missing or read-only.
 """
 
-import time
 from typing import Annotated, Any, Literal, cast
 
-from flask import Blueprint
+from flask import Blueprint, g
 from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
@@ -245,16 +244,15 @@ def get_health() -> Response:
     """Status of this instance and its jobs. Returns 503 with the same fields if the database can't
     be read.
     """
-    now = time.time_ns() // 1_000_000
     try:
-        shown = check_instance(now)
+        shown = check_instance(g.now)
     except PeeweeException as error:
         trouble = name_trouble(error, find_app().settings.data_dir)
         shown = {
             "status": "down",
             "mode": "simulated",
             "database": show_database(trouble, ok=False, journal=None),
-            **show_allowance(now),
+            **show_allowance(g.now),
             "version": VERSION,
         }
     return respond({**shown, "simulated": True}, 503 if shown["status"] == "down" else 200)
