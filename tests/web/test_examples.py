@@ -24,12 +24,9 @@ import pytest
 from corpus import read_expected, read_history
 from live import ROOT
 from node import ReplayNode
-from service import Service, address, signature
 from test_worker import Server
 
-import storage
 from bench._ports import find_port
-from chain.stored.trades import trade_uid
 
 EXAMPLES = ROOT / "examples"
 
@@ -156,7 +153,11 @@ def test_each_language_and_both_bots_wait_for_a_fresh_trade(instance, places):
     ground.until(lambda: instance.list_of_bot(trades)[0]["signature"] == FRESH[-1])
     assert {*FRESH} <= {trade["signature"] for trade in instance.list_of_bot(trades)}
     for name, place in places.items():
+        cursor = (place[1] / "bot.cursor").read_text()
         posts = [line.split()[0] for line in poll(instance, place, name)]
+        # As if it had died before it stored its progress.
+        (place[1] / "bot.cursor").write_text(cursor)
+        assert [line.split()[0] for line in poll(instance, place, name)] == posts
         named = [instance.ask(f"/api/v1/posts/{post}") for post in posts]
         assert {*FRESH} <= {post["signature"] for post in named}, name
         assert all(post["verified"] for post in named), name
@@ -252,35 +253,6 @@ def run_bot(folder, environ):
     )
 
 
-def observe(live, name, slot, **more):
-    """Store a trade of the live bot's wallet like the observer, next to the server."""
-    wallet = address("live")
-    with storage.connect(ground.settings_of(live.folder / "data")).connection_context():
-        uid = trade_uid(wallet, signature(name))
-        Service.observe_trade(None, wallet, name, slot, uid=uid, **more)
-    storage.database.close_all()
-
-
-def test_the_bot_posts_each_later_trade_once_and_is_verified(live, tmp_path):
-    observe(live, "before", 1)
-    assert run_bot(tmp_path, live.environ).stdout == ""
-    place = (tmp_path / "bot.cursor").read_text()
-    observe(live, "bought", 2)
-    observe(live, "gift", 3, kind="transfer_in")
-    observe(live, "sold", 4, kind="sell", sol=2_000_000_000, raw=-2_500)
-    first = run_bot(tmp_path, live.environ)
-    assert first.returncode == 0 and len(first.stdout.split()) == 2, first.stderr
-    assert run_bot(tmp_path, live.environ).stdout == ""
-    # As if it had died before it stored its progress.
-    (tmp_path / "bot.cursor").write_text(place)
-    assert run_bot(tmp_path, live.environ).stdout == first.stdout
-    sold, bought = live.feed("?limit=2")["data"]
-    assert [sold["id"], bought["id"]] == first.stdout.split()[::-1]
-    assert bought["body"] == f"Bought {address('mint')} with SOL."
-    assert sold["body"] == f"Sold {address('mint')} for SOL."
-    assert bought["verified"] and sold["verified"] and bought["signature"] == signature("bought")
-
-
 def test_the_bot_explains_errors(live, tmp_path):
     assert "CANDOR_KEY is not set" in run_bot(tmp_path, {**live.environ, "CANDOR_KEY": ""}).stderr
     assert "read key" in run_bot(tmp_path, {**live.environ, "CANDOR_KEY": live.read_key}).stderr
@@ -295,8 +267,10 @@ class Weak(BaseHTTPRequestHandler):
     moods, heard, wait = [], [], "0"
 
     def do_GET(self):
-        trade = {"id": "trade_x", "kind": "buy", "mint": "M", "symbol": None, "signature": "S"}
-        data = [{**trade, "currency": "SOL"}] if "since=c1" in self.path else []
+        bought = {"id": "trade_x", "kind": "buy", "mint": "M", "symbol": None, "signature": "S"}
+        bought["currency"] = "SOL"
+        sold = {**bought, "id": "trade_y", "kind": "sell", "symbol": "MM"}
+        data = [bought, sold] if "since=c1" in self.path else []
         self.answer(200, {"kind": "publish", "botId": "bot_x", "newestCursor": "c2", "data": data})
 
     def do_POST(self):
@@ -331,18 +305,23 @@ def weak():
 @pytest.mark.parametrize(
     "moods, tries, printed",
     [
-        pytest.param([None, 429, 503], 4, "post_x\n", id="the same body is sent again"),
+        pytest.param([None, 429, 503], 4, "post_x\npost_x\n", id="the same body is sent again"),
         # A token that got a symbol changes the text. The bot must not stop at that trade forever.
-        pytest.param([409], 1, "post_old\n", id="a conflict over changed text stops nothing"),
+        pytest.param(
+            [409], 1, "post_old\npost_x\n", id="a conflict over changed text stops nothing"
+        ),
     ],
 )
 def test_the_bot_continues_after_failures(weak, tmp_path, moods, tries, printed):
     (tmp_path / "bot.cursor").write_text("c1")
     Weak.moods[:] = moods
     done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
-    post = {"eventId": "trade-trade_x", "body": "Bought M with SOL.", "signature": "S", "mint": "M"}
+    named = {"signature": "S", "mint": "M"}
+    bought = {"eventId": "trade-trade_x", "body": "Bought M with SOL.", **named}
+    sold = {"eventId": "trade-trade_y", "body": "Sold MM for SOL.", **named}
     assert (done.returncode, done.stdout) == (0, printed)
-    assert Weak.heard == [post] * tries and (tmp_path / "bot.cursor").read_text() == "c2"
+    assert Weak.heard == [bought] * tries + [sold]
+    assert (tmp_path / "bot.cursor").read_text() == "c2"
 
 
 # ---- freqtrade_webhook.py ------------------------------------------------------------------------
