@@ -208,6 +208,13 @@ def test_an_allowance_file_that_cannot_be_opened_is_busy(service, get, monkeypat
     assert get("feed").status_code == 200
 
 
+def test_health_says_down_when_the_database_cannot_be_read(service, monkeypatch):
+    monkeypatch.setattr("web.api.health.JOBS", "SELECT nonsense FROM nowhere")
+    answer = service.get("/api/health")
+    assert (answer.status_code, answer.json["status"]) == (503, "down")
+    assert answer.json["database"]["ok"] is False
+
+
 # ---- creating bots -------------------------------------------------------------------------------
 def test_creations_are_counted_by_owner_and_by_address(serve, monkeypatch, storage_url):
     """Two a minute of each; a refused request uses none of the other's."""
