@@ -17,13 +17,13 @@ import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import ground
 import pytest
 from corpus import read_expected, read_history
 from live import ROOT
 from node import ReplayNode
+from receiver import Receiver, answer
 from test_worker import Server
 
 from bench._ports import find_port
@@ -199,7 +199,8 @@ def load(name):
 
 
 def test_a_gateway_connector_fill_becomes_a_verified_post(hummingbot, instance):
-    posted = {post["signature"] for post in instance.list_of_bot("feed?limit=100")}
+    # Not one that the page's languages posted under the same event ID.
+    posted = {*FRESH, instance.environ["SIGNATURE"]}
     sales = instance.list_of_bot("trades?kind=sell&limit=100")
     signature = next(sale["signature"] for sale in sales if sale["signature"] not in posted)
     script = hummingbot.PostFills()
@@ -261,45 +262,39 @@ def test_the_bot_explains_errors(live, tmp_path):
     assert live.key[:-1] not in refused.stderr + refused.stdout
 
 
-class Weak(BaseHTTPRequestHandler):
-    """An instance that fails before it responds: each request gets the next of `moods`."""
+BOUGHT = {"id": "trade_x", "kind": "buy", "mint": "M", "symbol": None, "signature": "S"}
+BOUGHT["currency"] = "SOL"
+SOLD = {**BOUGHT, "id": "trade_y", "kind": "sell", "symbol": "MM"}
 
-    moods, heard, wait = [], [], "0"
 
-    def do_GET(self):
-        bought = {"id": "trade_x", "kind": "buy", "mint": "M", "symbol": None, "signature": "S"}
-        bought["currency"] = "SOL"
-        sold = {**bought, "id": "trade_y", "kind": "sell", "symbol": "MM"}
-        data = [bought, sold] if "since=c1" in self.path else []
-        self.answer(200, {"kind": "publish", "botId": "bot_x", "newestCursor": "c2", "data": data})
+class Weak(Receiver):
+    """An instance that fails before it responds: each post gets the next of `moods`."""
 
-    def do_POST(self):
-        self.heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        mood = self.moods.pop(0) if self.moods else 201
-        if mood is None:
-            return self.connection.close()
-        conflict = {"code": "event_conflict", "existingPostId": "post_old"}
-        shown = conflict if mood == 409 else {"id": "post_x"}
-        self.answer(mood, shown, {"Retry-After": self.wait})
+    def __init__(self):
+        super().__init__()
+        self.moods, self.wait = [], "0"
+        self.behave(self.respond)
 
-    def answer(self, status, shown, headers=()):
-        self.send_response(status)
-        for name, value in dict(headers).items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(json.dumps(shown).encode())
+    @property
+    def heard(self):
+        return [json.loads(body) for _, body in self.got if body]
 
-    def log_message(self, *_):
-        """Nobody reads it."""
+    def respond(self, handler):
+        status, shown = 200, {"kind": "publish", "botId": "bot_x", "newestCursor": "c2"}
+        shown["data"] = [BOUGHT, SOLD] if "since=c1" in handler.path else []
+        if handler.body:
+            status, shown = self.moods.pop(0) if self.moods else 201, {"id": "post_x"}
+        if status is None:
+            return handler.connection.close()
+        if status == 409:
+            shown = {"code": "event_conflict", "existingPostId": "post_old"}
+        answer(status, json.dumps(shown).encode(), **{"Retry-After": self.wait})(handler)
 
 
 @pytest.fixture
 def weak():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Weak) as server:
-        Weak.moods, Weak.heard, Weak.wait = [], [], "0"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with contextlib.closing(Weak()) as made:
+        yield made
 
 
 @pytest.mark.parametrize(
@@ -314,13 +309,13 @@ def weak():
 )
 def test_the_bot_continues_after_failures(weak, tmp_path, moods, tries, printed):
     (tmp_path / "bot.cursor").write_text("c1")
-    Weak.moods[:] = moods
-    done = run_bot(tmp_path, {"CANDOR_URL": weak, "CANDOR_KEY": "k"})
+    weak.moods = moods
+    done = run_bot(tmp_path, {"CANDOR_URL": weak.url, "CANDOR_KEY": "k"})
     named = {"signature": "S", "mint": "M"}
     bought = {"eventId": "trade-trade_x", "body": "Bought M with SOL.", **named}
     sold = {"eventId": "trade-trade_y", "body": "Sold MM for SOL.", **named}
     assert (done.returncode, done.stdout) == (0, printed)
-    assert Weak.heard == [bought] * tries + [sold]
+    assert weak.heard == [bought] * tries + [sold]
     assert (tmp_path / "bot.cursor").read_text() == "c2"
 
 
@@ -354,7 +349,7 @@ def webhook(weak, monkeypatch):
     """The example as a module, which posts to a weak instance and doesn't sleep but notes for how
     long.
     """
-    monkeypatch.setenv("CANDOR_URL", weak)
+    monkeypatch.setenv("CANDOR_URL", weak.url)
     monkeypatch.setenv("CANDOR_KEY", "k")
     module = load("freqtrade_webhook")
     module.slept = []
@@ -406,26 +401,26 @@ def test_waiting_is_limited(webhook, asked, attempt, seconds):
     assert webhook.find_wait(asked, attempt) == seconds
 
 
-def test_the_instances_retry_after_is_respected(webhook):
+def test_the_instances_retry_after_is_respected(webhook, weak):
     """Two errors, then it is accepted: the same request three times."""
-    Weak.moods[:], Weak.wait = [429, 503], "11"
+    weak.moods, weak.wait = [429, 503], "11"
     post = webhook.make_post(fill("exit_fill"))
     assert webhook.hand_over(post) == (201, "post_x")
-    assert Weak.heard == [post] * 3 and webhook.slept == [11, 11]
+    assert weak.heard == [post] * 3 and webhook.slept == [11, 11]
 
 
-def test_freqtrade_does_not_wait_long(webhook, monkeypatch):
+def test_freqtrade_does_not_wait_long(webhook, weak, monkeypatch):
     """It is told that a retry is pending; sent again, it joins the pending one."""
     go_on = threading.Event()
     webhook.time.sleep = lambda seconds: go_on.wait(60)
     monkeypatch.setattr(webhook, "ANSWER_SECONDS", 0.1)
-    Weak.moods[:], Weak.wait = [429], "3600"
+    weak.moods, weak.wait = [429], "3600"
     post = webhook.make_post(fill("exit_fill"))
     assert [webhook.hand_over(post)[0] for _ in range(2)] == [202, 202]
-    assert len(Weak.heard) == 1
+    assert len(weak.heard) == 1
     go_on.set()
     webhook.sender.shutdown()
-    assert len(Weak.heard) == 2
+    assert len(weak.heard) == 2
 
 
 def test_an_absent_instance_is_reported_at_once(webhook, monkeypatch):
