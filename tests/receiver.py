@@ -6,7 +6,7 @@ import time
 
 
 class Receiver:
-    """`got`: [(lowercase headers, body)...] of every POST, in order."""
+    """`got`: [(lowercase headers, body)...] of every request, in order."""
 
     def __init__(self):
         self.got, self._behave = [], answer(204)
@@ -17,9 +17,11 @@ class Receiver:
                 pass
 
             def do_POST(self):
-                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                outer.got.append(({k.lower(): v for k, v in self.headers.items()}, body))
+                self.body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                outer.got.append(({k.lower(): v for k, v in self.headers.items()}, self.body))
                 outer._behave(self)
+
+            do_GET = do_POST
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True

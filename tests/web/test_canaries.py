@@ -9,21 +9,20 @@ import base64
 import contextlib
 import html
 import http.client
-import http.server
 import json
 import os
 import re
 import subprocess
 import sys
-import threading
 from collections import defaultdict
-from urllib.parse import quote, quote_plus, urlencode
+from urllib.parse import quote, quote_plus, urlencode, urlsplit
 
 import ground
 import pytest
 import sampling
 from live import Live
 from nacl.signing import SigningKey
+from receiver import Receiver, answer
 from service import address
 from test_worker import ROOT, SETTINGS
 
@@ -83,36 +82,25 @@ sys.exit(cli.parser.main())
 """
 
 
-class Provider(http.server.BaseHTTPRequestHandler):
+class Provider(Receiver):
     """Refuses everything and repeats the request, like a careless provider. `asked`: all
     requests.
     """
 
-    asked = []
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+        self.behave(self.refuse)
 
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self.asked.append(str(self.headers).encode() + self.path.encode() + body)
-        words = f"refused {self.path} {self.headers.get('Authorization')}".encode()
-        self.send_response(403, "Forbidden")
-        self.send_header("Content-Length", str(len(words)))
-        self.end_headers()
-        self.wfile.write(words)
-
-    do_GET = do_POST
-
-    def log_message(self, *_):
-        pass
+    def refuse(self, handler):
+        self.asked.append(str(handler.headers).encode() + handler.path.encode() + handler.body)
+        answer(403, f"refused {handler.path} {handler.headers['Authorization']}".encode())(handler)
 
 
 @pytest.fixture
 def provider():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Provider) as served:
-        thread = threading.Thread(target=served.serve_forever)
-        thread.start()
-        yield served.server_address[1]
-        served.shutdown()
-        thread.join()
+    with contextlib.closing(Provider()) as made:
+        yield made
 
 
 class Searched(Live):
@@ -120,11 +108,11 @@ class Searched(Live):
     request. `cookie` is the owner's, once its form was submitted.
     """
 
-    def __init__(self, folder, port):
+    def __init__(self, folder, provider):
         # By page and session.
         self.tokens = {}
         self.answers, self.cookie = defaultdict(bytes), ""
-        at, user = f"127.0.0.1:{port}", "{RPC_USER}:{RPC_PASSWORD}".format(**SETTING)
+        at, user = urlsplit(provider.url).netloc, "{RPC_USER}:{RPC_PASSWORD}".format(**SETTING)
         urls = {
             "SOLANA_RPC_URLS": f"http://{user}@{at}/{{RPC_PATH}}?api-key={{RPC_QUERY}}",
             "DEXSCREENER_URL": f"http://{at}/{{DEX}}",
@@ -208,7 +196,7 @@ def shown(text, name):
     return html.unescape(re.search(rf'id="{name}">([^<]+)<', text)[1])
 
 
-def test_no_secret_appears_anywhere(server, tmp_path, full):
+def test_no_secret_appears_anywhere(server, provider, tmp_path, full):
     """Some 600 requests; the text of one ordinary post proves that the search works."""
     page = server.submit("/connect", keep=False, name="Nell", wallet=address("nell"))[1]
     uid, key = re.search(r"/bots/(bot_\w+)", page)[1], shown(page, "publish-key")
@@ -239,7 +227,7 @@ def test_no_secret_appears_anywhere(server, tmp_path, full):
     later["the third code"] = shown(recovered, "recovery-code")
     look_at_everything(server, uid, tmp_path / "candor.backup")
     server.stop()
-    check_asked(secrets, later)
+    check_asked(provider, secrets, later)
     found = search({**secrets, **later, "honest words": "canary-honest"}, server, tmp_path)
     backup = "all rows" if ground.SERVER else "candor.backup"
     assert found.pop("honest words") >= {"GET / 200", backup}
@@ -351,16 +339,15 @@ def look_at_everything(server, uid, backup):
     assert b"not done: " in server.answers["observe --once"]
 
 
-def check_asked(*secrets):
+def check_asked(provider, *secrets):
     """Check that providers get only the jobs' requests, whatever callers sent, and that only they
     get the settings' tokens.
     """
-    asked = b"\n".join(Provider.asked)
+    asked = b"\n".join(provider.asked)
     for wanted in (SETTING["RPC_QUERY"], SETTING["GECKO"], address("live")):
         assert wanted.encode() in asked
-    for given in secrets:
-        for name, secret in given.items():
-            assert name in SETTING or secret.encode() not in asked, name
+    for name, secret in (item for given in secrets for item in given.items()):
+        assert name in SETTING or secret.encode() not in asked, name
 
 
 def search(secrets, server, folder):

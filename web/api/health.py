@@ -3,10 +3,9 @@
 It is public. The status is 503 if the database can't be read, or DATA_DIR is missing or read-only.
 """
 
-import time
 from typing import Annotated, Any, Literal, cast
 
-from flask import Blueprint
+from flask import Blueprint, g
 from peewee import PeeweeException
 from werkzeug.wrappers import Response
 
@@ -245,32 +244,32 @@ def get_health() -> Response:
     """Status of this instance and its jobs. Returns 503 with the same fields if the database can't
     be read.
     """
-    now = time.time_ns() // 1_000_000
     try:
-        shown = check_instance(now)
+        shown = check_instance()
     except PeeweeException as error:
         trouble = name_trouble(error, find_app().settings.data_dir)
         shown = {
             "status": "down",
             "mode": "simulated",
             "database": show_database(trouble, ok=False, journal=None),
-            **show_allowance(now),
+            **show_allowance(),
             "version": VERSION,
         }
     return respond({**shown, "simulated": True}, 503 if shown["status"] == "down" else 200)
 
 
-def check_instance(now: int) -> dict[str, Any]:
-    shown, allowance = check_health(find_app().settings, now), show_allowance(now)
+def check_instance() -> dict[str, Any]:
+    """Return the Health object, with whether requests can be counted."""
+    shown, allowance = check_health(find_app().settings, g.now), show_allowance()
     # Pages still work in this case, but requests with a key get 503.
     if not allowance["allowanceOk"] and shown["status"] == "ok":
         shown["status"] = "degraded"
     return {**shown, **allowance}
 
 
-def show_allowance(now: int) -> dict[str, Any]:
+def show_allowance() -> dict[str, Any]:
     store = find_app().allowance.store
-    is_ok = counters.find_problem(store, now / 1000) is None
+    is_ok = counters.find_problem(store, g.now / 1000) is None
     return {"allowanceOk": is_ok, "allowanceStore": store.name}
 
 

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
 
 from flask import g
@@ -260,6 +261,10 @@ class Board(NamedTuple):
     def stablecoin(self) -> Currency | None:
         return CURRENCIES[self.money] if self.money else None
 
+    @property
+    def source(self) -> Source:
+        return OF_RESULTS if self.record == ALL else OF_RECORD
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -273,12 +278,14 @@ class Entry:
     ownership: Any
 
     @property
-    def tier(self) -> int:
-        return find_tier(self.reason, self.totals is not None, self.ownership == "proven")
+    def group(self) -> int:
+        tier = find_tier(self.reason, self.totals is not None, self.ownership == "proven")
+        return GROUP_OF[tier]
 
 
 # Groups by tier. Bots without a rank are one group, whether observed or not.
 GROUP_OF = (0, 1, 2, 2, 3, 3, 3, 3)
+find_group = attrgetter("group")
 
 
 def list_entries(board: Board, now: int, limit: int) -> list[Entry]:
@@ -308,10 +315,6 @@ def _make_entry(board: Board, row: Any, standing: StandingRow, tier: int) -> Ent
     return Entry(row, totals, reason, ownership)
 
 
-def find_group(entry: Entry) -> int:
-    return GROUP_OF[entry.tier]
-
-
 # ---- ranks ---------------------------------------------------------------------------------------
 def check_rank(board: Board, row: Any, totals: Sums | None) -> str | None:
     by = ORDERS[board.sort].by
@@ -323,23 +326,19 @@ def check_rank(board: Board, row: Any, totals: Sums | None) -> str | None:
     return find_reason(totals, has_wallet, has_gap, by, board.money, is_loading)
 
 
-def score(entry: Entry, sort: Sort) -> int | None:
-    number: int | None = getattr(entry.totals or NOTHING, ORDERS[sort].column)
-    return number
-
-
 def show_entries(entries: Sequence[Entry], board: Board, now: int) -> list[LeaderboardEntry]:
     """`now`: ms."""
     bots = [entry.row.id for entry in entries]
     falls, elsewhere = find_falls(board, bots, now), find_currencies(board, entries)
-    signs: dict[int, Any] = find_signs(read_rows, find_source(board), bots, board.money)
+    signs: dict[int, Any] = find_signs(read_rows, board.source, bots, board.money)
     shown = []
     for _, group in itertools.groupby(entries, find_group):
         rank: int | None = None
         last: int | None = None
         for place, entry in enumerate(group, 1):
-            if score(entry, board.sort) != last:
-                rank, last = place, score(entry, board.sort)
+            score: int | None = getattr(entry.totals or NOTHING, ORDERS[board.sort].column)
+            if score != last:
+                rank, last = place, score
             fall = falls.get(entry.row.id, 0) if _has_drawdown(entry, board) else None
             row = show_entry(entry, board, None if entry.reason else rank, fall)
             if told := elsewhere.get(entry.row.id):
@@ -359,11 +358,7 @@ def find_falls(board: Board, bots: Sequence[int], now: int) -> dict[int, int]:
     """Return {bot ID: max drawdown in raw units} in the window, starting at its first full hour."""
     seconds = WINDOWS[board.window]
     since = (now // 1000 - seconds) // HOUR_SECONDS if seconds else None
-    return find_drawdowns(find_source(board), bots, since, board.money)
-
-
-def find_source(board: Board) -> Source:
-    return OF_RESULTS if board.record == ALL else OF_RECORD
+    return find_drawdowns(board.source, bots, since, board.money)
 
 
 def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
@@ -373,7 +368,7 @@ def find_currencies(board: Board, entries: Sequence[Entry]) -> dict[int, str]:
         for entry in entries
         if entry.reason == "too_few_sells" and entry.totals and not count_sales(entry.totals)
     ]
-    found = find_results(find_source(board), asked) if asked else {}
+    found = find_results(board.source, asked) if asked else {}
     traded = {
         bot: [
             money for money, sums in told.sums.items() if money != board.money and is_traded(sums)

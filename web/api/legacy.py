@@ -1,12 +1,11 @@
 """The public interface of paper mode: GET only, no key, all simulated. It only reads tables."""
 
 import hashlib
-import time
 from collections.abc import Callable
 from typing import Any
 
 import orjson
-from flask import Blueprint, request
+from flask import Blueprint, g, request
 from werkzeug.wrappers import Response
 
 from accounts.problem import Problem
@@ -21,10 +20,6 @@ blueprint = Blueprint("legacy", __name__, url_prefix="/api")
 OF_LIST = ("limit", "cursor")
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 @route(blueprint, "get", "/traders", PaperPage, rows=paper.Trader)
 def list_traders() -> Response:
     """All paper traders (simulated)"""
@@ -37,7 +32,7 @@ def show_page(rows: Any, limit: int, next_cursor: str | None) -> dict[str, Any]:
         "data": rows,
         "nextCursor": next_cursor,
         "limit": limit,
-        "asOf": show_time(_now()),
+        "asOf": show_time(g.now),
         "simulated": True,
     }
 
@@ -45,11 +40,10 @@ def show_page(rows: Any, limit: int, next_cursor: str | None) -> dict[str, Any]:
 @route(blueprint, "get", "/traders/<uid>", paper.TraderDetail)
 def get_trader(uid: str) -> Response:
     """One paper trader with its diary, positions, closes, posts and brain (simulated)"""
-    now = _now()
-    trader = paper.find_trader(uid, now)
+    trader = paper.find_trader(uid, g.now)
     if trader is None:
         raise Problem("not_found", "there is no such trader")
-    return respond({**shorten(trader), "asOf": show_time(now)})
+    return respond({**shorten(trader), "asOf": show_time(g.now)})
 
 
 # The shapes of a detail's rows. Only its lists include their optional members.
@@ -121,12 +115,11 @@ def list_paper_market() -> Response:
     """Scouted tokens, structural checks, health of the scout. All tracked tokens, and the age of
     their prices and checks.
     """
-    now = _now()
-    entries, _ = market.list_entries(now, limit=1_000)
+    entries, _ = market.list_entries(g.now, limit=1_000)
     # Serialize this only once, because it is two megabytes for a thousand tokens. No member changes
     # only with the clock, so don't search for them.
     data = orjson.dumps([{**entry, "simulated": True} for entry in entries])
-    scout = orjson.dumps(health.show_scout(now))
+    scout = orjson.dumps(health.show_scout(g.now))
     page = show_page(orjson.Fragment(data), len(entries), None)
     body = orjson.dumps({**page, "health": orjson.Fragment(scout)})
     digest = hashlib.blake2b(data, digest_size=16)
@@ -139,5 +132,4 @@ def compare_strategies() -> Response:
     """Results of 30 days by strategy family (simulated). Not a ranking. Coverage is not proof of
     profitability.
     """
-    now = _now()
-    return respond({**paper.compare_families(now), "asOf": show_time(now)})
+    return respond({**paper.compare_families(g.now), "asOf": show_time(g.now)})

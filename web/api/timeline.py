@@ -3,7 +3,6 @@
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from web.api import paper
@@ -80,7 +79,7 @@ def list_page(size: int, start: Start | None = None, filters: Filters = ALL) -> 
     start = start or find_newest()
     wallet_posts = _list_wallet_posts(size + 1, start, filters) if filters.real else []
     paper_posts = _list_paper_posts(size + 1, start, filters) if filters.simulated else []
-    both = list(heapq.merge(wallet_posts, paper_posts, key=find_time, reverse=True))
+    both = list(heapq.merge(wallet_posts, paper_posts, key=lambda one: one.key.at, reverse=True))
     shown = both[:size]
     following = Start(
         min([start.post, *(one.key.id for one in shown if not one.shown["simulated"])]),
@@ -108,10 +107,6 @@ def _list_paper_posts(limit: int, start: Start, filters: Filters) -> list[paper.
     mints = (None,) if filters.mints is None else filters.mints
     lists = [paper.list_posts(limit, start.paper_post, mint) for mint in mints]
     return list(heapq.merge(*lists, key=lambda one: one.key.id, reverse=True))[:limit]
-
-
-def find_time(post: paper.SortedRow) -> datetime:
-    return datetime.fromisoformat(post.shown["createdAt"])
 
 
 def find_post(uid: str) -> Json | None:

@@ -698,15 +698,11 @@ def find_trades(
     return Found(newest, floor, floor is not None)
 
 
-class Arrived(NamedTuple):
-    """A page of trades in order of arrival. `arrival` is the number of the last trade examined."""
+def find_arrived(wanted: Wanted, limit: int, after: int) -> tuple[list[Any], int]:
+    """Find a page of trades after this arrival, among the next MAX_LOOK_BACK.
 
-    rows: Sequence[Any]
-    arrival: int
-
-
-def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
-    """Find a page of trades after this arrival, among the next MAX_LOOK_BACK."""
+    Also returns the arrival of the last trade examined.
+    """
     (mint,) = _list_mints(wanted)
     rows: list[Any] = []
     size, looked = BATCH if wanted.kinds else limit, 0
@@ -718,10 +714,10 @@ def find_arrived(wanted: Wanted, limit: int, after: int) -> Arrived:
             if is_wanted(wanted, one.row):
                 rows.append(one.row)
             if len(rows) == limit:
-                return Arrived(rows, after)
+                return rows, after
         if len(arrived) < size:
             break
-    return Arrived(rows, after)
+    return rows, after
 
 
 def is_wanted(wanted: Wanted, row: Any) -> bool:
@@ -798,13 +794,9 @@ def list_trades(args: Args) -> Json:
     coverage = one and show_coverage(one.address, one.coverage)
     after, head = read_since(args), paging.find_head()
     if after is not None:
-        arrived = find_arrived(wanted, limit, after)
-        return v1.show_list(
-            show_trades(arrived.rows),
-            limit,
-            newestCursor=write_newest(arrived.arrival),
-            coverage=coverage,
-        )
+        rows, last = find_arrived(wanted, limit, after)
+        newest = write_newest(last)
+        return v1.show_list(show_trades(rows), limit, newestCursor=newest, coverage=coverage)
     before = paging.read_cursor(args, scope, TradeSortKey)
     found = find_trades(wanted, limit, before, None if before else head.trade)
     return v1.show_list(

@@ -87,7 +87,7 @@ def render_connect(
 
 
 def list_own_bots(owned: Sequence[Bot]) -> list[Json]:
-    is_down = bool(owned) and health.check_instance(g.now)["walletObserver"]["state"] == "failing"
+    is_down = bool(owned) and health.check_instance()["walletObserver"]["state"] == "failing"
     return [
         {**one, "state": STATES[find_state(one, is_down)], "isToProve": is_to_prove(one["wallet"])}
         for one in show_bots([find_row(bot.uid) for bot in owned])

@@ -124,5 +124,5 @@ def make_side() -> Json:
         "sparks": pictures.draw_sparks(board, ranked),
         "contradicted": found.most_common(MAX_CONTRADICTED),
         "wallets": count_tracked(),
-        "health": health.check_instance(g.now),
+        "health": health.check_instance(),
     }

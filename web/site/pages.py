@@ -124,7 +124,7 @@ def show_status() -> ResponseReturnValue:
     return render_template(
         "status.html",
         log_key=find_key(),
-        health=health.check_instance(g.now),
+        health=health.check_instance(),
         market=market.show_market_health(g.now),
         programs=read_programs(settings()),
         currencies=[one.symbol for one in list_added()],

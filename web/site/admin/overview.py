@@ -38,7 +38,7 @@ def show_overview() -> ResponseReturnValue:
         reports=reports,
         open=sum(one.level != "fine" for one in findings) + bool(reports) + is_unsaved,
         findings=sorted(findings, key=lambda finding: LEVELS.index(finding.level)),
-        health=health.check_instance(g.now),
+        health=health.check_instance(),
         uses=quotas.list_use(database.execute_sql, config, g.now),
         sizes=database.list_sizes(),
         free=find_free(config.data_dir),
