@@ -116,7 +116,7 @@ def list_ends(bot_id: int) -> Json | None:
     best = {one["mint"] for one in ends["best"]}
     worst = [one for one in reversed(ends["worst"]) if one["mint"] not in best]
     shown = [*ends["best"], *worst]
-    places = figures.find_lamport_places(one["realizedLamports"] for one in shown)
+    places = figures.find_unit_places(one["realizedLamports"] for one in shown)
     return {**ends, "shown": shown, "places": places}
 
 
