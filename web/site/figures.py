@@ -216,10 +216,8 @@ def units(
     return _mark_up(number, symbol, sign, unit, places)
 
 
-def flow(number: Number | None, places: int | None = None) -> Markup | str:
+def flow(number: Number, places: int | None = None) -> Markup:
     """Mark up SOL that was paid or received, which is neither a gain nor a loss, without color."""
-    if number is None:
-        return UNKNOWN
     text, exact = write_number(number, True, places), write_exact(number, True)
     return _wrap(number, f"{text} SOL", f"{exact} SOL")
 

@@ -14,6 +14,7 @@ from config import Config
 from web.api.bots import find_row
 from web.api.stream import MAX_STREAMS, MAX_STREAMS_EACH
 from web.server.gate import settings
+from web.site.documentation import list_operations
 from web.site.lists import respond
 from web.site.pieces import STATIC, asset
 
@@ -46,15 +47,12 @@ def show_document() -> ResponseReturnValue:
 
 
 def render_guide(config: Config, template: str, bot: Any = None) -> str:
-    # Imported on first use, because it needs the operator's currencies.
-    from web.api.openapi import OPERATIONS
-
     return render_template(
         template,
         config=config,
         allowance=", ".join(f"{limit:,} per {window}" for window, limit in config.allowance),
         url=config.base_url,
-        operations=OPERATIONS,
+        operations=list_operations(),
         streams=MAX_STREAMS,
         streams_each=MAX_STREAMS_EACH,
         bot=bot,
