@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from chain.addresses import WRAPPED_SOL, b58encode
 
@@ -22,20 +22,8 @@ MAX_POOLS = 12
 JsonObject: TypeAlias = dict[str, object]
 
 
-class Wave(NamedTuple):
-    """One of the waves whose sum is the logarithm of a price."""
-
-    period_seconds: int
-    amplitude: float
-
-
-WAVES = (
-    Wave(3 * DAY, 0.45),
-    Wave(9 * 3_600, 0.28),
-    Wave(4_200, 0.14),
-    Wave(540, 0.08),
-    Wave(75, 0.05),
-)
+# The waves whose sum is the logarithm of a price: the period in seconds, and the amplitude.
+WAVES = ((3 * DAY, 0.45), (9 * 3_600, 0.28), (4_200, 0.14), (540, 0.08), (75, 0.05))
 
 
 @dataclass(frozen=True)
@@ -110,10 +98,7 @@ def pool_sol(token: Token, at: float) -> float:
 
 
 def _waves(name: str, at: float) -> float:
-    return sum(
-        wave.amplitude * _noise(f"{name}/{wave.period_seconds}", at / wave.period_seconds)
-        for wave in WAVES
-    )
+    return sum(amplitude * _noise(f"{name}/{period}", at / period) for period, amplitude in WAVES)
 
 
 def _noise(name: str, x: float) -> float:
@@ -129,11 +114,6 @@ def _seeded(name: str, number: int) -> float:
 
 
 # ---- the providers' responses --------------------------------------------------------------------
-class Listed(NamedTuple):
-    mint: str
-    token: Token
-
-
 class Market:
     """DexScreener's and GeckoTerminal's responses. `start`: the demo's first Unix second."""
 
@@ -156,7 +136,7 @@ class Market:
         ]
 
     def show_pools(self, at: float) -> JsonObject:
-        pools = [one for one in self._list_traded(at) if one.token.listed_in == "pools"][:MAX_POOLS]
+        pools = [one for one in self._list_traded(at) if one[1].listed_in == "pools"][:MAX_POOLS]
         return {
             "data": [self._show_pool(mint, token, at) for mint, token in pools],
             "included": [
@@ -169,9 +149,9 @@ class Market:
             ],
         }
 
-    def _list_traded(self, at: float) -> list[Listed]:
-        traded = [Listed(mint, one) for mint, one in self.tokens.items() if one.created_at <= at]
-        return sorted(traded, key=lambda listed: -listed.token.created_at)
+    def _list_traded(self, at: float) -> list[tuple[str, Token]]:
+        traded = [(mint, one) for mint, one in self.tokens.items() if one.created_at <= at]
+        return sorted(traded, key=lambda listed: -listed[1].created_at)
 
     def _show_pair(self, mint: str, token: Token, at: float) -> JsonObject:
         now, sol = price(token, at), pool_sol(token, at)

@@ -171,12 +171,6 @@ class Node:
         return self.start + (slot - START_SLOT) * 2 // 5
 
     # ---- accounts --------------------------------------------------------------------------------
-    def get_balance(
-        self, seen: int, at: float, address: str, options: JsonObject | None = None
-    ) -> JsonObject:
-        account = self._find_account(address, seen)
-        return self._in_context(at, account["lamports"] if account else 0)
-
     def get_accounts(
         self, seen: int, at: float, addresses: Sequence[str], options: JsonObject | None = None
     ) -> JsonObject:
@@ -272,7 +266,6 @@ METHODS: dict[str, Callable[..., object]] = {
     "getBlock": Node.get_block,
     "getBlockTime": Node.get_block_time,
     "getSlot": Node.get_slot,
-    "getBalance": Node.get_balance,
     "getMultipleAccounts": Node.get_accounts,
     "getTokenAccountsByOwner": Node.get_token_accounts,
     "getGenesisHash": lambda node, seen, at: "demonstration",

@@ -35,10 +35,10 @@ PUBLIC = {
 }
 
 
-@pytest.mark.parametrize("kind", [*NOT_PUBLIC, *PUBLIC])
-def test_private_addresses_are_recognized(kind):
-    for text in (NOT_PUBLIC | PUBLIC)[kind].split():
-        assert client.is_public(text) == (kind in PUBLIC), text
+def test_private_addresses_are_recognized():
+    for kind, texts in (NOT_PUBLIC | PUBLIC).items():
+        for text in texts.split():
+            assert client.is_public(text) == (kind in PUBLIC), text
 
 
 def test_private_addresses_are_refused_by_default(receivers):  # noqa: F811
@@ -111,23 +111,21 @@ def test_of_a_response_only_the_status_and_the_wait_are_kept(receivers):  # noqa
     assert answered == client.Answer(429, "returned HTTP 429", 90)
 
 
-@pytest.mark.parametrize(
-    "text, seconds",
-    [
-        *((None, 0), ("7", 7), ("1.2", 2), ("-3", 0), ("1e999", 86_400), ("nan", 0), ("soon", 0)),
-        ("Thu, 05 Nov 2026 12:01:00 GMT", 60),
-        ("Thu, 05 Nov 2026 11:00:00 GMT", 0),
-        # HTTP's oldest date format has no zone, which means UTC.
-        ("Thu Nov  5 12:01:00 2026", 60),
-    ],
-)
-def test_retry_after_values_are_parsed(text, seconds, monkeypatch):
-    """On a machine fourteen hours ahead."""
+WAITS = {
+    **{None: 0, "7": 7, "1.2": 2, "-3": 0, "1e999": 86_400, "nan": 0, "soon": 0},
+    "Thu, 05 Nov 2026 12:01:00 GMT": 60,
+    "Thu, 05 Nov 2026 11:00:00 GMT": 0,
+    # HTTP's oldest date format has no zone, which means UTC.
+    "Thu Nov  5 12:01:00 2026": 60,
+}
+
+
+def test_retry_after_values_are_parsed(monkeypatch):
+    """At noon, on a machine fourteen hours ahead."""
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
     time.tzset()
     try:
-        # 2026-11-05T12:00:00Z
-        assert client.read_wait(text, 1_793_880_000) == seconds
+        assert {text: client.read_wait(text, 1_793_880_000) for text in WAITS} == WAITS
     finally:
         monkeypatch.undo()
         time.tzset()

@@ -253,9 +253,7 @@ def test_a_hook_turned_off_mid_delivery_gets_nothing_more(service, courier):
 
 
 def test_hooks_of_one_host_take_turns(service, courier):
-    """Ada has six posts to deliver, Otto two: her older hook must not use the host's one message
-    per second until it is done.
-    """
+    """Ada has six posts to deliver, Otto two. A host gets one message per second."""
     ada, otto = service.make_bot("Ada"), service.make_bot("Otto")
     for bot, path in ((ada, "a"), (otto, "o")):
         add(service, bot, f"https://messenger.example/{path}")
@@ -265,7 +263,6 @@ def test_hooks_of_one_host_take_turns(service, courier):
 
 
 def test_a_host_is_the_same_however_its_address_is_written(service, courier):
-    """Three hooks at one host, spelled differently, still get one message per second together."""
     bot = service.make_bot()
     for host in ("x.example", "X.example:443", "x.example."):
         add(service, bot, f"https://{host}/in")
@@ -424,13 +421,13 @@ def test_messages_state_what_the_chain_shows(service):
     assert lines[0] == "Nell: Took profit." and lines[2].startswith(deed)
 
 
-@pytest.mark.parametrize("seconds, is_sent", [(999, False), (1000, True), (None, False)])
-def test_a_loading_history_sends_nothing(seconds, is_sent):
+def test_a_loading_history_sends_nothing():
     """Only trades since the hook was created are sent."""
     to = messages.Receiver("hook_1", "webhook", URL, None)
     target = outbox.Target(1, to, frozenset({"trade"}), frozenset({"bot_1"}), created_at=1_000_000)
-    trade = messages.Event(1, "trade", {"botId": "bot_1", "blockTime": seconds})
-    assert bool(outbox.choose(target, trade)) == is_sent
+    for seconds, is_sent in ((999, False), (1000, True), (None, False)):
+        trade = messages.Event(1, "trade", {"botId": "bot_1", "blockTime": seconds})
+        assert bool(outbox.choose(target, trade)) == is_sent, seconds
 
 
 # PostgreSQL counts writes of the whole cluster, including other tests.
@@ -462,37 +459,23 @@ def test_failures_back_off_and_pause_the_hook_after_a_day():
     assert len(waits) == 5 + 24 + 1 and seen.delivered == 7
 
 
-@pytest.mark.parametrize(
-    "failures, due_in_seconds, is_due",
-    [
-        *((0, 3_600, True), (1, -1, True), (1, 0, True), (1, 1, False)),
-        *((1, 86_400, False), (1, 86_401, True)),
-    ],
-)
-def test_a_clock_set_back_silences_no_hook(failures, due_in_seconds, is_due):
+def test_a_clock_set_back_silences_no_hook():
     """A working hook waits for nothing, and no wait is longer than a day."""
-    one = NEW._replace(failures=failures, due_at=NOW + 1_000 * due_in_seconds)
-    assert plan.is_due(one, NOW) is is_due
+    assert plan.is_due(NEW._replace(due_at=NOW + 3_600_000), NOW)
+    for seconds, is_due in ((-1, True), (0, True), (1, False), (86_400, False), (86_401, True)):
+        one = NEW._replace(failures=1, due_at=NOW + 1_000 * seconds)
+        assert plan.is_due(one, NOW) is is_due, seconds
 
 
-def test_a_retry_is_no_sooner_than_requested_and_than_the_backoff():
-    """Of 5 s, then 15 s."""
-    once = plan.after_failure(NEW, 0, 429, "returned HTTP 429", 90)
-    assert once.due_at == 90_000
-    assert plan.after_failure(once, 0, 429, "returned HTTP 429", 1).due_at == 15_000
-
-
-def test_a_ping_told_to_wait_delays_what_follows():
-    pinged = NEW._replace(ping=True)
-    failed = plan.after_failure(pinged, 0, 429, "returned HTTP 429", 30, is_ping=True)
-    assert (failed.ping, failed.due_at) == (False, 30_000)
-
-
-def test_success_resets_failures():
-    failed = plan.after_failure(NEW, 10, None, "did not respond in time")
-    assert plan.after_success(failed, 20, 8) == NEW._replace(
-        delivered=8, due_at=20, delivered_at=20
-    )
+def test_a_receiver_can_prolong_the_wait_and_success_ends_it():
+    """The backoff is 5 s, then 15 s. A ping that must wait delays what follows."""
+    fail = functools.partial(plan.after_failure, now=0, status=429, error="returned HTTP 429")
+    once = fail(NEW, wait_seconds=90)
+    assert (once.due_at, fail(once, wait_seconds=1).due_at) == (90_000, 15_000)
+    pinged = fail(NEW._replace(ping=True), wait_seconds=30, is_ping=True)
+    assert (pinged.ping, pinged.due_at) == (False, 30_000)
+    done = NEW._replace(delivered=8, due_at=20, delivered_at=20)
+    assert plan.after_success(once, 20, 8) == done
 
 
 # ---- what may be a hook --------------------------------------------------------------------------
@@ -513,17 +496,16 @@ REFUSED = {
 NO_KINDS = {"apprise": [URL], "carrier pigeon": [URL]}
 
 
-@pytest.mark.parametrize(
-    "url, kind", [(url, kind) for kind, urls in (REFUSED | NO_KINDS).items() for url in urls]
-)
-def test_invalid_addresses_are_refused(service, url, kind):
-    problem = refused(hooks.check_url, service.config, url, kind)
-    assert problem.errors[0]["field"] == ("kind" if kind in NO_KINDS else "url")
+def test_invalid_addresses_are_refused(settings):
+    for kind, urls in (REFUSED | NO_KINDS).items():
+        for url in urls:
+            problem = refused(hooks.check_url, settings, url, kind)
+            assert problem.errors[0]["field"] == ("kind" if kind in NO_KINDS else "url"), url
 
 
-def test_valid_addresses_are_accepted(private):
-    hooks.check_url(private.config, "http://127.0.0.1:8443/in", "webhook")
-    public = ground.change(private.config, hooks_private="off")
+def test_valid_addresses_are_accepted(settings):
+    private = ground.change(settings, hooks_private="on")
+    hooks.check_url(private, "http://127.0.0.1:8443/in", "webhook")
     for url, kind in (
         ("https://x.example:443/in?token=1", "webhook"),
         ("https://x.example:80/in", "webhook"),
@@ -532,27 +514,11 @@ def test_valid_addresses_are_accepted(private):
         (f"{TELEGRAM}B-c_d/sendMessage?chat_id=-100123", "telegram"),
         ("https://ntfy.sh/topic", "ntfy"),
     ):
-        hooks.check_url(public, url, kind)
+        hooks.check_url(settings, url, kind)
 
 
-@pytest.mark.parametrize(
-    "field, given", [("events", []), ("events", ["post", "sale"]), ("bots", ["bot_x"])]
-)
-def test_a_hook_accepts_known_events_and_bots_only(service, field, given):
+def test_a_hook_accepts_known_events_and_bots_only(service):
     bot = service.make_bot("Ada")
-    problem = refused(hooks.add_hook, service.config, bot.owner, URL, NOW, **{field: given})
-    assert problem.errors[0]["field"] == field and not Hook.select().exists()
-
-
-def test_hooks_per_account_are_limited(service):
-    config = ground.change(service.config, max_hooks_per_owner=1)
-    bot = service.make_bot()
-    hooks.add_hook(config, bot.owner, URL, NOW)
-    problem = refused(hooks.add_hook, config, bot.owner, URL, NOW)
-    assert problem.code == "quota_exceeded"
-    quota = {"quota": "hooks", "setting": "MAX_HOOKS_PER_OWNER"}
-    assert problem.more == {**quota, "limit": 1, "used": 1}
-
-
-def test_an_address_is_shown_without_its_path():
-    assert hooks.mask_url("https://discord.com/api/webhooks/1/token?x=1") == "https://discord.com/…"
+    for field, given in (("events", []), ("events", ["post", "sale"]), ("bots", ["bot_x"])):
+        problem = refused(add, service, bot, **{field: given})
+        assert problem.errors[0]["field"] == field and not Hook.select().exists()

@@ -139,17 +139,11 @@ def test_guesses_are_limited_by_address(serve):
     assert answers == [422, 422, 422, 429]
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"X-Forwarded-User": "admin", "Remote-User": "admin", "X-Forwarded-For": "127.0.0.1"},
-        {"Cookie": "candor_admin=" + "A" * 43},
-    ],
-    ids=["a proxy's user", "a forged cookie"],
-)
-def test_headers_sign_nobody_in(browser, headers):
-    answer = browser.get("/admin", **headers)
-    assert answer.status_code == 403 and "app.py admin login" in answer.text
+def test_headers_sign_nobody_in(browser):
+    forwarded = {"X-Forwarded-User": "admin", "Remote-User": "admin"}
+    for headers in (forwarded, {"Cookie": "candor_admin=" + "A" * 43}):
+        answer = browser.get("/admin", **headers)
+        assert answer.status_code == 403 and "app.py admin login" in answer.text
 
 
 def test_crawlers_frames_and_caches_are_excluded(service, operator):
@@ -299,10 +293,7 @@ def test_the_operator_can_test_a_configured_hook(service, operator):
 # ---- backups -------------------------------------------------------------------------------------
 def wait_for(kind):
     """Wait until this was recorded, and return its line."""
-    end = time.monotonic() + 60
-    while kind not in list_kinds():
-        assert time.monotonic() < end, "the condition was not met within a minute"
-        time.sleep(0.05)
+    ground.until(lambda: kind in list_kinds())
     return next(one for one in acts.list_acts(5) if one.what == kind)
 
 

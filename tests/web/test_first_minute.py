@@ -7,14 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from pathlib import Path
+from subprocess import PIPE
 
 import apscheduler
 import ground
 import pytest
 import sampling
+from ground import until
 
 from bench._ports import find_port
 from web.server import logs
@@ -26,26 +27,13 @@ JOBS_OFF = {f"{job}_INTERVAL_SECONDS": "0" for job in ("OBSERVER", "SCOUT", "PAP
 @contextlib.contextmanager
 def started(folder, port, **settings):
     environ = {**os.environ, **ground.environ(folder), **JOBS_OFF, "PORT": str(port), **settings}
-    server = subprocess.Popen(
-        [sys.executable, "app.py", "run"],
-        cwd=ROOT,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command, pipes = [sys.executable, "app.py", "run"], {"stdout": PIPE, "stderr": PIPE}
+    server = subprocess.Popen(command, cwd=ROOT, env=environ, text=True, **pipes)
     try:
         yield server
     finally:
         server.terminate()
         server.communicate(timeout=60)
-
-
-def wait_for(test):
-    latest = time.monotonic() + 60
-    while not test():
-        assert time.monotonic() < latest, "the condition was not met within a minute"
-        time.sleep(0.01)
 
 
 def ask_engine(port):
@@ -70,7 +58,7 @@ def test_startup_shows_its_address_and_next_steps(running):
     assert f"http://127.0.0.1:{port}/connect" in serves and "Ctrl+C" in serves
     # No terminal is attached here.
     assert json.loads(logged)["level"] == "info"
-    wait_for(lambda: ask_engine(port)["state"] == "ok")
+    until(lambda: ask_engine(port)["state"] == "ok")
 
 
 def test_a_port_in_use_is_one_sentence(running, tmp_path):
@@ -109,7 +97,7 @@ def test_it_serves_and_can_be_stopped_while_the_jobs_are_loaded(tmp_path, ending
     settings = put_before_library(slow, SLOW)
     with started(tmp_path / "data", port, PAPER_INTERVAL_SECONDS="30", **settings) as server:
         server.stdout.readline(), server.stdout.readline()
-        wait_for((slow / "begun").exists)
+        until((slow / "begun").exists)
         engine = ask_engine(port)
         assert (engine["state"], engine["heartbeatAt"]) == ("unknown", None)
         server.send_signal(ending)
@@ -144,12 +132,8 @@ def test_rarely_used_modules_are_loaded_on_demand(settings):
 
 # ---- the log ------------------------------------------------------------------------------------
 def test_the_log_is_plain_on_a_terminal_unless_configured():
-    for log_format, terminal, formatter in (
-        ("", True, "plain"),
-        ("", False, "json"),
-        ("json", True, "json"),
-        ("plain", False, "plain"),
-    ):
+    configured = (("json", True, "json"), ("plain", False, "plain"))
+    for log_format, terminal, formatter in (("", True, "plain"), ("", False, "json"), *configured):
         made = logs.make_config(log_format, terminal)["handlers"]["stderr"]
         assert (made["formatter"], made["filters"]) == (formatter, ["repeats"])
 

@@ -211,15 +211,14 @@ def test_the_board_counts_all_wallets_ever_connected(service, bot):
     disconnected.
     """
     median = "medianRealizedLamports"
-    counts = {"walletsEver": 1, "walletsHeld": 1, "walletsObserved": 0, median: None}
-    assert show_connected() == counts
+    names = ("walletsEver", "walletsHeld", "walletsObserved", median)
+    assert show_connected() == dict(zip(names, (1, 1, 0, None), strict=True))
     observe(service, W, 10)
     for wallet, realized in ((OTHER, -50), (THIRD, 90), (address("fourth"), None)):
         move(service, bot, wallet)
         if realized is not None:
             observe(service, wallet, realized)
-    counts = {"walletsEver": 4, "walletsHeld": 1, "walletsObserved": 3, median: "10"}
-    assert show_connected() == counts
+    assert show_connected() == dict(zip(names, (4, 1, 3, "10"), strict=True))
     page = service.get("/leaderboard").text
     assert "1 of 4 wallets ever connected here is still connected." in page
 

@@ -154,16 +154,3 @@ def test_fields_come_from_columns_of_their_name_without_the_unit():
 def test_a_field_without_a_column_is_a_bug():
     with pytest.raises(TypeError, match="Drawn has no column for Sold.id"):
         fill(Sold, Drawn(1, None))
-
-
-@pytest.mark.parametrize(
-    "sql, expected",
-    [
-        ("SELECT a.id, b.uid AS bot FROM trade a JOIN bot b", ("trade", "id", "bot")),
-        ('SELECT k.uid AS "key", MAX(x, (SELECT 1)) AS top FROM "key" k', ("Row", "key", "top")),
-        ("WITH s (at) AS (VALUES (1)) SELECT s.at, NULL AS price FROM s", ("s", "at", "price")),
-        ("SELECT (SELECT COUNT(*) FROM bot) AS bots, 2 AS two", ("Row", "bots", "two")),
-    ],
-)
-def test_rows_are_named_after_selected_columns(sql, expected):
-    assert rows.find_columns(sql) == expected

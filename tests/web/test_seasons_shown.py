@@ -135,7 +135,3 @@ def test_the_command_line_runs_a_season(cli):
     assert code == 1 and "--end: must be a full hour" in told
     assert shown(cli, "season", "cancel", made["seasonId"])["state"] == "cancelled"
     assert cli("season", "cancel", "season_x")[0] == 1
-
-
-def test_an_empty_list_says_that_there_are_none(service):
-    assert "No seasons yet" in service.get("/seasons").text

@@ -15,6 +15,7 @@ from peewee import OperationalError
 
 from accounts.keys import hash_secret
 from accounts.problem import Problem
+from config import Config
 from models import Owner, Session
 from storage import trouble
 from web.server.application import Application, find_app
@@ -23,11 +24,6 @@ from web.server.application import Application, find_app
 LIFETIME_MS = 180 * 86_400_000
 # The precision of `seen_at`.
 SEEN_EVERY_MS = 3_600_000
-# Browsers accept a cookie with the second name only over https, from this host, and for all paths.
-PLAIN_NAME, HOST_NAME = "session", "__Host-session"
-# If BASE_URL has a path. A __Host- cookie would apply to all paths, and other applications may
-# share the host.
-SECURE_NAME = "__Secure-session"
 # A form token has about 90 characters.
 MAX_TOKEN_TEXT = 200
 csrf = CSRFProtect()
@@ -36,17 +32,30 @@ csrf = CSRFProtect()
 def init_app(app: Application) -> None:
     """Set up cookies and CSRF tokens. Only form handlers check tokens (`check_sender`)."""
     config = app.settings
-    https = config.base_url.startswith("https:")
-    secure_name = SECURE_NAME if config.base_path else HOST_NAME
     app.config.update(
         WTF_CSRF_CHECK_DEFAULT=False,
         WTF_CSRF_TIME_LIMIT=None,
-        SESSION_COOKIE_NAME=secure_name if https else PLAIN_NAME,
-        SESSION_COOKIE_SECURE=https,
+        SESSION_COOKIE_NAME=name_cookie("session", config),
+        SESSION_COOKIE_SECURE=is_https(config),
         SESSION_COOKIE_PATH=config.base_path or "/",
         SESSION_COOKIE_SAMESITE="Lax",
     )
     csrf.init_app(app)
+
+
+def is_https(config: Config) -> bool:
+    return config.base_url.startswith("https:")
+
+
+def name_cookie(name: str, config: Config) -> str:
+    """Return a cookie's name. Behind HTTPS, no other host can set a cookie with this name.
+
+    Browsers accept a __Host- cookie only for all paths. If BASE_URL has a path, other applications
+    may share the host.
+    """
+    if not is_https(config):
+        return name
+    return f"__Secure-{name}" if config.base_path else f"__Host-{name}"
 
 
 def check_sender() -> None:

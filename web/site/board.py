@@ -15,7 +15,7 @@ from web.api.leaderboard import show_connected
 from web.api.serialize import Json
 from web.site import pictures
 from web.site.candor import find_strips
-from web.site.figures import SOL_DECIMALS, find_lamport_places, find_unit_places
+from web.site.figures import SOL_DECIMALS, find_unit_places
 from web.site.lists import add_etag
 from web.site.pieces import link_to
 from web.site.words import WINDOW_NAMES
@@ -75,7 +75,7 @@ def find_places(groups: Mapping[Any, list[Any]], board: leaderboard.Board) -> di
     if board.stablecoin:
         decimals = board.stablecoin.decimals
         return {kind: find_unit_places(raws, decimals) for kind, raws in amounts.items()}
-    return dict.fromkeys(groups, find_lamport_places(chain.from_iterable(amounts.values())))
+    return dict.fromkeys(groups, find_unit_places(chain.from_iterable(amounts.values())))
 
 
 def link_board(board: leaderboard.Board, **chosen: Any) -> str:

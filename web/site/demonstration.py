@@ -59,10 +59,8 @@ def _mark_line(line: bytes) -> bytes:
     return b"data: " + orjson.dumps(mark(orjson.loads(line[6:])))
 
 
-def mark(value: Any) -> Any:
+def mark(value: dict[str, Any]) -> Any:
     """Return a JSON object that is marked once as made up, without links to explorers."""
-    if not isinstance(value, dict):
-        return value
     marked = _unlink(value)
     if "feed_url" in value:
         return {**marked, FEED_EXTENSION: {"demonstration": True}}

@@ -5,14 +5,14 @@ Only these pages allow framing. They have no session, cookie or script.
 
 from typing import Any
 
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, current_app
 from flask.typing import ResponseReturnValue
 
 from web.api.serialize import Json
 from web.server.gate import settings
 from web.site import candor, words
 from web.site.cards import list_earned
-from web.site.lists import answer
+from web.site.lists import respond
 from web.site.pieces import find_post, find_symbols
 from web.site.profiles import find_profile
 
@@ -24,6 +24,8 @@ FRAMED_POLICY = (
 LETTER, HEIGHT, PADDING = 6.6, 20, 7
 GOOD, BAD, PLAIN = "#06724a", "#b3261e", "#5c6670"
 BADGE_CACHING = "public, max-age=300"
+# Other sites may load these responses.
+EMBEDDED = {"Cross-Origin-Resource-Policy": "cross-origin"}
 
 
 @blueprint.get("/embed/<uid>")
@@ -41,21 +43,16 @@ def show_embedded_bot(uid: str) -> ResponseReturnValue:
 def _frame(name: str, **values: Any) -> ResponseReturnValue:
     # flask.render_template would run the context processors, which read the session.
     template = current_app.jinja_env.get_template(name)
-    response = Response(template.render(config=settings(), **values))
-    response.headers["Content-Security-Policy"] = FRAMED_POLICY
-    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
-    response.headers["Cache-Control"] = "no-cache"
-    return answer(response)
+    page = template.render(config=settings(), **values)
+    headers = {"Content-Security-Policy": FRAMED_POLICY, **EMBEDDED}
+    return respond(page, "text/html; charset=utf-8", "no-cache", headers)
 
 
 # ---- the badge -----------------------------------------------------------------------------------
 @blueprint.get("/bots/<uid>/badge.svg")
 def show_badge(uid: str) -> ResponseReturnValue:
     svg = draw_badge(find_profile(uid), candor.find_strip(uid))
-    response = Response(svg, content_type="image/svg+xml")
-    response.headers["Cache-Control"] = BADGE_CACHING
-    response.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
-    return answer(response)
+    return respond(svg, "image/svg+xml", BADGE_CACHING, EMBEDDED)
 
 
 def draw_badge(bot: Json, strip: candor.Strip) -> str:

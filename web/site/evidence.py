@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import orjson
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, g, request
 from flask.typing import ResponseReturnValue
 
 from accounts.problem import Problem
@@ -13,7 +13,7 @@ from evidence.lines import POSTS, RECEIPTS, Page, read_page
 from web.api.paging import read_whole
 from web.server.application import find_app
 from web.server.gate import count_evidence, count_more_evidence, find_network, settings
-from web.site.lists import answer
+from web.site.lists import respond
 from web.site.pages import read_programs
 
 blueprint = Blueprint("evidence", __name__)
@@ -28,7 +28,7 @@ blueprint.before_request(count_evidence)
 def show_index() -> ResponseReturnValue:
     """Serve the list of all bots, one page at a time. A full audit starts with it."""
     made = document.list_bots(request.args.get("after", ""))
-    return respond(orjson.dumps(made))
+    return respond(orjson.dumps(made), "application/json", "no-cache")
 
 
 @blueprint.get("/bots/<uid>/evidence.json")
@@ -47,7 +47,7 @@ def show_evidence(uid: str) -> ResponseReturnValue:
         return show_page("page", lambda number: find_receipts(wallet_id, number))
     leave = find_app().places.take(find_network())
     try:
-        return respond(render(bot, wallet_id))
+        return respond(render(bot, wallet_id), "application/json", "no-cache")
     finally:
         leave()
 
@@ -73,11 +73,5 @@ def show_page(name: str, read: Callable[[int], Page], keeps: bool = True) -> Res
     wanted = request.args.get("digest")
     if wanted not in (None, page.digest):
         raise Problem("not_found", "this page has changed; evidence.json lists its current name")
-    return respond(page.body, keeps and wanted is not None and page.is_full)
-
-
-def respond(body: bytes, is_named: bool = False) -> ResponseReturnValue:
-    """Respond with JSON and an ETag, or with 304. `is_named`: the URL identifies the content."""
-    response = Response(body, content_type="application/json")
-    response.headers["Cache-Control"] = IMMUTABLE if is_named else "no-cache"
-    return answer(response)
+    is_named = keeps and wanted is not None and page.is_full
+    return respond(page.body, "application/json", IMMUTABLE if is_named else "no-cache")

@@ -192,23 +192,13 @@ FORMATS = {
 @blueprint.get("/bots/<uid>/trades.csv")
 def show_trades(uid: str) -> ResponseReturnValue:
     name = read_choice(request.args, "format", tuple(FORMATS), PLAIN)
-    chosen = FORMATS[name]
-    title = "trades" if name == PLAIN else f"trades-{name}"
-    return respond(uid, title, chosen.columns, chosen.make_rows)
+    return respond(uid, "trades" if name == PLAIN else f"trades-{name}", FORMATS[name])
 
 
 @blueprint.get("/bots/<uid>/lots.csv")
 def show_lots(uid: str) -> ResponseReturnValue:
     """Serve the lots that a bot's sales used: newest sale first, and in it the oldest lot first."""
-    return respond(uid, "lots", LOT_COLUMNS, make_lot_cells)
-
-
-def respond(
-    uid: str, name: str, columns: Sequence[str], make_rows: Callable[[Json], Iterable[Cells]]
-) -> Response:
-    find_row(uid)
-    pages = list_trade_pages(find_wanted(uid, read_filter()))
-    return respond_table(f"{uid}-{name}", pages, columns, make_rows)
+    return respond(uid, "lots", Format(LOT_COLUMNS, make_lot_cells))
 
 
 def make_lot_cells(trade: Json) -> list[Cells]:
@@ -225,13 +215,10 @@ def make_lot_cells(trade: Json) -> list[Cells]:
 
 
 # ---- CSV (UTF-8, RFC 4180), streamed a page of rows at a time ------------------------------------
-def respond_table(
-    file_name: str,
-    pages: Iterable[Sequence[Json]],
-    columns: Sequence[str],
-    make_rows: Callable[[Json], Iterable[Cells]],
-) -> Response:
+def respond(uid: str, name: str, table: Format) -> Response:
     """Respond with a table that is read while it is sent. Raises Problem if no slot is free."""
+    find_row(uid)
+    pages = list_trade_pages(find_wanted(uid, read_filter()))
     count_page = gate.meter_table()
     leave = find_app().places.take(gate.find_network())
 
@@ -245,10 +232,10 @@ def respond_table(
             leave()
 
     response = Response(
-        write_table(read_pages(), columns, make_rows),
+        write_table(read_pages(), table),
         mimetype="text/csv",
         headers={
-            "Content-Disposition": f'attachment; filename="{file_name}.csv"',
+            "Content-Disposition": f'attachment; filename="{uid}-{name}.csv"',
             "Cache-Control": "no-cache",
         },
     )
@@ -269,15 +256,11 @@ def list_trade_pages(wanted: Wanted) -> Iterator[Sequence[Json]]:
         before = found.sort_key
 
 
-def write_table(
-    pages: Iterable[Sequence[Json]],
-    columns: Sequence[str],
-    make_rows: Callable[[Json], Iterable[Cells]],
-) -> Iterator[str]:
-    yield write_lines([columns])
+def write_table(pages: Iterable[Sequence[Json]], table: Format) -> Iterator[str]:
+    yield write_lines([table.columns])
     for page in pages:
-        rows = [cells for trade in page for cells in make_rows(trade)]
-        yield write_lines([[write_cell(name, row[name]) for name in columns] for row in rows])
+        rows = [cells for trade in page for cells in table.make_rows(trade)]
+        yield write_lines([[write_cell(name, row[name]) for name in table.columns] for row in rows])
 
 
 def write_cell(column: str, value: object) -> str:

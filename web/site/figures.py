@@ -150,12 +150,8 @@ def find_places(numbers: Iterable[Number | None]) -> int:
     return max(MIN_COLUMN_PLACES, _choose_places(max(largest, MIN_WITH_FIXED_PLACES)))
 
 
-def find_unit_places(raws: Iterable[str | int | None], decimals: int) -> int:
+def find_unit_places(raws: Iterable[str | int | None], decimals: int = SOL_DECIMALS) -> int:
     return find_places(None if one is None else amounts.exact(int(one), decimals) for one in raws)
-
-
-def find_lamport_places(lamports: Iterable[str | int | None]) -> int:
-    return find_unit_places(lamports, SOL_DECIMALS)
 
 
 def _choose_places(value: Decimal) -> int:
@@ -220,10 +216,8 @@ def units(
     return _mark_up(number, symbol, sign, unit, places)
 
 
-def flow(number: Number | None, places: int | None = None) -> Markup | str:
+def flow(number: Number, places: int | None = None) -> Markup:
     """Mark up SOL that was paid or received, which is neither a gain nor a loss, without color."""
-    if number is None:
-        return UNKNOWN
     text, exact = write_number(number, True, places), write_exact(number, True)
     return _wrap(number, f"{text} SOL", f"{exact} SOL")
 

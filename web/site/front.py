@@ -74,17 +74,19 @@ def show_feed() -> ResponseReturnValue:
 
 
 def read_filter() -> tuple[Filter, str | None]:
-    given = {name: request.args.get(name, "").strip() for name in Filter._fields}
-    # Typed text is shown again, unless it may be a pasted secret.
-    for name in ("bot", "token"):
-        if len(given[name]) > MAX_FILTER or holds_secret(given[name]):
-            given[name] = ""
-    asked = Filter(**given)
+    label, source = (request.args.get(name, "").strip() for name in ("label", "source"))
+    asked = Filter(label, source, read_typed("bot"), read_typed("token"))
     if asked.label not in timeline.LABELS:
         return asked._replace(label=""), "Choose a label from the list."
     if asked.source not in timeline.SOURCES:
         return asked._replace(source=""), "Choose an author from the list."
     return asked, None
+
+
+def read_typed(name: str) -> str:
+    """Return a filter to show again, or "" if it may be a pasted secret."""
+    text = request.args.get(name, "").strip()
+    return "" if len(text) > MAX_FILTER or holds_secret(text) else text
 
 
 def find_filters(asked: Filter) -> timeline.Filters:

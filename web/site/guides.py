@@ -7,18 +7,20 @@ with its ID and wallet, never its name.
 from typing import Any
 
 import orjson
-from flask import Blueprint, Response, render_template, request, send_from_directory
+from flask import Blueprint, render_template, request, send_from_directory
 from flask.typing import ResponseReturnValue
 
 from config import Config
 from web.api.bots import find_row
 from web.api.stream import MAX_STREAMS, MAX_STREAMS_EACH
 from web.server.gate import settings
-from web.site.lists import answer
+from web.site.documentation import list_operations
+from web.site.lists import respond
 from web.site.pieces import STATIC, asset
 
 blueprint = Blueprint("guides", __name__)
-GUIDE_SECONDS, DAY_SECONDS = 300, 86_400
+DAY_SECONDS = 86_400
+SHORTLY, FOR_A_DAY = "public, max-age=300", f"public, max-age={DAY_SECONDS}"
 
 
 @blueprint.get("/skill.md")
@@ -26,13 +28,13 @@ def show_skill() -> ResponseReturnValue:
     uid = request.args.get("bot")
     bot = find_row(uid) if uid else None
     guide = render_guide(settings(), "skill.md", bot)
-    return respond(guide, "text/markdown; charset=utf-8", GUIDE_SECONDS)
+    return respond(guide, "text/markdown; charset=utf-8", SHORTLY)
 
 
 @blueprint.get("/llms.txt")
 def show_llms() -> ResponseReturnValue:
     guide = render_guide(settings(), "llms.txt")
-    return respond(guide, "text/plain; charset=utf-8", GUIDE_SECONDS)
+    return respond(guide, "text/plain; charset=utf-8", SHORTLY)
 
 
 @blueprint.get("/openapi.json")
@@ -41,28 +43,16 @@ def show_document() -> ResponseReturnValue:
     from web.api import openapi
 
     made = openapi.build_document(settings().base_url, settings().demonstration)
-    return respond(orjson.dumps(made), "application/json", GUIDE_SECONDS)
-
-
-def respond(
-    body: str | bytes, content_type: str, seconds: int = DAY_SECONDS
-) -> ResponseReturnValue:
-    """Respond with an ETag, or with 304. Caches may keep the response for so many seconds."""
-    response = Response(body, content_type=content_type)
-    response.headers["Cache-Control"] = f"public, max-age={seconds}"
-    return answer(response)
+    return respond(orjson.dumps(made), "application/json", SHORTLY)
 
 
 def render_guide(config: Config, template: str, bot: Any = None) -> str:
-    # Imported on first use, because it needs the operator's currencies.
-    from web.api.openapi import OPERATIONS
-
     return render_template(
         template,
         config=config,
         allowance=", ".join(f"{limit:,} per {window}" for window, limit in config.allowance),
         url=config.base_url,
-        operations=OPERATIONS,
+        operations=list_operations(),
         streams=MAX_STREAMS,
         streams_each=MAX_STREAMS_EACH,
         bot=bot,
@@ -87,7 +77,7 @@ THEME_COLOR = "#0a7f5d"
 def show_robots() -> ResponseReturnValue:
     base = settings().base_path
     lines = ["User-agent: *", *(f"Disallow: {base}{path}" for path in NOT_FOR_CRAWLERS)]
-    return respond("\n".join(lines) + "\n", "text/plain; charset=utf-8")
+    return respond("\n".join(lines) + "\n", "text/plain; charset=utf-8", FOR_A_DAY)
 
 
 @blueprint.get("/favicon.ico")
@@ -111,4 +101,4 @@ def show_manifest() -> ResponseReturnValue:
         "theme_color": THEME_COLOR,
         "icons": [icon],
     }
-    return respond(orjson.dumps(manifest), "application/manifest+json")
+    return respond(orjson.dumps(manifest), "application/manifest+json", FOR_A_DAY)

@@ -28,6 +28,14 @@ def answer(response: Response) -> Response:
     return response
 
 
+def respond(
+    body: str | bytes, content_type: str, caching: str, headers: dict[str, str] | None = None
+) -> Response:
+    """Respond with an ETag, or with 304. `caching`: the Cache-Control header."""
+    every = {"Cache-Control": caching, **(headers or {})}
+    return answer(Response(body, content_type=content_type, headers=every))
+
+
 def add_etag(response: Response) -> Response:
     """Respond with 304 if the browser already has the page.
 

@@ -60,15 +60,13 @@ def render_new_trader(
 
 @blueprint.post("/traders/new")
 def create_trader() -> ResponseReturnValue:
-    texts, owner = (
-        read_texts("name", "bio", "family", "bot", "start", "tone"),
-        sessions.find_owner(),
-    )
+    texts = read_texts("name", "bio", "family", "bot", "start", "tone")
+    texts["start"] = texts["start"] or "guarded"
     errors = _find_errors(texts)
     if errors:
         return render_new_trader(texts, errors, 422)
     try:
-        made = _create(texts, owner)
+        made = _create(texts, sessions.find_owner())
     except Problem as problem:
         return render_new_trader(texts, list_errors(problem), problem.status, problem.headers)
     if not made.recovery_code:
@@ -83,27 +81,19 @@ def create_trader() -> ResponseReturnValue:
 
 
 def _find_errors(texts: Texts) -> Texts:
+    chosen = _settings_of(texts)
     return find_errors(
         lambda: check_name(texts["name"]),
         lambda: influencers.check_bio(texts["bio"]),
         lambda: check_choice("family", texts["family"], (*FAMILIES, COPY)),
-        lambda: _check_bot(texts),
-        lambda: check_choice("start", _start_of(texts), tuple(STARTS)),
+        lambda: chosen and traders.check_settings(COPY, chosen),
+        lambda: check_choice("start", texts["start"], tuple(STARTS)),
         lambda: influencers.check_voice(_voice_of(texts)),
     )
 
 
-def _check_bot(texts: Texts) -> None:
-    if texts["family"] == COPY:
-        traders.check_settings(COPY, _settings_of(texts))
-
-
 def _settings_of(texts: Texts) -> dict[str, int | str]:
     return {"bot": texts["bot"].strip()} if texts["family"] == COPY else {}
-
-
-def _start_of(texts: Texts) -> str:
-    return texts["start"] or "guarded"
 
 
 def _voice_of(texts: Texts) -> dict[str, str]:
@@ -118,7 +108,7 @@ def _create(texts: Texts, owner: Owner | None) -> traders.NewTrader:
             texts["name"],
             texts["family"],
             g.now,
-            _start_of(texts),
+            texts["start"],
             owner,
             _voice_of(texts),
             texts["bio"],

@@ -28,7 +28,7 @@ from web.site.charts import DAY_SECONDS, HOUR_SECONDS, find_side
 from web.site.money import list_traded
 
 MAX_RUNNERS, MAX_GAPS, MAX_MARKS, MAX_DAYS_LISTED = 8, 20, 80, 60
-CURVE_POINTS, SPARK_POINTS, RACE_POINTS, SOL_DECIMALS = 120, 24, 56, 9
+CURVE_POINTS, SPARK_POINTS, RACE_POINTS = 120, 24, 56
 MONTH_SECONDS = 30 * DAY_SECONDS
 
 
@@ -144,7 +144,7 @@ def draw_race(board: leaderboard.Board, rows: Sequence[Json]) -> charts.Race | N
         for row in runners
         if row["botId"] in values
     ]
-    decimals = board.stablecoin.decimals if board.stablecoin else SOL_DECIMALS
+    decimals = board.stablecoin.decimals if board.stablecoin else figures.SOL_DECIMALS
     return charts.draw_race(times, lanes, lambda raw: write_level(raw, decimals))
 
 

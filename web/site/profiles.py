@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 from flask import Blueprint, g, render_template, request
 from flask.typing import ResponseReturnValue
 
-from accounts.fields import holds_secret
 from chain.stored.attachments import OF_RECORD
 from chain.symbols import find_own
 from storage.rows import read, select_value, write_marks
@@ -33,7 +32,7 @@ from web.api.wallets import find_positions
 from web.server import sessions
 from web.site import figures, pictures
 from web.site.charts import DAY_SECONDS
-from web.site.front import MAX_FILTER, find_mints
+from web.site.front import find_mints, read_typed
 from web.site.lists import add_etag, read_cursor
 from web.site.money import list_traded
 from web.site.pieces import draw_posts, draw_trades, find_symbols
@@ -81,10 +80,8 @@ class TradeFilter(NamedTuple):
 
 
 def read_filter() -> TradeFilter:
-    token = request.args.get("token", "").strip()
-    if len(token) > MAX_FILTER or holds_secret(token):
-        token = ""
-    return TradeFilter(read_choice(request.args, "kind", ("", *TRADE_KINDS), ""), token)
+    kind = read_choice(request.args, "kind", ("", *TRADE_KINDS), "")
+    return TradeFilter(kind, read_typed("token"))
 
 
 def find_wanted(uid: str, asked: TradeFilter) -> Wanted:
@@ -119,7 +116,7 @@ def list_ends(bot_id: int) -> Json | None:
     best = {one["mint"] for one in ends["best"]}
     worst = [one for one in reversed(ends["worst"]) if one["mint"] not in best]
     shown = [*ends["best"], *worst]
-    places = figures.find_lamport_places(one["realizedLamports"] for one in shown)
+    places = figures.find_unit_places(one["realizedLamports"] for one in shown)
     return {**ends, "shown": shown, "places": places}
 
 

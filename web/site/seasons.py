@@ -1,5 +1,6 @@
 """Season pages, the badge on a profile, joining from the Manage tab, and the operator's form."""
 
+from functools import partial
 from typing import Any
 
 from flask import Blueprint, flash, g, redirect, render_template, request, url_for
@@ -158,12 +159,12 @@ def change_season(uid: str) -> ResponseReturnValue:
 
 @entry.blueprint.route("/seasons/<uid>/cancel", methods=["GET", "POST"])
 def cancel_season(uid: str) -> ResponseReturnValue:
-    row, who = seasons.find_season(uid), entry.find_session().uid
+    row = seasons.find_season(uid)
     return confirm(
         "Cancel this season?",
         "Its page will say so, and no bot will be ranked. This can’t be undone.",
         "Yes, cancel it",
         url_for("admin.list_all_seasons"),
-        lambda reason: seasons.cancel_season(uid, who, reason, g.now),
+        partial(seasons.cancel_season, uid),
         row.name,
     )

@@ -45,7 +45,7 @@ def show_token(mint: str) -> ResponseReturnValue:
     if not is_address(mint):
         raise Problem("not_found", "isn't a token address, which has 32 to 44 letters and digits")
     scope = ("activity of", mint)
-    before = read_cursor("before", scope, TradeSortKey)
+    before, entry = read_cursor("before", scope, TradeSortKey), market.find_entry(g.now, mint)
     latest = read_activity(mint, MAX_MARKS)
     rows = read_activity(mint, PAGE_SIZE + 1, before) if before else latest
     page = cut_page(rows[: PAGE_SIZE + 1], PAGE_SIZE, scope, find_sort_key)
@@ -53,19 +53,16 @@ def show_token(mint: str) -> ResponseReturnValue:
     return render_template(
         "token.html",
         mint=mint,
-        entry=find_entry(mint),
+        entry=entry and add_counts(entry),
         activity=draw_activity([show_row(row, mint) for row in list_moving(page.rows, mint)], mint),
         cursor=page.cursor,
         sides={"buy": 0, "sell": 0, **count_sides(mint)},
         tracked=count_tracked(),
-        timeline=draw_timeline(latest),
+        timeline=charts.draw_timeline(
+            [time_trade(row) for row in latest if row.block_time is not None]
+        ),
         posts=draw_posts(posts, "h3"),
     )
-
-
-def find_entry(mint: str) -> Json | None:
-    entry = market.find_entry(g.now, mint)
-    return entry and add_counts(entry)
 
 
 def show_row(row: Any, mint: str) -> Json:
@@ -75,15 +72,11 @@ def show_row(row: Any, mint: str) -> Json:
     return {**shown, "tokenChanges": venue_changes(shown)}
 
 
-def draw_timeline(rows: Sequence[Any]) -> charts.Timeline | None:
-    return charts.draw_timeline([time_trade(row) for row in rows if row.block_time is not None])
-
-
 def time_trade(row: Any) -> charts.TimedTrade:
     """Convert a trade for the timeline. In a swap for another token, only the fee is SOL."""
     if row.kind == "swap" or row.currency:
-        return charts.TimedTrade(row.block_time or 0, SWAPPED[row.side], 0)
-    return charts.TimedTrade(row.block_time or 0, row.side, row.sol_change - row.beside_sol)
+        return charts.TimedTrade(row.block_time, SWAPPED[row.side], 0)
+    return charts.TimedTrade(row.block_time, row.side, row.sol_change - row.beside_sol)
 
 
 @blueprint.get("/market")

@@ -195,7 +195,7 @@ def trust_of(post: Json) -> Trust:
 
 # ---- coverage and results -----------------------------------------------------------------------
 def describe_coverage(coverage: Json, now: int, several: bool = False) -> str:
-    """Describe a wallet's coverage in a sentence or two. `now`: ms.
+    """Describe the coverage of a wallet that isn't loading in a sentence or two. `now`: ms.
 
     If there are `several` wallets, the least complete one is described by name.
     """
@@ -206,8 +206,6 @@ def describe_coverage(coverage: Json, now: int, several: bool = False) -> str:
         if UNREADABLE["note"] in coverage["note"]:
             return str(UNREADABLE["note"])
         return f"{name or 'This wallet'} was just connected. Its history will be loaded next."
-    if state == "backfilling":
-        return _describe_backfill(coverage, name)
     if state == "complete" and not coverage["receipts"]:
         checked = _describe_check(coverage, now)
         return f"No transactions yet. The first one will be listed here. {checked}".strip()
@@ -222,24 +220,6 @@ def describe_coverage(coverage: Json, now: int, several: bool = False) -> str:
         f" {'is' if count == 1 else 'are'} known, but not its whole history."
     )
     return " ".join((known, *_describe_missing(coverage), _describe_check(coverage, now)))
-
-
-def _describe_backfill(coverage: Json, name: str) -> str:
-    count = write_count(coverage["receipts"], "transaction")
-    if coverage["pending"]:
-        return (
-            f"The history{f' of {name}' if name else ''} is still loading: {count} so far,"
-            f" {coverage['pending']:,} to load. Nothing below is final."
-        )
-    found = write_found(coverage["receipts"])
-    return f"{found} here. A second full scan will confirm that nothing is missing."
-
-
-def write_found(count: int) -> str:
-    """Write the beginning of a sentence about all transactions found so far."""
-    if count == 1:
-        return "The one transaction found so far is"
-    return f"All {count:,} transactions found so far are"
 
 
 def _describe_complete(coverage: Json, several: bool) -> str:
@@ -275,7 +255,10 @@ def describe_progress(bot: Json, now: int) -> str:
     """Describe a wallet's loading progress, and when it should be complete. `now`: ms."""
     known, pending = bot["coverage"]["receipts"], bot["coverage"]["pending"]
     if not pending:
-        return f"{write_found(known)} loaded and being double-checked."
+        found = "The one transaction" if known == 1 else f"All {known:,} transactions"
+        return (
+            f"{found} found so far {'is' if known == 1 else 'are'} loaded and being double-checked."
+        )
     begun = datetime.fromisoformat(bot["wallet"]["attachedAt"]).timestamp()
     left = find_time_left(known, pending, now / 1000 - begun)
     time = f", about {write_duration(left)} left" if left is not None else ""

@@ -3,6 +3,7 @@ test or switch a hook, dismiss a report, ban an owner or a wallet.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from flask import flash, g, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
@@ -15,8 +16,8 @@ from web.site.admin.entry import blueprint, find_session
 from web.site.admin.lists import find_list_of
 from web.site.forms import first_error, without_secrets
 
-# Performs the action for a reason, and returns whether anything was done.
-Change = Callable[[str], bool]
+# Performs the action, given who does it, why and when (ms). Returns whether anything was done.
+Change = Callable[[str, str, int], int]
 # Banned at a time, well within a request's time limit.
 MAX_BANNED = 100
 NOTHING_DONE = "Nothing changed, because this was already done."
@@ -38,7 +39,8 @@ def confirm(
     error, typed = None, request.form.get("reason", "")
     if request.method == "POST":
         try:
-            done = change(acts.check_reason(typed, shortest=1))
+            reason = acts.check_reason(typed, shortest=1)
+            done = change(find_session().uid, reason, g.now)
         except Problem as problem:
             if not problem.errors:
                 raise
@@ -63,35 +65,35 @@ def confirm(
 
 @blueprint.route("/posts/<uid>/hide", methods=["GET", "POST"])
 def hide_post(uid: str) -> ResponseReturnValue:
-    post, who = conduct.find_post(uid), find_session().uid
+    post = conduct.find_post(uid)
     return confirm(
         "Hide this post?",
         "Its text is deleted for good. The post’s record stays, and so does the text in"
         " earlier backups.",
         "Yes, hide it",
         find_list_of(post),
-        lambda reason: acts.hide_post(uid, who, reason, g.now),
+        partial(acts.hide_post, uid),
         post.body,
     )
 
 
 @blueprint.route("/bots/<uid>/retire", methods=["GET", "POST"])
 def retire_bot(uid: str) -> ResponseReturnValue:
-    bot, who = influencers.find_bot(uid), find_session().uid
+    bot = influencers.find_bot(uid)
     return confirm(
         "Retire this bot?",
         "Its keys stop working, its wallet can be connected to another bot, and nothing new"
         " appears. Its page and posts stay. This can’t be undone.",
         "Yes, retire it",
         url_for("admin.list_bots", bot=uid),
-        lambda reason: acts.retire_bot(uid, who, reason, g.now),
+        partial(acts.retire_bot, uid),
         bot.name,
     )
 
 
 @blueprint.route("/keys/<uid>/revoke", methods=["GET", "POST"])
 def change_key(uid: str) -> ResponseReturnValue:
-    key, who = api_keys.find_key(uid), find_session().uid
+    key = api_keys.find_key(uid)
     return confirm(
         f"Revoke the key {key.prefix}…{key.last4}?",
         (
@@ -100,17 +102,15 @@ def change_key(uid: str) -> ResponseReturnValue:
         ),
         "Yes, revoke it",
         url_for("admin.show_owner", uid=key.owner.uid),
-        lambda reason: acts.revoke_key(uid, who, reason, g.now),
+        partial(acts.revoke_key, uid),
         key.name,
     )
 
 
 @blueprint.route("/hooks/<uid>/switch", methods=["GET", "POST"])
 def change_hook(uid: str) -> ResponseReturnValue:
-    hook, who = hooks.find_hook(uid), find_session().uid
-    # The form contains the displayed state, so sending it twice doesn't undo the action.
-    is_off = hook.state == hooks.OFF
-    on = request.form.get("on") == "yes" if request.method == "POST" else is_off
+    hook = hooks.find_hook(uid)
+    on = read_switch(present=hook.state == hooks.OFF)
     url = hooks.mask_url(hook.url)
     return confirm(
         f"Turn this webhook {'on' if on else 'off'}?",
@@ -120,22 +120,29 @@ def change_hook(uid: str) -> ResponseReturnValue:
         " turned it off and can’t turn it back on.",
         f"Yes, turn it {'on' if on else 'off'}",
         find_page_of(hook),
-        lambda reason: acts.switch_hook(uid, on, who, reason, g.now),
+        partial(acts.switch_hook, uid, on),
         switch_on=on,
     )
 
 
 @blueprint.route("/hooks/<uid>/test", methods=["GET", "POST"])
 def ping_hook(uid: str) -> ResponseReturnValue:
-    hook, who = hooks.find_hook(uid), find_session().uid
+    hook = hooks.find_hook(uid)
     return confirm(
         "Send a test?",
         f"We’ll send a ping to {hooks.mask_url(hook.url)} within seconds. The list of webhooks"
         " shows the outcome.",
         "Yes, send it",
         find_page_of(hook),
-        lambda reason: acts.ping_hook(uid, who, reason, g.now),
+        partial(acts.ping_hook, uid),
     )
+
+
+def read_switch(present: bool) -> bool:
+    """Return whether an action switches on: as the sent form says, so that sending it twice doesn't
+    undo the action, or else `present`, for a form to show.
+    """
+    return request.form.get("on") == "yes" if request.method == "POST" else present
 
 
 def find_page_of(hook: Hook) -> str:
@@ -146,13 +153,13 @@ def find_page_of(hook: Hook) -> str:
 
 @blueprint.route("/reports/<uid>/dismiss", methods=["GET", "POST"])
 def dismiss_report(uid: str) -> ResponseReturnValue:
-    report, who = conduct.find_report(uid), find_session().uid
+    report = conduct.find_report(uid)
     return confirm(
         "Dismiss this report?",
         "The post stays as it is. The report stays in the list.",
         "Yes, dismiss it",
         url_for("admin.list_reports"),
-        lambda reason: acts.dismiss_report(uid, who, reason, g.now),
+        partial(acts.dismiss_report, uid),
         report.note or report.reported.body,
     )
 
@@ -186,7 +193,6 @@ def change_wallet_ban(address: str) -> ResponseReturnValue:
 
 @blueprint.route("/registrations/<source>/ban", methods=["GET", "POST"])
 def ban_source(source: str) -> ResponseReturnValue:
-    who = find_session().uid
     return confirm(
         "Ban all bots from this source?",
         "This bans the accounts and wallets of bots that agents registered from this source,"
@@ -195,7 +201,7 @@ def ban_source(source: str) -> ResponseReturnValue:
         " you can hide them one by one. You can lift each ban.",
         "Yes, ban them",
         url_for("admin.list_registrations", source=source),
-        lambda reason: acts.ban_source(source, who, reason, g.now, MAX_BANNED) > 0,
+        partial(acts.ban_source, source, most=MAX_BANNED),
         source,
     )
 
@@ -203,18 +209,14 @@ def ban_source(source: str) -> ResponseReturnValue:
 def change_ban(
     kind: str, target: str, text: str, back: str, ban: Callable[[str, str, str, int], bool]
 ) -> ResponseReturnValue:
-    """Ask to ban or unban. The form says which, so sending it twice doesn't undo the action."""
-    who = find_session().uid
-    is_banned = conduct.find_ban(kind, target) is not None
-    lifts = request.form.get("on") == "yes" if request.method == "POST" else is_banned
+    """Ask to ban or unban."""
+    lifts = read_switch(present=conduct.find_ban(kind, target) is not None)
     return confirm(
         f"Lift the ban on this {kind}?" if lifts else f"Ban this {kind}?",
         f"The ban on {target} ends. Anything that was turned off stays off." if lifts else text,
         "Yes, lift the ban" if lifts else "Yes, ban it",
         back,
-        (lambda reason: acts.lift_ban(kind, target, who, reason, g.now))
-        if lifts
-        else (lambda reason: ban(target, who, reason, g.now)),
+        partial(acts.lift_ban, kind, target) if lifts else partial(ban, target),
         target,
         switch_on=lifts,
     )

@@ -18,9 +18,6 @@ from web.server.gate import settings
 
 blueprint = Blueprint("admin", __name__, url_prefix="/admin")
 blueprint.before_request(sessions.check_sender)
-PLAIN_NAME, SECURE_NAME = "candor_admin", "__Secure-candor_admin"
-# Browsers accept a cookie with this name only for all paths and from this exact host.
-HOST_NAME = "__Host-candor_admin"
 OPEN_ENDPOINTS = ("admin.show_login", "admin.log_in")
 # A code has 43 characters.
 MAX_CODE = 200
@@ -92,17 +89,11 @@ def log_out() -> ResponseReturnValue:
 
 # ---- the cookie ----------------------------------------------------------------------------------
 def name_cookie(config: Config) -> str:
-    """Return the cookie's name. Behind HTTPS, no other host can set a cookie with this name."""
-    if not is_https(config):
-        return PLAIN_NAME
-    return SECURE_NAME if config.base_path else HOST_NAME
+    return sessions.name_cookie("candor_admin", config)
 
 
 def limit_cookie(config: Config) -> Any:
     """Return where the cookie is sent. `__Host-` requires the path /."""
-    path = "/" if name_cookie(config) == HOST_NAME else f"{config.base_path}/admin"
-    return {"path": path, "secure": is_https(config), "httponly": True, "samesite": "Strict"}
-
-
-def is_https(config: Config) -> bool:
-    return config.base_url.startswith("https:")
+    is_https = sessions.is_https(config)
+    path = "/" if is_https and not config.base_path else f"{config.base_path}/admin"
+    return {"path": path, "secure": is_https, "httponly": True, "samesite": "Strict"}

@@ -14,10 +14,10 @@ from operate.instance import Refused
 from storage import database, writing
 from storage.trouble import find_free
 from web.api import health
-from web.server.application import find_app
 from web.server.gate import settings
 from web.site.admin.entry import blueprint, find_session
 from web.site.admin.lists import read_list
+from web.site.log_pages import find_key
 
 MAX_ACTS, MAX_BACKUPS = 10, 5
 LEVELS = ("wrong", "look", "fine")
@@ -57,7 +57,7 @@ def show_log() -> dict[str, Any]:
     one = log.find_log()
     return {
         "checkpoint": log.make_checkpoint(one) if one else None,
-        "key": one and str(find_app().log_signer.verifier(one.origin)),
+        "key": find_key(),
         "watched": log.list_witnessed(),
     }
 
