@@ -25,7 +25,7 @@ from chain.stored.attachments import HELD
 from config import Config
 from models import IS_PROGRAM, Wallet
 from observing.state import FINALIZED, Notices, State, Subscription
-from storage import database
+from storage import database, read_rows
 
 # ---- messages from a node ------------------------------------------------------------------------
 NOTICES = "logsNotification", "accountNotification"
@@ -428,7 +428,7 @@ def list_subscriptions(now: int) -> tuple[Subscription, ...]:
     that trade most. `now`: ms.
     """
     ranks, accounts_of = _rank(now), _list_accounts()
-    wallets: list[tuple[int, str]] = database.execute_sql(WALLETS, (IS_PROGRAM,)).fetchall()
+    wallets = read_rows(WALLETS, (IS_PROGRAM,))
     wallets.sort(key=lambda row: (ranks.get(row[0], (False, 0)), -row[0]), reverse=True)
     wanted = [Subscription(*row) for row in wallets]
     for number, address in wallets:
@@ -437,10 +437,9 @@ def list_subscriptions(now: int) -> tuple[Subscription, ...]:
 
 
 def _rank(now: int) -> dict[int, tuple[bool, int]]:
-    waiting = {wallet_id for (wallet_id,) in database.execute_sql(AWAITED).fetchall()}
-    lately = database.execute_sql(LATELY, ((now - BUSY_MS) // 1000,)).fetchall()
+    waiting = {wallet_id for (wallet_id,) in read_rows(AWAITED)}
     ranks = {one: (True, 0) for one in waiting}
-    for wallet_id, count in lately:
+    for wallet_id, count in read_rows(LATELY, ((now - BUSY_MS) // 1000,)):
         ranks[wallet_id] = (wallet_id in waiting, count)
     return ranks
 
@@ -451,6 +450,6 @@ def _list_accounts() -> dict[int, list[str]]:
     If a wallet has too many to subscribe to, only enough are returned to show that.
     """
     found: dict[int, list[str]] = {}
-    for wallet_id, address in database.execute_sql(ACCOUNTS, (MAX_SUBSCRIPTIONS,)).fetchall():
+    for wallet_id, address in read_rows(ACCOUNTS, (MAX_SUBSCRIPTIONS,)):
         found.setdefault(wallet_id, []).append(address)
     return found
