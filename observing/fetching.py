@@ -235,7 +235,9 @@ class Fetching:
         if part.receipts or part.taken:
             with storage.writing():
                 storage.write_rows(Receipt, part.receipts)
-                _write_entries(part.taken)
+                for one in part.taken:
+                    values = one.entry.dump(), one.entry.is_idle, one.place, one.receipt.slot
+                    storage.database.execute_sql(STORE_ENTRY, (*values, one.row.id))
             self._note_stored(part.wallet, part.taken)
 
     def _note_stored(self, wallet: Wallet, taken: Sequence[Taken]) -> None:
@@ -325,12 +327,6 @@ def end_with_slot(rows: list[Pending], full: int = SLICE) -> list[Pending]:
     if len(rows) < full or rows[0].slot == last:
         return rows
     return [row for row in rows if row.slot != last]
-
-
-def _write_entries(taken: Sequence[Taken]) -> None:
-    for one in taken:
-        values = one.entry.dump(), one.entry.is_idle, one.place, one.receipt.slot, one.row.id
-        storage.database.execute_sql(STORE_ENTRY, values)
 
 
 def _make_row(receipt: ParsedReceipt, answer: Answer) -> dict[str, Any]:

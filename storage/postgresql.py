@@ -33,18 +33,10 @@ from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown
 
 from config import BadSetting
-from storage.trouble import (
-    Writes,
-    find_left,
-    name_trouble,
-)
+from storage.trouble import Writes, find_left, name_trouble
 
 # Advisory locks. They are scoped to the database.
-LOCKS = {
-    "writing": 1,
-    "jobs": 2,
-    "work": 3,
-}
+LOCKS = {"writing": 1, "jobs": 2, "work": 3}
 # The server ends a transaction after it was idle for this long (ms), because its client hangs and
 # other writers wait.
 HUNG_MS = 10_000

@@ -43,10 +43,6 @@ STATEMENT_JOURNAL_BYTES = 120_000
 MAX_PREPARED = 64
 # If the WAL was in use when content was erased, retry this often. Each try syncs the database.
 EMPTY_AGAIN_SECONDS = 5
-UNEMPTIED = (
-    "erased text may remain in app.db-wal for a while because another program is reading an"
-    " older state of the database; a later write by this process will clear it"
-)
 # app.db and its WAL, each as returned by `identify`.
 Files = tuple[Identity | None, Identity | None]
 IN_MEMORY: Files = (None, None)
@@ -309,7 +305,11 @@ class SQLite(PooledDatabase, APSWDatabase):
         """
         yield
         if not self._empty_wal():
-            log.warning(UNEMPTIED)
+            log.warning(
+                "erased text may remain in app.db-wal for a while because another program is"
+                " reading an older state of the database; a later write by this process will"
+                " clear it"
+            )
 
     def _empty_wal(self) -> bool:
         """Clear the WAL. If it is in use, return False and retry after later commits."""

@@ -56,10 +56,6 @@ def find_left(most: float) -> float:
     return max(0.0, min(most, _deadline.get() - time.monotonic()))
 
 
-def is_patient() -> bool:
-    return _deadline.get() != AT_ONCE
-
-
 @contextlib.contextmanager
 def within(seconds: float) -> Iterator[None]:
     """Limit all waits inside to `seconds`, or to an earlier deadline."""
@@ -116,6 +112,8 @@ CAUSES = (
     ((apsw.IOError, apsw.CantOpenError), "disk_error"),
     ((apsw.BusyError, apsw.LockedError), "locked"),
 )
+# By name, because psycopg is optional.
+OF_PSYCOPG = {"DiskFull": "disk_full", "LockNotAvailable": "locked"}
 
 
 class Unusable(OperationalError):
@@ -131,8 +129,8 @@ def name_trouble(error: BaseException, folder: Path) -> str:
     while cause is not None:
         if isinstance(cause, Unusable):
             return cause.trouble
-        if type(cause).__name__ in ("DiskFull", "LockNotAvailable"):
-            return "disk_full" if type(cause).__name__ == "DiskFull" else "locked"
+        if word := OF_PSYCOPG.get(type(cause).__name__):
+            return word
         if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
             return "disk_full"
         for kinds, word in CAUSES:
@@ -180,7 +178,7 @@ class Writes:
 
     def fail(self, trouble: str) -> None:
         # If the caller doesn't wait, a lock isn't a failure.
-        if trouble != "locked" or is_patient():
+        if trouble != "locked" or _deadline.get() != AT_ONCE:
             self.trouble, self.failed_at = trouble, time.monotonic()
 
     def succeed(self) -> None:
