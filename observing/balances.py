@@ -276,8 +276,8 @@ class Balances:
         now = self._state.clock()
         unknown = [m for m in sorted(mints) if m not in known and postponed[m].until <= now]
         found = {mint: known[mint] for mint in mints if mint in known}
-        for start in range(0, len(unknown), ACCOUNTS_A_CALL):
-            found |= self._ask_decimals(unknown[start : start + ACCOUNTS_A_CALL])
+        for part in in_parts(unknown, ACCOUNTS_A_CALL):
+            found |= self._ask_decimals(part)
         for mint in unknown:
             if mint not in found:
                 waits = MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS

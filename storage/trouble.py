@@ -36,6 +36,8 @@ def hold_snapshot(execute: Callable[[str], Any], engine: str) -> Iterator[None]:
 
 # docs/operate.md promises this limit for requests that can't be stored.
 REQUEST_SECONDS = 5
+# How long a write waits for other writers.
+BUSY_MS = 5_000
 AT_ONCE = -math.inf
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.001, 0.05
 # In seconds of time.monotonic().
