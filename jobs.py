@@ -302,29 +302,27 @@ class Jobs:
     def _list_jobs(self) -> list[Work]:
         config, observer = self.config, self._observer
         scout, paper = Scout(config, observer.rpc), PaperJob(config)
+        self._rpc = observer.rpc
         return [
-            self._observe(observer),
+            Work("observer", config.observer_interval_seconds, partial(run_observer, observer)),
             Work("scout", config.scout_interval_seconds, scout.run_tick),
             Work("held", HELD_SECONDS if config.scout_interval_seconds else 0, scout.run_held),
             Work("paper", config.paper_interval_seconds, paper.run_tick),
             *self._deliver(),
             *self._watch_logs(),
-            *self._log_digests(),
-            *self._follow(),
+            *self._follow_trades(),
             Work("seasons", SEASONS_SECONDS, partial(seasons.run_tick, config)),
             Work("memory", MEMORY_SECONDS, give_back_memory),
         ]
 
-    def _log_digests(self) -> list[Work]:
+    def _follow_trades(self) -> list[Work]:
         """Only if wallets are observed."""
         if not self.config.observer_interval_seconds:
             return []
-        return [Work("digests", DIGEST_SECONDS, DigestLog().run_tick)]
-
-    def _follow(self) -> list[Work]:
-        if not self.config.observer_interval_seconds:
-            return []
-        return [Work("copying", COPYING_SECONDS, copying.run_tick)]
+        return [
+            Work("digests", DIGEST_SECONDS, DigestLog().run_tick),
+            Work("copying", COPYING_SECONDS, copying.run_tick),
+        ]
 
     def _watch_logs(self) -> list[Work]:
         urls = self.config.witnesses
@@ -339,11 +337,6 @@ class Jobs:
         self._outbox = Outbox(self.config, self._read_events)
         return [Work("hooks", HOOKS_SECONDS, self._outbox.run_tick)]
 
-    def _observe(self, observer: Observer) -> Work:
-        self._rpc = observer.rpc
-        seconds = self.config.observer_interval_seconds
-        return Work("observer", seconds, lambda now: run_observer(observer, now))
-
     def _subscribe(self, leadership: Leadership) -> Subscriptions:
         check, state = self._lock.check, self._observer.state
 
@@ -352,12 +345,10 @@ class Jobs:
             with storage.database.connection_context(), storage.database.guarding(check):
                 yield
 
-        def wake() -> None:
-            leadership.run_now("observer")
-
         def note(job_state: str, details: dict[str, Any]) -> None:
             _store_state("bell", job_state, check, None, json.dumps(details))
 
+        wake = partial(leadership.run_now, "observer")
         return Subscriptions(self.config, state, wake, session, note, _now)
 
 

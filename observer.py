@@ -37,7 +37,6 @@ from observing.listing import (
     wake,
 )
 from observing.state import IN_WORK, MAX_SLEEP_SECONDS, Attempts, State, ignore_progress
-from storage import in_parts
 
 # Consecutive failed passes after which the command line gives up.
 MAX_FAILED_PASSES = 3
@@ -133,7 +132,8 @@ class Observer:
         begun_at, span_seconds = state.clock(), self._span_seconds
         state.work_until = begun_at + span_seconds
         try:
-            state.spare_requests = _count_addresses(wallets)
+            counts = storage.read_parts(COUNT, (wallet.id for wallet in wallets))
+            state.spare_requests = sum(count for (count,) in counts)
             self.balances.compare(wallets, begun_at + span_seconds / 3)
             self.balances.store_polls(wallets, now)
             for wallet in wallets:
@@ -336,18 +336,11 @@ def _select_watched(now: int) -> Any:
 
 def _find_common_trouble() -> str | None:
     """Return the first wallet's trouble if every wallet has one."""
-    if storage.database.execute_sql(ANY_WELL).fetchone():
+    if storage.read_rows(ANY_WELL):
         return None
     watched = Wallet.select(Wallet.address, Wallet.trouble).where(is_held(), IS_WALLET)
     first = watched.order_by(Wallet.trouble_at).first()
     return None if first is None else f"{first.address}: {first.trouble}"
-
-
-def _count_addresses(wallets: Sequence[Wallet]) -> int:
-    parts = in_parts([wallet.id for wallet in wallets])
-    execute = storage.database.execute_sql
-    found = (execute(COUNT.format(marks=storage.mark(part)), part).fetchone() for part in parts)
-    return sum(count for (count,) in found)
 
 
 # ---- the command line ----------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class Balances:
         if wallet.trouble or wallet.closing_at is not None or trades:
             return 0.0
         quiet = state.watches[wallet.id].quiet
-        if not quiet and storage.database.execute_sql(WAITING, (wallet.id,)).fetchall():
+        if not quiet and storage.read_rows(WAITING, (wallet.id,)):
             return 0.0
         polls = 1 if idle_seconds < HOUR_SECONDS else 2 if idle_seconds < DAY_SECONDS else 4
         # Subtract half a poll, so that the poll that is due lists the signatures.
@@ -276,8 +276,8 @@ class Balances:
         now = self._state.clock()
         unknown = [m for m in sorted(mints) if m not in known and postponed[m].until <= now]
         found = {mint: known[mint] for mint in mints if mint in known}
-        for start in range(0, len(unknown), ACCOUNTS_A_CALL):
-            found |= self._ask_decimals(unknown[start : start + ACCOUNTS_A_CALL])
+        for part in in_parts(unknown, ACCOUNTS_A_CALL):
+            found |= self._ask_decimals(part)
         for mint in unknown:
             if mint not in found:
                 waits = MIN_DECIMALS_WAIT_SECONDS, MAX_DECIMALS_WAIT_SECONDS
@@ -295,10 +295,8 @@ class Balances:
 def _list_asked(wallets: Iterable[Wallet]) -> list[list[Asked]]:
     found: dict[int, list[Asked]] = {wallet.id: [] for wallet in wallets}
     by_id = {wallet.id: wallet for wallet in wallets}
-    for part in in_parts(by_id):
-        sql = COMPARED.format(marks=storage.mark(part))
-        for wallet_id, address in storage.database.execute_sql(sql, part).fetchall():
-            found[wallet_id].append(Asked(by_id[wallet_id], address))
+    for wallet_id, address in storage.read_parts(COMPARED, by_id):
+        found[wallet_id].append(Asked(by_id[wallet_id], address))
     return list(found.values())
 
 

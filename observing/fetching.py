@@ -235,7 +235,9 @@ class Fetching:
         if part.receipts or part.taken:
             with storage.writing():
                 storage.write_rows(Receipt, part.receipts)
-                _write_entries(part.taken)
+                for one in part.taken:
+                    values = one.entry.dump(), one.entry.is_idle, one.place, one.receipt.slot
+                    storage.database.execute_sql(STORE_ENTRY, (*values, one.row.id))
             self._note_stored(part.wallet, part.taken)
 
     def _note_stored(self, wallet: Wallet, taken: Sequence[Taken]) -> None:
@@ -272,10 +274,11 @@ class Fetching:
         """Find the order of transactions in slots that have several without a position."""
         watch = self._state.watches[wallet.id]
         if not watch.is_indexed:
-            watch.unindexed_slots, watch.is_indexed = _list_unindexed_slots(wallet), True
+            slots = storage.read_rows(UNINDEXED_SLOTS, (wallet.id,))
+            watch.unindexed_slots, watch.is_indexed = {slot for (slot,) in slots}, True
         while watch.unindexed_slots:
             slot = min(watch.unindexed_slots)
-            signatures = _list_unindexed(wallet, slot)
+            signatures = [one for (one,) in storage.read_rows(UNINDEXED, (wallet.id, slot))]
             # If no node has the block, the chain of balances must show the order. If no endpoint is
             # available, the slot stays and is requested again.
             if len(signatures) > 1:
@@ -299,27 +302,16 @@ class Fetching:
         self._state.forget_wallet(wallet.id)
 
 
-def _list_unindexed_slots(wallet: Wallet) -> set[int]:
-    found = storage.database.execute_sql(UNINDEXED_SLOTS, (wallet.id,)).fetchall()
-    return {slot for (slot,) in found}
-
-
-def _list_unindexed(wallet: Wallet, slot: int) -> list[str]:
-    found = storage.database.execute_sql(UNINDEXED, (wallet.id, slot)).fetchall()
-    return [signature for (signature,) in found]
-
-
 def _list_pending(wallet: Wallet, now: int, which: str, *head: bool) -> list[Pending]:
     values = wallet.id, *head, now, now + MAX_RETRY_WAIT_MS
-    found = storage.database.execute_sql(which, values).fetchall()
-    return list(dict.fromkeys(map(Pending._make, found)))
+    return list(dict.fromkeys(map(Pending._make, storage.read_rows(which, values))))
 
 
 def _leave_sparse(wallet: Wallet, rows: list[Pending]) -> list[Pending]:
     """Leave out sparse older rows: a bulk response contains everything in its slots."""
     while len(rows) >= FEW:
         values = wallet.id, rows[0].slot, rows[-1].slot
-        ((stored,),) = storage.database.execute_sql(STORED_BETWEEN, values).fetchall()
+        ((stored,),) = storage.read_rows(STORED_BETWEEN, values)
         if 4 * stored <= len(rows):
             return rows
         rows = rows[len(rows) // 2 :]
@@ -337,12 +329,6 @@ def end_with_slot(rows: list[Pending], full: int = SLICE) -> list[Pending]:
     return [row for row in rows if row.slot != last]
 
 
-def _write_entries(taken: Sequence[Taken]) -> None:
-    for one in taken:
-        values = one.entry.dump(), one.entry.is_idle, one.place, one.receipt.slot, one.row.id
-        storage.database.execute_sql(STORE_ENTRY, values)
-
-
 def _make_row(receipt: ParsedReceipt, answer: Answer) -> dict[str, Any]:
     return {
         "signature": receipt.signature,
@@ -357,7 +343,7 @@ def _make_row(receipt: ParsedReceipt, answer: Answer) -> dict[str, Any]:
 
 def _find_bodies(rows: Sequence[Pending]) -> dict[str, bytes]:
     sql = f"SELECT signature, body FROM receipt WHERE signature IN ({storage.mark(rows)})"
-    return dict(storage.database.execute_sql(sql, [row.signature for row in rows]).fetchall())
+    return dict(storage.read_rows(sql, [row.signature for row in rows]))
 
 
 def _read_or_drop(body: bytes, signature: str) -> ParsedReceipt | None:

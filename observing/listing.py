@@ -3,8 +3,7 @@
 import contextlib
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
 
 import storage
 from accounts.verification import MOVABLE
@@ -29,7 +28,7 @@ from observing.state import (
     update_wallet,
 )
 from storage import in_parts
-from storage.rows import Stored
+from storage.rows import Stored, read, select_value
 
 HEAD_PAGE, FULL_PAGE = 100, 1000
 # Per wallet: its own address and its token accounts.
@@ -48,7 +47,7 @@ WHERE t.wallet_id = ? AND t.side IS NOT NULL"""
 IDLE = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND idle"
 PENDING = "SELECT 1 FROM sighting WHERE wallet_id = ? AND state = 'pending' LIMIT 1"
 SCAN_AGAIN = "UPDATE address SET scanned_at = NULL, scan_new = 1 WHERE wallet_id = ?"
-KNOWN = "SELECT signature FROM sighting WHERE wallet_id = ?"
+KNOWN = "SELECT signature FROM sighting WHERE signature IN ({marks}) AND wallet_id = ?"
 HEADS = """
 SELECT id, address, head_slot FROM address
 WHERE wallet_id = ? AND full_scans > 0 AND address IN ({marks})"""
@@ -66,18 +65,10 @@ UPDATE address SET scan_cursor = NULL, full_scans = ?, scan_new = ?, scanned_at 
 WHERE id = ?"""
 
 
-class Listed(NamedTuple):
-    """Listed transactions that may change the wallet, all listed ones, and the oldest slot."""
-
-    counted: int
-    all: int
-    oldest: int | None
-
-
-def count_listed(wallet: Wallet) -> Listed:
-    ((count, oldest),) = storage.database.execute_sql(LISTED, (wallet.id,)).fetchall()
-    ((idle,),) = storage.database.execute_sql(IDLE, (wallet.id,)).fetchall()
-    return Listed(count - idle, count, oldest)
+def count_listed(wallet: Wallet) -> tuple[int, int, int | None]:
+    """Return (listed transactions that may change the wallet, all listed ones, oldest slot)."""
+    ((count, oldest),) = storage.read_rows(LISTED, (wallet.id,))
+    return count - _count(IDLE, wallet), count, oldest
 
 
 class ScanCursor(Stored):
@@ -159,7 +150,8 @@ class Listing:
         self, wallet: Wallet, page: Sequence[ListedSignature], now: int, head: bool
     ) -> list[ListedSignature]:
         """Insert a page's unknown signatures, and return them. The limit excludes old ones."""
-        known = _find_known(wallet, [row.signature for row in page])
+        found = storage.read_parts(KNOWN, (row.signature for row in page), (wallet.id,))
+        known = {signature for (signature,) in found}
         new = [row for row in page if row.signature not in known]
         if not new:
             return []
@@ -233,9 +225,8 @@ class Listing:
         return next(iter(Address.raw(DUE_SCAN, *values)), None)
 
     def mark_backfilled(self, wallet: Wallet) -> None:
-        if wallet.backfilled or storage.database.execute_sql(UNSCANNED, (wallet.id,)).fetchone():
-            return
-        update_wallet(wallet, backfilled=True)
+        if not wallet.backfilled and not storage.read_rows(UNSCANNED, (wallet.id,)):
+            update_wallet(wallet, backfilled=True)
 
     # ---- accounts --------------------------------------------------------------------------------
     def list_token_accounts(self, wallet: Wallet, now: int) -> bool:
@@ -278,7 +269,7 @@ class Listing:
     def _rank_accounts(self, wallet: Wallet, addresses: Iterable[str]) -> list[str]:
         ledger = self._state.apply_entries(wallet)
         seen = ledger.chain.seen
-        traded = {mint for (mint,) in storage.database.execute_sql(TRADED, (wallet.id,))}
+        traded = {mint for (mint,) in storage.read_rows(TRADED, (wallet.id,))}
         for mint, lots in ledger.inventories[SOL].lots.items():
             traded.update(mint for lot in lots if lot.cost is not None)
 
@@ -319,16 +310,7 @@ class Listing:
 
 def has_pending(wallet: Wallet) -> bool:
     """Whether a listed transaction isn't stored yet."""
-    return storage.database.execute_sql(PENDING, (wallet.id,)).fetchone() is not None
-
-
-def _find_known(wallet: Wallet, signatures: Iterable[str]) -> set[str]:
-    known: set[str] = set()
-    for part in in_parts(signatures):
-        sql = f"{KNOWN} AND signature IN ({storage.mark(part)})"
-        rows = storage.database.execute_sql(sql, (wallet.id, *part))
-        known.update(signature for (signature,) in rows)
-    return known
+    return bool(storage.read_rows(PENDING, (wallet.id,)))
 
 
 def _read_cursor(row: Address) -> ScanCursor:
@@ -354,15 +336,8 @@ MAX_NAMED = 50
 STUCK_AFTER_TRIES = 5
 
 
-class Scanned(NamedTuple):
-    address: str
-    full_scans: int
-    scan_cursor: str | None
-    scan_new: int | None
-
-
 # Plain SQL for speed: it runs after each step of a poll.
-SCANNED = f"SELECT {', '.join(Scanned._fields)} FROM address WHERE wallet_id = ?"
+SCANNED = "SELECT address, full_scans, scan_cursor, scan_new FROM address WHERE wallet_id = ?"
 COUNT_PENDING = "SELECT COUNT(*) FROM sighting WHERE wallet_id = ? AND state = 'pending'"
 STUCK = f"{COUNT_PENDING} AND (tries >= {STUCK_AFTER_TRIES} OR problem IS NOT NULL)"
 REFUSED = f"""
@@ -384,8 +359,9 @@ GROUP BY wallet_id"""
 def wake(state: State, wallets: Sequence[Wallet], now: int) -> None:
     quiet = [wallet for wallet in wallets if state.watches[wallet.id].quiet]
     times = now - FULL_SCAN_INTERVAL_MS, now
-    waiting = {number for sql in WAITING for (number,) in _ask(sql, quiet)}
-    waiting |= {number for (number,) in _ask(SCANS_DUE, quiet, times)}
+    ids = [wallet.id for wallet in quiet]
+    waiting = {number for sql in WAITING for (number,) in storage.read_parts(sql, ids)}
+    waiting |= {number for (number,) in storage.read_parts(SCANS_DUE, ids, times)}
     stored = count_stored(quiet)
     for wallet in quiet:
         known = state.ledger_store.find(wallet.id).chain.count
@@ -394,13 +370,7 @@ def wake(state: State, wallets: Sequence[Wallet], now: int) -> None:
 
 
 def count_stored(wallets: Iterable[Wallet]) -> dict[int, int]:
-    return dict(_ask(STORED, wallets))
-
-
-def _ask(sql: str, wallets: Iterable[Wallet], values: Sequence[int] = ()) -> Iterator[Any]:
-    for part in storage.in_parts(wallet.id for wallet in wallets):
-        asked = sql.format(marks=storage.mark(part))
-        yield from storage.database.execute_sql(asked, (*part, *values)).fetchall()
+    return dict(storage.read_parts(STORED, (wallet.id for wallet in wallets)))
 
 
 def _is_due(state: State, wallet: Wallet, now: int) -> bool:
@@ -431,7 +401,7 @@ def is_quiet(state: State, wallet: Wallet, progress: Progress) -> bool:
 
 
 def read_progress(state: State, wallet: Wallet) -> Progress:
-    addresses = [Scanned(*row) for row in _read(SCANNED, wallet)]
+    addresses = read(SCANNED, (wallet.id,))
     ledger, checked = state.apply_entries(wallet), state.check_balances(wallet)
     pending = _count(COUNT_PENDING, wallet)
     left_out = ledger.chain.seen.keys() - {row.address for row in addresses}
@@ -443,7 +413,7 @@ def read_progress(state: State, wallet: Wallet) -> Progress:
         and all(row.full_scans > 1 and row.scan_new == 0 for row in addresses),
         closed=all(checked.get(row.address) for row in addresses),
         pending=pending,
-        refused=tuple(_read(REFUSED, wallet)) if pending else (),
+        refused=tuple(storage.read_rows(REFUSED, (wallet.id,))) if pending else (),
         stuck=_count(STUCK, wallet) if pending else 0,
         unexplained=_list_unexplained(state, wallet),
         capped=wallet.history_from is not None,
@@ -461,18 +431,13 @@ def _find_filled(state: State, wallet: Wallet, most: int, accounts: int) -> int:
     limit = state.config.max_receipts_per_wallet
     used = 100 * most // limit
     if used >= NEAR_LIMIT_PERCENT:
-        used = 100 * count_listed(wallet).counted // limit
+        counted, _, _ = count_listed(wallet)
+        used = 100 * counted // limit
     return max(used, 100 * accounts // MAX_ADDRESSES)
 
 
-def _read(sql: str, wallet: Wallet) -> list[Any]:
-    rows: list[Any] = storage.database.execute_sql(sql, (wallet.id,)).fetchall()
-    return rows
-
-
 def _count(sql: str, wallet: Wallet) -> int:
-    ((count,),) = _read(sql, wallet)
-    return int(count)
+    return int(select_value(sql, (wallet.id,)))
 
 
 def _list_unexplained(state: State, wallet: Wallet) -> tuple[tuple[str, int, int], ...]:

@@ -10,7 +10,7 @@ from chain.stored.derived import UNREADABLE, read_coverage
 from chain.stored.store import list_summary
 from chain.stored.trades import mark_differing_trades
 from models import Post, Trade, Wallet
-from observing.entries import reread_entries
+from observing.entries import Reread, reread_entries
 from observing.listing import read_progress
 from observing.state import State
 from storage import read_rows
@@ -28,11 +28,6 @@ class RebuiltWallet(NamedTuple):
     @property
     def changes(self) -> int:
         return self.entries_changed + self.receipts_lost + self.trades_changed + self.sums_changed
-
-
-class _Derived(NamedTuple):
-    digests: dict[str, str]
-    sums: Any
 
 
 def rebuild(state: State, wallets: Iterable[Wallet], now: int) -> list[RebuiltWallet]:
@@ -72,20 +67,16 @@ def _rebuild_kin(state: State, kin: list[Wallet], now: int) -> list[RebuiltWalle
         with storage.writing():
             for post in list(Post.select(Post.bot).where(Post.wallet == wallet.id).distinct()):
                 count_delays(post.bot_id)
-    return [
-        _compare(wallet, before[wallet.id], entries[wallet.id].changed, entries[wallet.id].lost)
-        for wallet in kin
-    ]
+    return [_compare(wallet, before[wallet.id], entries[wallet.id]) for wallet in kin]
 
 
-def _compare(wallet: Wallet, before: _Derived, changed: int, lost: int) -> RebuiltWallet:
-    after = _read_derived(wallet)
-    signatures = before.digests.keys() | after.digests.keys()
-    trades = sum(before.digests.get(one) != after.digests.get(one) for one in signatures)
-    return RebuiltWallet(wallet.address, changed, lost, trades, before.sums != after.sums)
+def _compare(wallet: Wallet, before: Any, entries: Reread) -> RebuiltWallet:
+    (old_trades, old_sums), (trades, sums) = before, _read_derived(wallet)
+    differing = {signature for signature, _ in old_trades ^ trades}
+    return RebuiltWallet(wallet.address, *entries, len(differing), old_sums != sums)
 
 
-def _read_derived(wallet: Wallet) -> _Derived:
-    rows = Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id)
-    digests = {row.signature: row.digest for row in rows.namedtuples()}
-    return _Derived(digests, Wallet.select(*SUMS).where(Wallet.id == wallet.id).tuples().get())
+def _read_derived(wallet: Wallet) -> tuple[set[Any], Any]:
+    """Return (signature, digest) of each trade, and the wallet's sums."""
+    trades = Trade.select(Trade.signature, Trade.digest).where(Trade.wallet == wallet.id)
+    return {*trades.tuples()}, Wallet.select(*SUMS).where(Wallet.id == wallet.id).tuples().get()

@@ -474,5 +474,4 @@ ADDRESSES = "SELECT address FROM address WHERE wallet_id = ?"
 
 
 def list_addresses(wallet_id: int) -> set[str]:
-    rows = storage.database.execute_sql(ADDRESSES, (wallet_id,))
-    return {address for (address,) in rows}
+    return {address for (address,) in storage.read_rows(ADDRESSES, (wallet_id,))}

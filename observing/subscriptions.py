@@ -25,7 +25,7 @@ from chain.stored.attachments import HELD
 from config import Config
 from models import IS_PROGRAM, Wallet
 from observing.state import FINALIZED, Notices, State, Subscription
-from storage import database
+from storage import database, read_rows
 
 # ---- messages from a node ------------------------------------------------------------------------
 NOTICES = "logsNotification", "accountNotification"
@@ -113,7 +113,9 @@ class Line:
         return self.last_id
 
 
-class Listener:
+class Listener(threading.Thread):
+    """Listens to one endpoint. The thread doesn't keep the process alive."""
+
     def __init__(
         self,
         url: str,
@@ -122,6 +124,7 @@ class Listener:
         max_subscriptions: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(name=f"subscriptions {label}", daemon=True)
         self.label, self._url, self._notices, self._clock = label, url, notices, clock
         self._max_subscriptions = max_subscriptions
         # For health. state: connecting | listening | resting. The others are counts, and the time
@@ -129,22 +132,13 @@ class Listener:
         self.state, self.subscriptions, self.refused = "connecting", 0, 0
         self.noticed_at: int | None = None
         self._ending = threading.Event()
-        self._thread = threading.Thread(
-            target=self._run, name=f"subscriptions {label}", daemon=True
-        )
-
-    def start(self) -> None:
-        self._thread.start()
 
     def stop(self) -> None:
-        """Stop within a few seconds. The thread doesn't keep the process alive."""
+        """Stop within a few seconds."""
         self._ending.set()
 
-    def join(self, seconds: float) -> None:
-        self._thread.join(seconds)
-
     # ---- connections -----------------------------------------------------------------------------
-    def _run(self) -> None:
+    def run(self) -> None:
         tries = 0
         while not self._ending.is_set():
             begun_at, least = self._clock(), MIN_PAUSE_SECONDS
@@ -303,11 +297,8 @@ LATELY = "SELECT wallet_id, COUNT(*) FROM trade WHERE block_time >= ? GROUP BY w
 log = logging.getLogger("candor.subscriptions")
 
 
-Session = Callable[[], AbstractContextManager[Any]]
-
-
-class Subscriptions:
-    """The subscriptions job, in its own thread.
+class Subscriptions(threading.Thread):
+    """The subscriptions job.
 
     `wake` starts a pass of the observer. `session` opens a database connection. `note` records the
     status for health. `now` returns the time in ms.
@@ -318,10 +309,11 @@ class Subscriptions:
         config: Config,
         state: State,
         wake: Callable[[], object],
-        session: Session,
+        session: Callable[[], AbstractContextManager[Any]],
         note: Callable[[str, dict[str, Any]], object],
         now: Callable[[], int],
     ) -> None:
+        super().__init__(name="subscriptions", daemon=True)
         self._notices, self._clock, self._now = state.notices, state.clock, now
         self._wake, self._session, self._note = wake, session, note
         urls = list_websockets(config) if config.observer_interval_seconds else ()
@@ -333,19 +325,15 @@ class Subscriptions:
         # Database version when its wallets were last read.
         self._version: object = None
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="subscriptions", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
 
     def stop(self, seconds: float) -> None:
         """Wait up to this long for a running step."""
         self._ending.set()
         for listener in self._listeners:
             listener.stop()
-        self._thread.join(seconds)
+        self.join(seconds)
 
-    def _run(self) -> None:
+    def run(self) -> None:
         begun = False
         while not self._ending.is_set():
             try:
@@ -428,7 +416,7 @@ def list_subscriptions(now: int) -> tuple[Subscription, ...]:
     that trade most. `now`: ms.
     """
     ranks, accounts_of = _rank(now), _list_accounts()
-    wallets: list[tuple[int, str]] = database.execute_sql(WALLETS, (IS_PROGRAM,)).fetchall()
+    wallets = read_rows(WALLETS, (IS_PROGRAM,))
     wallets.sort(key=lambda row: (ranks.get(row[0], (False, 0)), -row[0]), reverse=True)
     wanted = [Subscription(*row) for row in wallets]
     for number, address in wallets:
@@ -437,10 +425,9 @@ def list_subscriptions(now: int) -> tuple[Subscription, ...]:
 
 
 def _rank(now: int) -> dict[int, tuple[bool, int]]:
-    waiting = {wallet_id for (wallet_id,) in database.execute_sql(AWAITED).fetchall()}
-    lately = database.execute_sql(LATELY, ((now - BUSY_MS) // 1000,)).fetchall()
+    waiting = {wallet_id for (wallet_id,) in read_rows(AWAITED)}
     ranks = {one: (True, 0) for one in waiting}
-    for wallet_id, count in lately:
+    for wallet_id, count in read_rows(LATELY, ((now - BUSY_MS) // 1000,)):
         ranks[wallet_id] = (wallet_id in waiting, count)
     return ranks
 
@@ -451,6 +438,6 @@ def _list_accounts() -> dict[int, list[str]]:
     If a wallet has too many to subscribe to, only enough are returned to show that.
     """
     found: dict[int, list[str]] = {}
-    for wallet_id, address in database.execute_sql(ACCOUNTS, (MAX_SUBSCRIPTIONS,)).fetchall():
+    for wallet_id, address in read_rows(ACCOUNTS, (MAX_SUBSCRIPTIONS,)):
         found.setdefault(wallet_id, []).append(address)
     return found

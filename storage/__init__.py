@@ -114,6 +114,14 @@ def read_rows(sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
+def read_parts(
+    sql: str, keys: Iterable[Any], values: Sequence[object] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows for any number of keys, the parameters of `{marks}`. `values` follow them."""
+    for part in in_parts(keys):
+        yield from read_rows(sql.format(marks=mark(part)), (*part, *values))
+
+
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
     """Run a short write transaction. Other writers wait, so don't do anything slow in it."""

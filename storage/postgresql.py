@@ -33,18 +33,10 @@ from psycopg.types.numeric import IntLoader
 from psycopg.types.string import StrDumperUnknown
 
 from config import BadSetting
-from storage.trouble import (
-    Writes,
-    find_left,
-    name_trouble,
-)
+from storage.trouble import BUSY_MS, Writes, find_left, name_trouble
 
 # Advisory locks. They are scoped to the database.
-LOCKS = {
-    "writing": 1,
-    "jobs": 2,
-    "work": 3,
-}
+LOCKS = {"writing": 1, "jobs": 2, "work": 3}
 # The server ends a transaction after it was idle for this long (ms), because its client hangs and
 # other writers wait.
 HUNG_MS = 10_000
@@ -86,9 +78,6 @@ class Cursor(psycopg.Cursor):
 
     def execute(self, query: Any, params: Any = None, **more: Any) -> Any:
         return super().execute(_mark(query), params or None, **more)
-
-    def executemany(self, query: Any, rows: Any, **more: Any) -> Any:  # type: ignore[override]
-        return super().executemany(_mark(query), rows, **more)
 
 
 def _mark(sql: str) -> str:
@@ -147,8 +136,8 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
     }
     psycopg3_adapter = Driver
 
-    def __init__(self, url: str, busy_seconds: float = 5) -> None:
-        self.busy_ms, self._mine = int(busy_seconds * 1000), threading.local()
+    def __init__(self, url: str) -> None:
+        self.busy_ms, self._mine = BUSY_MS, threading.local()
         self.writes = Writes()
         self._given = {**ALIVE, **read_url(url)}
         super().__init__(
@@ -303,11 +292,6 @@ class PostgreSQL(PooledDatabase, PostgresqlDatabase):
             "SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text"
         ).fetchone()
         return row
-
-    def clock(self) -> int:
-        """Return the server's time in ms. All machines use this clock."""
-        sql = "SELECT (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint"
-        return int(self.execute_sql(sql).fetchone()[0])
 
     def version(self) -> str | None:
         """Return for example `15.18`, or None before the first connection."""

@@ -19,6 +19,7 @@ from playhouse.pool import PooledDatabase
 
 from storage.files import FileLock, sync
 from storage.trouble import (
+    BUSY_MS,
     DISK_FLOOR,
     DISK_ROOM,
     LOCKED_SECONDS,
@@ -43,10 +44,6 @@ STATEMENT_JOURNAL_BYTES = 120_000
 MAX_PREPARED = 64
 # If the WAL was in use when content was erased, retry this often. Each try syncs the database.
 EMPTY_AGAIN_SECONDS = 5
-UNEMPTIED = (
-    "erased text may remain in app.db-wal for a while because another program is reading an"
-    " older state of the database; a later write by this process will clear it"
-)
 # app.db and its WAL, each as returned by `identify`.
 Files = tuple[Identity | None, Identity | None]
 IN_MEMORY: Files = (None, None)
@@ -101,8 +98,8 @@ class SQLite(PooledDatabase, APSWDatabase):
         "SMALLINT": "INTEGER",
     }
 
-    def __init__(self, path: Path | str, busy_seconds: float = 5) -> None:
-        self.busy_ms = int(busy_seconds * 1000)
+    def __init__(self, path: Path | str) -> None:
+        self.busy_ms = BUSY_MS
         self._watch_lock = threading.Lock()
         self._watch: apsw.Connection | None = None
         self._turn, self._mine = threading.Lock(), threading.local()
@@ -162,10 +159,8 @@ class SQLite(PooledDatabase, APSWDatabase):
             return None
         if self._identify_files() != self._opened:
             return "gone"
-        is_writable = all(
-            os.access(p, os.W_OK) for p in (self.database, Path(self.database).parent)
-        )
-        return None if is_writable else "read_only"
+        paths = self.database, Path(self.database).parent
+        return None if all(os.access(path, os.W_OK) for path in paths) else "read_only"
 
     def _check_files(self) -> None:
         trouble = self._find_file_trouble()
@@ -173,7 +168,6 @@ class SQLite(PooledDatabase, APSWDatabase):
             raise Unusable(trouble)
 
     # ---- writing ---------------------------------------------------------------------------------
-
     def _is_closed(self, conn: Any) -> bool:
         try:
             conn.total_changes()
@@ -251,11 +245,8 @@ class SQLite(PooledDatabase, APSWDatabase):
         if free < DISK_FLOOR:
             return "disk_full"
         if tried == "locked":
-            return (
-                "locked"
-                if last == "locked" or now - (self._locked_since or now) >= LOCKED_SECONDS
-                else None
-            )
+            is_lasting = now - (self._locked_since or now) >= LOCKED_SECONDS
+            return "locked" if last == "locked" or is_lasting else None
         if last == "locked" or (last == "disk_full" and free >= DISK_ROOM):
             last = None
         return tried or last
@@ -309,7 +300,11 @@ class SQLite(PooledDatabase, APSWDatabase):
         """
         yield
         if not self._empty_wal():
-            log.warning(UNEMPTIED)
+            log.warning(
+                "erased text may remain in app.db-wal for a while because another program is"
+                " reading an older state of the database; a later write by this process will"
+                " clear it"
+            )
 
     def _empty_wal(self) -> bool:
         """Clear the WAL. If it is in use, return False and retry after later commits."""

@@ -6,7 +6,7 @@ leaves starting at leaf `index * 256^level`. Level 0 contains the leaves.
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 TILE_WIDTH = 256
 HASH_BYTES = 32
@@ -98,20 +98,27 @@ def follow_inclusion(leaf: bytes, index: int, size: int, path: Iterable[bytes]) 
     """
     if not 0 <= index < size:
         raise BadProof("the leaf is outside the tree")
-    place, last, found = index, size - 1, leaf
+    found = leaf
+    for one, is_left in _climb(index, size - 1, path):
+        found = hash_children(one, found) if is_left else hash_children(found, one)
+    return found
+
+
+def _climb(place: int, last: int, path: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield the path's hashes, and whether each is a left sibling. Raises BadProof.
+
+    `place` and `last` are the indexes, at the bottom, of the node and of the tree's last node.
+    """
     for one in path:
         if not last:
             raise BadProof("the path is too long")
-        if place & 1 or place == last:
-            found = hash_children(one, found)
-            while place and not place & 1:
-                place, last = place >> 1, last >> 1
-        else:
-            found = hash_children(found, one)
+        is_left = bool(place & 1) or place == last
+        yield one, is_left
+        while is_left and place and not place & 1:
+            place, last = place >> 1, last >> 1
         place, last = place >> 1, last >> 1
     if last:
         raise BadProof("the path is too short")
-    return found
 
 
 def check_consistency(
@@ -136,18 +143,11 @@ def check_consistency(
     if not path:
         raise BadProof("the path is too short")
     was = found = path[0]
-    for one in path[1:]:
-        if not last:
-            raise BadProof("the path is too long")
-        if place & 1 or place == last:
+    for one, is_left in _climb(place, last, path[1:]):
+        if is_left:
             was, found = hash_children(one, was), hash_children(one, found)
-            while place and not place & 1:
-                place, last = place >> 1, last >> 1
         else:
             found = hash_children(found, one)
-        place, last = place >> 1, last >> 1
-    if last:
-        raise BadProof("the path is too short")
     if was != old_root:
         raise BadProof("the tree doesn't begin with the old one")
     if found != root:

@@ -36,6 +36,8 @@ def hold_snapshot(execute: Callable[[str], Any], engine: str) -> Iterator[None]:
 
 # docs/operate.md promises this limit for requests that can't be stored.
 REQUEST_SECONDS = 5
+# How long a write waits for other writers.
+BUSY_MS = 5_000
 AT_ONCE = -math.inf
 FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.001, 0.05
 # In seconds of time.monotonic().
@@ -54,10 +56,6 @@ def end_deadline() -> None:
 def find_left(most: float) -> float:
     """Return how long this thread may wait: `most`, or less if the deadline is sooner."""
     return max(0.0, min(most, _deadline.get() - time.monotonic()))
-
-
-def is_patient() -> bool:
-    return _deadline.get() != AT_ONCE
 
 
 @contextlib.contextmanager
@@ -116,6 +114,8 @@ CAUSES = (
     ((apsw.IOError, apsw.CantOpenError), "disk_error"),
     ((apsw.BusyError, apsw.LockedError), "locked"),
 )
+# By name, because psycopg is optional.
+OF_PSYCOPG = {"DiskFull": "disk_full", "LockNotAvailable": "locked"}
 
 
 class Unusable(OperationalError):
@@ -131,8 +131,8 @@ def name_trouble(error: BaseException, folder: Path) -> str:
     while cause is not None:
         if isinstance(cause, Unusable):
             return cause.trouble
-        if type(cause).__name__ in ("DiskFull", "LockNotAvailable"):
-            return "disk_full" if type(cause).__name__ == "DiskFull" else "locked"
+        if word := OF_PSYCOPG.get(type(cause).__name__):
+            return word
         if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
             return "disk_full"
         for kinds, word in CAUSES:
@@ -180,7 +180,7 @@ class Writes:
 
     def fail(self, trouble: str) -> None:
         # If the caller doesn't wait, a lock isn't a failure.
-        if trouble != "locked" or is_patient():
+        if trouble != "locked" or _deadline.get() != AT_ONCE:
             self.trouble, self.failed_at = trouble, time.monotonic()
 
     def succeed(self) -> None:

@@ -3,8 +3,6 @@
 They outlive all its processes, and remember what was acknowledged.
 """
 
-from typing import NamedTuple
-
 from notify.client import Answer
 from simulation.machinery import apart, demand
 from storage import database
@@ -16,16 +14,9 @@ SELECT a.id FROM arrival a JOIN post p ON p.id = a.post_id JOIN bot b ON b.id = 
 JOIN hook h ON h.owner_id = b.owner_id WHERE h.id = ? ORDER BY a.id"""
 
 
-class Sent(NamedTuple):
-    """A post as sent."""
-
-    bot: int
-    body: dict
-
-
 class Poster:
-    """Sends posts. `told`: acknowledged ones, {event ID: post ID}; `held`: the addresses its bot
-    had at each attempt so far, {event ID: [addresses, ...]}.
+    """Sends posts. `sent`: {event ID: (bot, body)}; `told`: acknowledged ones, {event ID: post ID};
+    `held`: the addresses its bot had at each attempt so far, {event ID: [addresses, ...]}.
     """
 
     def __init__(self, world, bots):
@@ -37,7 +28,7 @@ class Poster:
         number = len(self.sent)
         event = f"event {number}"
         said = {name: value for name, value in named.items() if value is not None}
-        self.sent[event] = Sent(bot, {"eventId": event, "body": f"words of {number}", **said})
+        self.sent[event] = bot, {"eventId": event, "body": f"words of {number}", **said}
         self._send(event)
 
     def repeat(self, place, altered):
@@ -61,7 +52,7 @@ class Poster:
 
     def _send(self, event):
         if event not in self.told:
-            held = self._world.list_held(self._bots[self.sent[event].bot].bot)
+            held = self._world.list_held(self._bots[self.sent[event][0]].bot)
             self.held.setdefault(event, []).append(held)
         answer = self._ask(event)
         known = self.told.get(event)
@@ -70,13 +61,18 @@ class Poster:
         self.told[event] = answer.json["id"]
 
     def _ask(self, event, **changes):
-        sent = self.sent[event]
-        key = self._bots[sent.bot].publish_key.text
-        return self._world.ask("POST", "/api/v1/posts", key, json={**sent.body, **changes})
+        bot, body = self.sent[event]
+        key = self._bots[bot].publish_key.text
+        return self._world.ask("POST", "/api/v1/posts", key, json={**body, **changes})
 
 
 class Follower:
     """Polls the feed from a cursor."""
+
+    # Everything must arrive once, in order of arrival.
+    TRUE = """
+    SELECT p.uid FROM arrival a JOIN post p ON p.id = a.post_id WHERE a.kind = 'post' ORDER BY a.id
+    """
 
     def __init__(self, world):
         self._world, self.got = world, []
@@ -95,19 +91,14 @@ class Follower:
             pass
 
     def check(self):
-        """Check that every post arrived here once, in order of arrival."""
-        rows = database.execute_sql(
-            "SELECT p.uid FROM arrival a JOIN post p ON p.id = a.post_id WHERE a.kind = 'post'"
-            " ORDER BY a.id"
-        )
-        demand(self.got == [uid for (uid,) in rows], "the feed told of something else")
+        true = [one for (one,) in database.execute_sql(self.TRUE)]
+        demand(self.got == true, f"a {type(self).__name__} got something else")
 
 
-class StreamReader:
+class StreamReader(Follower):
     """Reads streams, and resumes after every disconnect."""
 
-    def __init__(self, world):
-        self._world, self.got = world, []
+    TRUE = "SELECT id FROM arrival ORDER BY id"
 
     def read(self, limit):
         secret, base_url = self._world.app.secret, self._world.config.base_url
@@ -116,15 +107,6 @@ class StreamReader:
             events = stream.read_events(secret, base_url, after, limit)
         self.got += [event.arrival for event in events]
         return len(events)
-
-    def read_all(self):
-        while self.read(50):
-            pass
-
-    def check(self):
-        """Every arrival was read, once, in order."""
-        rows = database.execute_sql("SELECT id FROM arrival ORDER BY id")
-        demand(self.got == [number for (number,) in rows], "the stream sent something else")
 
 
 class Receiver:

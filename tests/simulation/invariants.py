@@ -7,7 +7,7 @@ import jobs
 from models import Wallet
 from observing.rebuilding import rebuild
 from operate import inspection
-from simulation.machinery import Violation, demand
+from simulation.machinery import demand
 from storage import database
 from web.api.health import check_health
 
@@ -44,7 +44,7 @@ def _check_posts(world):
         demand(event not in found, f"{event} is there twice")
         demand(event in poster.sent, f"{event} was never sent")
         found[event] = uid
-        said = poster.sent[event].body["body"]
+        said = poster.sent[event][1]["body"]
         demand(hidden or body == said, f"{event} says something else")
         demand(not hidden or (event in poster.hidden and not body), f"{event} is half hidden")
         if status == "verified":
@@ -102,10 +102,10 @@ def _compare_wallet(world, person):
         "positions": {one["mint"]: int(one["amountRaw"]) for one in positions},
     }
     true = {
-        **{name: getattr(book, name) for name in ("realized", "matched", "partial", "unmatched")},
+        **{name: book.sums[name] for name in ("realized", "matched", "partial", "unmatched")},
         "closing": world.tale.closing(person),
         "difference": 0,
-        "positions": book.positions(),
+        "positions": world.tale.positions(person),
     }
     return [
         f"{name} of {person} is {told[name]}, and really {true[name]}"
@@ -156,6 +156,3 @@ def read_coverage(wallet):
 
 def _read(sql, *values):
     return database.execute_sql(sql, values).fetchall()
-
-
-__all__ = ["Violation", "check", "check_end", "check_pass", "list_unsettled"]

@@ -23,9 +23,13 @@ class Step(NamedTuple):
 
 def draw_steps(dice, count):
     """This many steps. Numbers of posts, transactions and nodes are taken modulo their counts."""
-    names = list(WEIGHTS)
-    chosen = dice.choices(names, [WEIGHTS[name] for name in names], k=count)
-    return [Step(name, DRAWS.get(name, _nothing)(dice)) for name in chosen]
+    weights = [weight for weight, _ in VERBS.values()]
+    return [_draw_step(dice, verb) for verb in dice.choices(list(VERBS), weights, k=count)]
+
+
+def _draw_step(dice, verb):
+    _, draw = VERBS[verb]
+    return Step(verb, draw(dice))
 
 
 def _nothing(dice):
@@ -35,6 +39,10 @@ def _nothing(dice):
 def _place(dice):
     """A number counted from the newest, so that most steps concern the same few items."""
     return dice.choice((0, 0, 1, 2, dice.randrange(100)))
+
+
+def _draw_place(dice):
+    return (_place(dice),)
 
 
 def _draw_post(dice):
@@ -50,8 +58,7 @@ def _draw_fault(dice):
 
 def _draw_beside(dice):
     """The next requests to nodes during which somebody acts: first, count, and the action."""
-    name = dice.choice(("post", "post", "hide", "follow", "read"))
-    step = Step(name, DRAWS.get(name, _nothing)(dice))
+    step = _draw_step(dice, dice.choice(("post", "post", "hide", "follow", "read")))
     return dice.randrange(1, 5), dice.randint(1, 4), step
 
 
@@ -65,50 +72,29 @@ def _draw_moves(dice):
     )
 
 
-WEIGHTS = {
-    "look": 20,
-    "post": 14,
-    "grow": 8,
-    "beside": 8,
-    "fault": 6,
-    "repeat": 5,
-    "follow": 5,
-    "heal": 4,
-    "restart": 4,
-    "kill": 4,
-    "hide": 2,
-    "wait": 3,
-    "set_clock": 2,
-    "read": 2,
-    "spoil": 5,
-    "rebuild": 1,
-    "ring": 6,
-    "trade": 4,
-    "deliver": 6,
-    "attach": 2,
-    "detach": 1,
-    "join": 6,
-    "leave": 3,
-}
-DRAWS = {
-    "look": lambda dice: (dice.choice((1, 1, 2)),),
-    "post": _draw_post,
-    "grow": lambda dice: (dice.randint(1, 4),),
-    "beside": _draw_beside,
-    "fault": _draw_fault,
-    "repeat": lambda dice: (_place(dice), dice.random() < 0.25),
-    "follow": lambda dice: (dice.choice((1, 2, 50)),),
-    "kill": lambda dice: (dice.randint(1, 6),),
-    "hide": lambda dice: (_place(dice),),
-    "wait": lambda dice: (dice.choice((60, 600, 4_000, 90_000)),),
-    "set_clock": lambda dice: (dice.choice(CLOCK_STEPS),),
-    "read": lambda dice: (_place(dice),),
-    "ring": lambda dice: (_place(dice),),
-    "trade": _draw_moves,
-    "deliver": lambda dice: (dice.randint(1, 3), dice.choice(BEHAVIORS)),
-    "attach": lambda dice: (dice.randrange(3), dice.randrange(2)),
-    "detach": lambda dice: (dice.randrange(3),),
-    "join": lambda dice: (dice.randrange(3), dice.randrange(2)),
-    "leave": lambda dice: (dice.randrange(2),),
-    "spoil": lambda dice: (_place(dice), dice.random() < 0.7, dice.random() < 0.6),
+# The weight of each verb, and its arguments.
+VERBS = {
+    "look": (20, lambda dice: (dice.choice((1, 1, 2)),)),
+    "post": (14, _draw_post),
+    "grow": (8, lambda dice: (dice.randint(1, 4),)),
+    "beside": (8, _draw_beside),
+    "fault": (6, _draw_fault),
+    "repeat": (5, lambda dice: (_place(dice), dice.random() < 0.25)),
+    "follow": (5, lambda dice: (dice.choice((1, 2, 50)),)),
+    "heal": (4, _nothing),
+    "restart": (4, _nothing),
+    "kill": (4, lambda dice: (dice.randint(1, 6),)),
+    "hide": (2, _draw_place),
+    "wait": (3, lambda dice: (dice.choice((60, 600, 4_000, 90_000)),)),
+    "set_clock": (2, lambda dice: (dice.choice(CLOCK_STEPS),)),
+    "read": (2, _draw_place),
+    "spoil": (5, lambda dice: (_place(dice), dice.random() < 0.7, dice.random() < 0.6)),
+    "rebuild": (1, _nothing),
+    "ring": (6, _draw_place),
+    "trade": (4, _draw_moves),
+    "deliver": (6, lambda dice: (dice.randint(1, 3), dice.choice(BEHAVIORS))),
+    "attach": (2, lambda dice: (dice.randrange(3), dice.randrange(2))),
+    "detach": (1, lambda dice: (dice.randrange(3),)),
+    "join": (6, lambda dice: (dice.randrange(3), dice.randrange(2))),
+    "leave": (3, lambda dice: (dice.randrange(2),)),
 }

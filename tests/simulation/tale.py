@@ -1,12 +1,10 @@
-"""What happened on the chain, and its meaning: a ledger computed from the story itself.
-
-It is independent of chain/ and never sees a receipt. Its rules are those of docs/results.md, first
-in, first out.
+"""What happened on the chain, and its meaning: a ledger computed from the story itself, without
+chain/ and any receipt.
 """
 
-from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from collections import Counter
 
+from oracles import Oracle
 from scene import FEE, RENT, account_of, address
 from story import Story
 
@@ -15,89 +13,10 @@ PEOPLE, MINTS = (("ada",), ("ada",), ("ada", "bob")), (("CAT",), ("CAT",), ("CAT
 LENGTHS = range(4, 11)
 # The common beginning of most tales has the same first transactions.
 COMMON = 3
-TRADES = ("buy", "sell", "swap")
-# A stranger's dust below this share doesn't keep a sale from being matched.
-DUST = 1_000
-
-
-@dataclass
-class Lot:
-    """An amount acquired at once. `cost` in lamports, or None if unknown."""
-
-    amount: int
-    cost: int | None
-    left: int = 0
-    paid_out: int = 0
-
-    def __post_init__(self):
-        self.left = self.amount
-
-    def take(self, amount):
-        """Take out a part; return its cost."""
-        self.left -= amount
-        if self.cost is None:
-            return None
-        part = self.cost * amount // self.amount if self.left else self.cost - self.paid_out
-        self.paid_out += part
-        return part
-
-
-@dataclass
-class Book:
-    """One person's holdings and results."""
-
-    lots: dict = field(default_factory=lambda: defaultdict(deque))
-    realized: int = 0
-    matched: int = 0
-    partial: int = 0
-    unmatched: int = 0
-
-    def add(self, mint, amount, cost):
-        self.lots[mint].append(Lot(amount, cost))
-
-    def take(self, mint, amount):
-        """[(amount, cost or None), ...] of the oldest lots."""
-        slices, queue = [], self.lots[mint]
-        while amount:
-            part = min(amount, queue[0].left)
-            slices.append((part, queue[0].take(part)))
-            amount -= part
-            if not queue[0].left:
-                queue.popleft()
-        return slices
-
-    def sell(self, mint, amount, proceeds):
-        slices, shared = self.take(mint, amount), 0
-        known = [part for part, cost in slices if cost is not None]
-        for place, (part, cost) in enumerate(slices, 1):
-            share = proceeds * part // amount if place < len(slices) else proceeds - shared
-            shared += share
-            self.realized += 0 if cost is None else share - cost
-        if not known:
-            self.unmatched += 1
-        elif (amount - sum(known)) * DUST < amount:
-            self.matched += 1
-        else:
-            self.partial += 1
-
-    def swap(self, mint, amount, other, other_amount):
-        """Each slice becomes a lot of the other token, with its cost and its share of the fee."""
-        slices, given, spent = self.take(mint, amount), 0, 0
-        for place, (part, cost) in enumerate(slices, 1):
-            is_last = place == len(slices)
-            got = other_amount - given if is_last else other_amount * part // amount
-            fee = FEE - spent if is_last else FEE * part // amount
-            given, spent = given + got, spent + fee
-            self.add(other, got, None if cost is None else cost + fee)
-
-    def positions(self):
-        """{mint address: raw amount} of what is held."""
-        held = {mint: sum(lot.left for lot in lots) for mint, lots in self.lots.items()}
-        return {address(mint): amount for mint, amount in held.items() if amount}
 
 
 class Tale:
-    """A chain of random transactions, and `books` of each of its people.
+    """A chain of random transactions, and the `books` of its people, one Oracle each.
 
     `is_common`: it begins like all common tales, with transactions of the first person only.
     """
@@ -106,7 +25,7 @@ class Tale:
         self._dice, self._story, self.is_common = dice, Story(), is_common
         self.people, self._mints = people or dice.choice(PEOPLE), dice.choice(MINTS)
         length = dice.choice(LENGTHS)
-        self.books = {person: Book() for person in self.people}
+        self.books = {person: Oracle() for person in self.people}
         self._last = None
         # signature -> {person: (mints that moved)} of each trade.
         self.trades = {}
@@ -122,6 +41,13 @@ class Tale:
         for amount in range(100, 100 + COMMON - 1):
             self._buy(PEOPLE[0][0], MINTS[0][0], amount, 1_000_000)
         return 1
+
+    def positions(self, person):
+        """{mint address: raw amount} of what a person holds."""
+        held = Counter()
+        for mint, _, _, left, *_ in self.books[person].piles:
+            held[address(mint)] += left
+        return dict(+held)
 
     def closing(self, person):
         """All of a person's final lamports, including rent in token accounts."""
@@ -163,7 +89,7 @@ class Tale:
     def _swap(self, person, mint, amount, price):
         got = amount + price % 500
         self._note(self._story.swap(person, mint, amount, "FOX", got), person, mint, "FOX")
-        self.books[person].swap(mint, amount, "FOX", got)
+        self.books[person].swap(mint, amount, "FOX", got, FEE)
 
     def _receive(self, person, mint, amount, price):
         self._story.receive(person, mint, amount)
@@ -171,13 +97,13 @@ class Tale:
 
     def _give(self, person, mint, amount, price):
         self._story.give(person, mint, amount)
-        self.books[person].take(mint, amount)
+        self.books[person].cut(mint, amount)
 
     def _pass_on(self, person, mint, amount, price):
         """To another of these people, at unknown cost."""
         other = next(one for one in self.people if one != person)
         self._story.transact(person, [("tokens", mint, person, other, amount)])
-        self.books[person].take(mint, amount)
+        self.books[person].cut(mint, amount)
         self.books[other].add(mint, amount, None)
 
     def _fail(self, person, mint, amount, price):

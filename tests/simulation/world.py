@@ -23,7 +23,7 @@ from accounts import hooks, influencers, wallets
 from accounts.problem import Problem
 from accounts.tables import Hook
 from app import create_app, fill_memory
-from models import Address, Attachment, Receipt, Wallet
+from models import Address, Receipt, Wallet
 from notify.outbox import Outbox
 from observer import Observer
 from observing.rebuilding import rebuild
@@ -223,11 +223,9 @@ class World:
     def _beat(self):
         jobs.note_heartbeat("observer", self.clock.now())
 
-    @contextlib.contextmanager
     def speaking(self):
-        """Open a connection for a job's thread."""
-        with self.database.connection_context():
-            yield
+        """A context manager that opens a connection for a job's thread."""
+        return self.database.connection_context()
 
     # ---- who asks --------------------------------------------------------------------------------
     def ask(self, method, path, key=None, **more):
@@ -239,12 +237,8 @@ class World:
             return answer
 
     def post(self, bot, about, place, mint):
-        signature = {
-            None: None,
-            "row": self._row(place).signature,
-            "nowhere": "5" * 88,
-        }[about]
-        self.poster.send_new(bot % len(self.bots), signature=signature, mint=MINT_WORDS[mint])
+        cited = {None: None, "row": self._row(place).signature, "nowhere": "5" * 88}[about]
+        self.poster.send_new(bot % len(self.bots), signature=cited, mint=MINT_WORDS[mint])
 
     def repeat(self, place, altered):
         self.poster.repeat(place, altered)
@@ -350,10 +344,7 @@ class World:
 
     def _hold_all(self):
         """Connect every wallet to some bot again."""
-        held = set(
-            Attachment.select(Attachment.bot).where(Attachment.detached_at.is_null()).scalars()
-        )
-        free = [number for number, one in enumerate(self.bots) if one.bot.id not in held]
+        free = [number for number, one in enumerate(self.bots) if not self.list_held(one.bot)]
         for person in range(len(self.tale.people)):
             if not wallets.find_holder(self._wallet(person)):
                 self.attach(free.pop(), person)

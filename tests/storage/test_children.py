@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from ground import until
 
 from storage.children import Limits, start_python
 
@@ -110,10 +111,8 @@ def test_a_child_outlives_the_thread_that_started_it():
 
     thread = threading.Thread(target=begin)
     thread.start()
-    of_system = Path(f"/proc/self/task/{thread.native_id}")
     thread.join()
-    while of_system.exists():
-        pass
+    until(lambda: not Path(f"/proc/self/task/{thread.native_id}").exists())
     with started[0] as child:
         assert ask(child)["arguments"] == []
         child.stdin.close()

@@ -7,11 +7,10 @@ import sys
 import threading
 from pathlib import Path
 
-import pytest
-
 from storage.files import FileLock
 
 ROOT = Path(__file__).resolve().parents[2]
+# Waits for the lock, says when it has it, and keeps it.
 HOLDER = """
 import sys
 from pathlib import Path
@@ -22,52 +21,30 @@ sys.stdin.read()
 """
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "jobs.lock"
-
-
-@pytest.fixture
-def holder(path):
-    """Another process that waits for the lock, says when it has it, and keeps it."""
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    command = [sys.executable, "-c", HOLDER, str(path)]
-    made = subprocess.Popen(command, cwd=ROOT, text=True, **pipes)
-    yield made
-    made.kill()
-    made.communicate(timeout=60)
-
-
-def test_killing_the_holder_frees_the_lock(path, holder):
-    lock = FileLock(path)
-    assert holder.stdout.readline() == "True\n"
-    assert not lock.take()
-    holder.send_signal(signal.SIGKILL)
-    holder.wait(60)
+def test_another_process_waits_for_the_lock_and_its_death_frees_it(tmp_path):
+    path = tmp_path / "jobs.lock"
+    lock, command = FileLock(path), [sys.executable, "-c", HOLDER, str(path)]
+    assert lock.take() and lock.take()
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, **pipes) as holder:
+        # One release ends it, however often and in whichever threads it was acquired.
+        thread = threading.Thread(target=lock.release)
+        thread.start()
+        thread.join(60)
+        assert holder.stdout.readline() == "True\n" and not lock.take()
+        holder.send_signal(signal.SIGKILL)
     assert lock.take()
     lock.release()
 
 
-def test_a_second_process_waits_for_the_first(path, request):
-    lock = FileLock(path)
-    assert lock.take() and lock.take()
-    waiting = request.getfixturevalue("holder")
-    # One release ends it, however often and in whichever threads it was acquired.
-    thread = threading.Thread(target=lock.release)
-    thread.start()
-    thread.join(60)
-    assert waiting.stdout.readline() == "True\n"
-    assert not lock.take()
-
-
-def test_after_a_fork_the_parent_keeps_the_lock(path):
-    lock = FileLock(path)
+def test_after_a_fork_the_parent_keeps_the_lock(tmp_path):
+    lock, other = (FileLock(tmp_path / "jobs.lock") for _ in range(2))
     assert lock.take()
     child = os.fork()
     if child == 0:
         lock.release()
         os._exit(0)
     assert os.waitpid(child, 0) == (child, 0)
-    assert not FileLock(path).take()
+    assert not other.take()
     lock.release()
-    assert FileLock(path).take()
+    assert other.take()

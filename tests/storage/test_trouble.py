@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import apsw
 import ground
@@ -31,12 +32,17 @@ def post(service, key, **more):
     return service.post({"eventId": f"e{next(NUMBERS)}", "body": "words " * 600}, key, **more)
 
 
+def get_health(service):
+    """(health's answer, (HTTP status, `status`, whether counters can be written))"""
+    health = service.get("/api/health")
+    return health, (health.status_code, health.json["status"], health.json["allowanceOk"])
+
+
 def check_well(service, key):
     """Check that posts are stored and health has no complaint."""
     assert post(service, key).status_code == 201
-    health = service.get("/api/health")
-    assert (health.status_code, health.json["status"]) == (200, "ok")
-    assert health.json["database"]["writable"] and health.json["allowanceOk"]
+    health, told = get_health(service)
+    assert told == (200, "ok", True) and health.json["database"]["writable"]
 
 
 def check_busy(answer):
@@ -44,19 +50,30 @@ def check_busy(answer):
     assert "Retry-After" in answer.headers
 
 
+def check_pages(service):
+    assert {service.get(path).status_code for path in PAGES} == {200}
+
+
 def check_refused(service, key, problem, down=False, ok=True):
     """Check that posts are refused with this reason, that health names it, and that pages are
     served. `down`: health's status, and `ok`: whether the database is the right one.
     """
-    answer, health = post(service, key), service.get("/api/health")
+    answer, (health, told) = post(service, key), get_health(service)
     check_busy(answer)
     assert answer.json["detail"] == f"{problem}; nothing was stored"
-    status = (503, "down") if down else (200, "degraded")
-    assert (health.status_code, health.json["status"]) == status
+    assert told[:2] == ((503, "down") if down else (200, "degraded"))
     shown = health.json["database"]
     assert (shown["ok"], shown["writable"], shown["problem"]) == (ok, False, problem)
     assert str(service.config.data_dir) not in health.text + answer.text
-    assert {service.get(path).status_code for path in PAGES} == {200}
+    check_pages(service)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A list with the time of the database and the counters."""
+    made = [time.monotonic()]
+    monkeypatch.setattr(time, "monotonic", lambda: made[0])
+    return made
 
 
 # ---- a full disk ---------------------------------------------------------------------------------
@@ -104,13 +121,10 @@ def test_health_says_when_counters_cannot_be_written(service, small_disk):
     assert service.get("/api/v1/feed", key).status_code == 200
     fill(small_disk)
     for number in range(300):
-        peer = f"10.0.{number // 250}.{number % 250 + 1}"
-        answer = service.get("/api/v1/feed", key, peer=peer)
+        answer = service.get("/api/v1/feed", key, peer=f"10.0.{number // 250}.{number % 250 + 1}")
     check_busy(answer)
     assert "the server disk" in answer.json["detail"]
-    health = service.get("/api/health")
-    assert (health.status_code, health.json["status"]) == (200, "degraded")
-    assert health.json["allowanceOk"] is False
+    assert get_health(service)[1] == (200, "degraded", False)
 
 
 def test_a_backup_on_a_full_disk_says_so_in_one_sentence(service, small_disk):
@@ -149,14 +163,12 @@ FLOOR, ROOM = trouble.DISK_FLOOR, trouble.DISK_ROOM
     ("free", "failed", "told"),
     [
         # Too little for any write, whatever the result of the last one.
-        (FLOOR - 1, None, "disk_full"),
+        *((FLOOR - 1, failed, "disk_full") for failed in (None, "read_only")),
         (FLOOR, None, None),
         # A write failed, and there is hardly more room now.
-        (ROOM - 1, "disk_full", "disk_full"),
-        (ROOM, "disk_full", None),
+        *((ROOM - 1, "disk_full", "disk_full"), (ROOM, "disk_full", None)),
         # Room doesn't fix other problems.
         (ROOM, "read_only", "read_only"),
-        (FLOOR - 1, "read_only", "disk_full"),
     ],
 )
 def test_free_space_shows_whether_the_disk_is_full(service, monkeypatch, free, failed, told):
@@ -167,9 +179,11 @@ def test_free_space_shows_whether_the_disk_is_full(service, monkeypatch, free, f
 
 
 def test_every_cause_of_a_failed_write_is_named(tmp_path):
-    named = {"disk_full": apsw.FullError(), "read_only": apsw.ReadOnlyError()}
-    named |= {"disk_error": apsw.IOError(), "locked": apsw.BusyError(), "unreachable": OSError()}
-    named |= {"gone": trouble.Unusable("gone")}
+    named = {
+        **{"disk_full": apsw.FullError(), "read_only": apsw.ReadOnlyError()},
+        **{"disk_error": apsw.IOError(), "locked": apsw.BusyError(), "unreachable": OSError()},
+        "gone": trouble.Unusable("gone"),
+    }
     assert named.keys() == trouble.TROUBLES.keys()
     for name, cause in named.items():
         error = OperationalError()
@@ -179,10 +193,6 @@ def test_every_cause_of_a_failed_write_is_named(tmp_path):
 
 # ---- DATA_DIR is gone or read-only ---------------------------------------------------------------
 GONE = "the data folder was removed or replaced"
-
-
-def remove(folder):
-    shutil.rmtree(folder)
 
 
 def replace_by_nothing(folder):
@@ -200,10 +210,10 @@ def remove_wal(folder):
     (folder / "app.db-wal").unlink()
 
 
-@pytest.mark.parametrize("change", [remove, replace_by_nothing, replace_by_copy, remove_wal])
+@pytest.mark.parametrize("change", [shutil.rmtree, replace_by_nothing, replace_by_copy, remove_wal])
 def test_nothing_is_acknowledged_unless_data_dir_contains_it(service, key, change):
     check_well(service, key)
-    assert {service.get(path).status_code for path in PAGES} == {200}
+    check_pages(service)
     change(service.config.data_dir)
     for _ in range(2):
         check_refused(service, key, GONE, down=True, ok=False)
@@ -264,14 +274,6 @@ def test_a_database_that_stays_locked_is_not_ok(service, key):
         check_refused(service, key, "another program keeps the database locked")
         assert service.get("/api/v1/feed", key).status_code == 200
     check_well(service, key)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    """A list with the database's time."""
-    made = [time.monotonic()]
-    monkeypatch.setattr(sqlite.time, "monotonic", lambda: made[0])
-    return made
 
 
 def test_a_lasting_lock_is_reported_even_without_writers(service, clock):
@@ -351,23 +353,18 @@ def test_a_deadline_ends_with_its_request(service):
     assert trouble.find_left(60) == 60 and 0 < seen[0] <= trouble.REQUEST_SECONDS
 
 
-def take_times(count, act):
-    """The seconds that each of this many simultaneous calls needs."""
-    took, start = [], threading.Barrier(count)
+def take_longest(count, act):
+    """The seconds that the slowest of this many simultaneous calls needs."""
+    start = threading.Barrier(count)
 
-    def run():
+    def run(_):
         start.wait()
         began = time.monotonic()
         act()
-        took.append(time.monotonic() - began)
+        return time.monotonic() - began
 
-    crew = [threading.Thread(target=run) for _ in range(count)]
-    for thread in crew:
-        thread.start()
-    for thread in crew:
-        thread.join(60)
-    assert len(took) == count
-    return took
+    with ThreadPoolExecutor(count) as pool:
+        return max(pool.map(run, range(count)))
 
 
 def test_one_deadline_covers_both_kinds_of_waiting(service):
@@ -381,7 +378,7 @@ def test_one_deadline_covers_both_kinds_of_waiting(service):
     with locked(service.config.database_path):
         # Together: 3 s. One after another, the second would need 6 s, because its turn comes when
         # its own time is nearly up. The margin is for a busy machine.
-        assert max(take_times(4, write)) < 5.4
+        assert take_longest(4, write) < 5.4
 
 
 # ---- ratelimit.db is locked ----------------------------------------------------------------------
@@ -391,11 +388,11 @@ def test_a_locked_rate_limit_file_is_waited_for_once(service, key):
     assert service.get("/api/v1/feed", key).status_code == 200
     with locked(service.config.ratelimit_path):
         began = time.monotonic()
-        assert {service.get(path).status_code for path in PAGES * 4} == {200}
+        for _ in range(4):
+            check_pages(service)
         for answer in (service.get("/api/v1/feed", key), post(service, key)):
             check_busy(answer)
-        health = service.get("/api/health")
-        assert (health.status_code, health.json["allowanceOk"]) == (200, False)
+        assert get_health(service)[1] == (200, "degraded", False)
         # This used to take twenty-seven times two seconds.
         assert time.monotonic() - began < 12
     service.app.allowance.store.rest.until = 0.0
@@ -409,14 +406,11 @@ def test_requests_do_not_queue_for_a_locked_rate_limit_file(service):
 
     ask()
     with locked(service.config.ratelimit_path):
-        took = take_times(16, ask)
-    # The last of sixteen used to wait 32 seconds.
-    assert max(took) < 8
+        # The last of sixteen used to wait 32 seconds.
+        assert take_longest(16, ask) < 8
 
 
-def test_a_failed_store_is_retried_by_one_request_after_its_pause(monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr(counters.time, "monotonic", lambda: clock[0])
+def test_a_failed_store_is_retried_by_one_request_after_its_pause(clock):
     rest = counters.Rest(apsw.BusyError)
 
     def check_paused():
@@ -424,16 +418,14 @@ def test_a_failed_store_is_retried_by_one_request_after_its_pause(monkeypatch):
             rest.check()
 
     rest.check()
-    with contextlib.suppress(apsw.BusyError), rest.trying():
-        raise apsw.BusyError("locked")
-    check_paused()
-    clock[0] += counters.REST_SECONDS
-    with contextlib.suppress(apsw.BusyError), rest.trying():
-        # Others don't wait for the response.
+    for is_retry in (False, True):
+        with contextlib.suppress(apsw.BusyError), rest.trying():
+            # Others don't wait for the response of the one that retries.
+            if is_retry:
+                check_paused()
+            raise apsw.BusyError("locked")
         check_paused()
-        raise apsw.BusyError("still locked")
-    check_paused()
-    clock[0] += counters.REST_SECONDS
+        clock[0] += counters.REST_SECONDS
     with rest.trying():
         check_paused()
     rest.check()
@@ -447,12 +439,9 @@ def test_health_requests_are_not_counted(serve):
 # ---- the log -------------------------------------------------------------------------------------
 def count_lines(seconds, **more):
     """[(second, number dropped before it)] of the log lines for one error a second."""
-    clock = [0.0]
-    repeats, said = logs.Repeats(lambda: clock[0]), []
-    record = {"levelno": logging.ERROR, "msg": "busy: disk full", **more}
+    repeats, said = logs.Repeats(lambda: float(second)), []
     for second in range(seconds):
-        clock[0] = float(second)
-        line = logging.makeLogRecord(record)
+        line = logging.makeLogRecord({"levelno": logging.ERROR, "msg": "busy: disk full", **more})
         if repeats.filter(line):
             said.append((second, getattr(line, "repeated", 0)))
     return said
