@@ -170,7 +170,9 @@ class SnapshotRow(NamedTuple):
 
 
 def parse_snapshot(row: SnapshotRow) -> Snapshot:
-    sol_cents = _divide(_scaled(row.price_usd, 100 * SCALE, MAX_CENTS * SCALE), row.price_sol)
+    price = _scaled(row.price_sol, SCALE, ALL_SOL * SCALE)
+    usd = _scaled(row.price_usd, 100 * SCALE, MAX_CENTS * SCALE)
+    sol_cents = usd // price if usd is not None and price else None
     cap = _scaled(row.market_cap_usd, 100, MAX_CENTS)
     fall = json.loads(row.fall_check) if row.fall_check else {}
     pool = unpack_pool(json.loads(row.reserves)) if row.reserves else None
@@ -178,7 +180,7 @@ def parse_snapshot(row: SnapshotRow) -> Snapshot:
         row.id,
         row.mint,
         row.taken_at,
-        None if row.price_sol is None else _scaled(row.price_sol, SCALE, ALL_SOL * SCALE) or 0,
+        None if row.price_sol is None else price or 0,
         _scaled(row.pool_sol, LAMPORTS, ALL_SOL),
         _scaled(row.liquidity_usd, 100, MAX_CENTS),
         _scaled(row.volume24h_usd, 100, MAX_CENTS),
@@ -192,12 +194,6 @@ def parse_snapshot(row: SnapshotRow) -> Snapshot:
         _scaled(fall.get("price_sol"), SCALE, ALL_SOL * SCALE),
         pool if isinstance(pool, PoolReading) else None,
     )
-
-
-def _divide(cents: int | None, price_sol: str | None) -> int | None:
-    """Return the SOL price in USD cents. `cents` is a token's price times SCALE."""
-    price = _scaled(price_sol, SCALE, ALL_SOL * SCALE)
-    return cents // price if cents is not None and price else None
 
 
 def _scaled(text: str | None, scale: int, maximum: int) -> int | None:

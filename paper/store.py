@@ -446,13 +446,10 @@ def find_tokens(faults: Faults, statement: str = TOKENS) -> dict[int, Token]:
         with faults.isolate():
             faults.mint = mint
             name = show_symbol(mint, symbol) or mint[:6]
-            about = _read_checks(checks), fee or 0
-            tokens[ident] = Token(mint, name, decimals, paired_at, found_at or 0, *about)
+            known = tuple(Check(one["key"], one["status"]) for one in orjson.loads(checks or "[]"))
+            about = decimals, paired_at, found_at or 0, known, fee or 0
+            tokens[ident] = Token(mint, name, *about)
     return tokens
-
-
-def _read_checks(checks: str | None) -> tuple[Check, ...]:
-    return tuple(Check(one["key"], one["status"]) for one in orjson.loads(checks or "[]"))
 
 
 def list_trader_rows() -> dict[int, Row]:

@@ -174,19 +174,13 @@ def test_closes_count_where_fills_are_known_to_be_accurate(receipts, p90, exclud
 
 
 # ---- controls, what counts -----------------------------------------------------------------------
-def test_random_entries_of_the_same_size_are_shown_and_change_nothing(monkeypatch):
-    """Each twin holds as long as the strategy did."""
+def test_random_entries_are_shown_for_comparison():
+    """Three for each close."""
     recording = recording_of(["0.001", "0.00101"] * 40)
-    told = Told(enter_at=(2, 30), leave_at=tuple(range(80)))
-    found = run_backtest(recording, [told])
-    report, trader = show(found), found.shown.trader
+    report = report_of(recording, Told(enter_at=(2, 30), leave_at=tuple(range(80))))
     controls = report["controls"]
     assert controls["holdingSol"] == {"returnPct": 0.0, "usdChangePct": None}
     assert (report["closeCount"], controls["randomEntry"]["closes"]) == (2, 6)
-    bought = trader.journal.orders[1]
-    for twin in trader.twins:
-        drawn = twin.journal.orders[1]
-        assert drawn.amount == bought.amount and drawn.decided_at >= bought.decided_at
     assert sum(one["random"]["eligibleCloses"] for one in report["walkForward"]) == 6
     for figures in (controls["randomEntry"], report["comparison"]):
         assert [at["costs"] for at in figures["atCosts"]] == [1, 2, 3]
@@ -194,11 +188,6 @@ def test_random_entries_of_the_same_size_are_shown_and_change_nothing(monkeypatc
         assert means[0] > means[1] > means[2] and means[0] == figures["meanReturnPct"]
     table = list(csv.DictReader(io.StringIO(write_table(report))))
     assert [row["account"] for row in table] == ["strategy"] * 2 + ["random"] * 6
-
-    monkeypatch.setattr("paper.engine.play_twins", lambda *arguments: None)
-    alone = run_backtest(recording, [told]).shown.trader.journal
-    alone.followed = trader.journal.followed
-    assert alone == trader.journal
 
 
 def test_a_price_jump_excludes_only_the_affected_positions():

@@ -150,26 +150,6 @@ def test_a_pool_whose_depth_was_unknown_is_not_considered_drained():
     assert fills.carry(memory, quote(2, volume="0"), 6) == 10 * SOL
 
 
-def test_a_drained_pool_pays_one_sale_like_ten_small_ones():
-    """1 SOL bought at 20 SOL, the pool drained to 1.2 at the same price: 950 tokens into 1,143 and
-    1.26 SOL return 0.57 SOL.
-    """
-    deep = quote(0, pool="20", liquidity="6000")
-    bought = fill(order(), deep, NEVER_TRADED)
-
-    def sell(parts):
-        memory, total = remember(NEVER_TRADED, bought, deep), 0
-        for number in range(1, parts + 1):
-            thin = quote(number, pool="1.2", liquidity="360", volume="0")
-            sale = order("sell", bought.raw // 10 * 10 // parts, number=number)
-            done = fill(sale, thin, memory)
-            memory, total = remember(memory, done, thin), total + received(done)
-        return total
-
-    assert sell(10) < SOL * 58 // 100
-    assert abs(sell(1) - sell(10)) < SOL // 10_000
-
-
 def test_holders_of_a_drained_pool_share_its_rest():
     """Twenty holders of 5,000 tokens, with 0.3 SOL and 300 tokens left: together they get at most
     0.3.

@@ -57,11 +57,6 @@ def alone(monkeypatch):
     monkeypatch.setattr("accounts.traders.TWINS", 0)
 
 
-@pytest.fixture
-def with_twins(monkeypatch):
-    monkeypatch.setattr("accounts.traders.TWINS", 3)
-
-
 def of(trader, table):
     """A trader's rows of a table that belong to its periods, oldest first."""
     return list(table.select().join(Period).where(Period.trader == trader).order_by(table.id))
@@ -171,8 +166,9 @@ def test_operator_changes_win_over_a_running_tick(stage):
 
 
 # ---- twins ---------------------------------------------------------------------------------------
-def test_twins_are_hidden_accounts_in_the_same_tables(stage, with_twins):
+def test_twins_are_hidden_accounts_in_the_same_tables(stage, monkeypatch):
     """Their fills are stored like a trader's; the API shows only totals."""
+    monkeypatch.setattr("accounts.traders.TWINS", 3)
     made = stage.list_token("MintB").trader()
     for price in (*RISE, *["0.0011"] * 30):
         stage.snapshot("MintB", "0.002")
