@@ -90,15 +90,12 @@ class Interface(RuleBasedStateMachine):
         for path, model in (("/api/v1/feed", Post), ("/api/v1/bots", Bot)):
             with self.world.speaking():
                 there = list(model.select(model.uid).order_by(model.id.desc()).scalars())
-            assert self.list_all(path, limit) == there, path
-
-    def list_all(self, path, limit):
-        found, cursor = [], ""
-        while cursor is not None:
-            asked = f"{path}?limit={limit}" + (f"&cursor={cursor}" if cursor else "")
-            page = self.world.ask("GET", asked, self.world.poster.key).json
-            found, cursor = found + [one["id"] for one in page["data"]], page["nextCursor"]
-        return found
+            found, cursor = [], ""
+            while cursor is not None:
+                asked = f"{path}?limit={limit}" + (f"&cursor={cursor}" if cursor else "")
+                page = self.world.ask("GET", asked, self.world.poster.key).json
+                found, cursor = found + [one["id"] for one in page["data"]], page["nextCursor"]
+            assert found == there, path
 
     @rule()
     def use_keys(self):

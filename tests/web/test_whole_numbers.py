@@ -19,17 +19,17 @@ from web.api import openapi
 
 ROOT = Path(__file__).resolve().parents[2]
 LONG = "00000000199999999999999999999999999"
-HUGE = [LONG, "0" * 40 + "1", "9" * 20, "9" * 400, "9" * 5000, "1" + "0" * 4300]
 NASTY = [
-    *(*HUGE, "-1", "+1", "１", "²", "1_0", " 1", "1 ", "1.0", "1e3", "0x1", "٣", "-0", ""),
-    *("2147483648", "9223372036854775807", "9223372036854775808", "18446744073709551616"),
+    *(LONG, "0" * 40 + "1", "9" * 20, "9" * 400, "9" * 5000, "1" + "0" * 4300, "-1", "+1", "１"),
+    *("²", "1_0", " 1", "1 ", "1.0", "1e3", "0x1", "٣", "-0", "", "2147483648"),
+    *("9223372036854775807", "9223372036854775808", "18446744073709551616"),
 ]
 SOME = [LONG, "9" * 5000, "１", "²", "-1", "9223372036854775808"]
 # Query parameters that the program reads, and all form fields.
 ASKED = re.compile(r"""(?:args(?:\.get\(|\[)|args, |read_cursor\(|given\.get\()"(\w+)\"""")
 FIELDS = re.compile(r"""(?:name="|field\(")(\w+)\"""")
-# Without an answer, or an answer that ends.
-ENDLESS = ("/stream", "/api/v1/stream", "/api/v1/posts")
+# Without an answer that ends.
+ENDLESS = ("/stream", "/api/v1/stream")
 
 
 def find_names(pattern, files):
@@ -56,17 +56,16 @@ def browser(place):  # noqa: F811
 def check(answer, asked):
     answer.close()
     assert answer.status_code < 500, asked
-    return answer.status_code
 
 
 def test_no_number_in_a_query_causes_a_500(browser):
     ids, owner, keyed = browser
     numbers, parameters = itertools.cycle(NASTY), list_parameters()
-    documented = {}
-    for operation in openapi.OPERATIONS:
-        if "{" not in operation.path:
-            names = documented.setdefault(operation.path, set())
-            names |= {one["name"] for one in openapi.list_parameters(operation)}
+    documented = {
+        operation.path: {one["name"] for one in openapi.list_parameters(operation)}
+        for operation in openapi.OPERATIONS
+        if operation.method == "get" and "{" not in operation.path
+    }
     # For each path, one parameter in each of these; the next path starts with the next parameter.
     step = 1 if sampling.FULL else 8
     paths = dict.fromkeys((*(path.format(**ids) for path in READ), *documented))
@@ -108,13 +107,6 @@ def test_no_number_in_a_form_causes_a_500(browser):
             check(owner.client.post(path.format(**ids), data=sent), (path, number))
 
 
-def test_an_oversized_number_in_a_body_is_a_client_error(service, key):
-    fields = ("eventId", "body", "mint", "symbol", "signature", "reason", "botId", "other")
-    for number, field in itertools.product(HUGE, fields):
-        body = b'{"eventId": "e", "body": "b", "%b": %b}' % (field.encode(), number.encode())
-        assert check(service.post(body, key), (field, number)) in (400, 422)
-
-
 def test_an_agents_oversized_number_is_refused(service, key):
     asked = orjson.dumps(use("list_bots", limit=0)).decode()
     headers = {"Content-Type": "application/json", "MCP-Protocol-Version": "2025-06-18"}
@@ -130,15 +122,14 @@ def test_an_agents_oversized_number_is_refused(service, key):
 
 def test_a_page_error_names_its_range(service, bot):
     said = "must be a whole number from 1 to 10000000"
-    for number, name in itertools.product(NASTY, ("page", "posts")):
+    for number in NASTY:
         page = service.get("/market", query_string={"page": number})
         assert page.status_code == 400 and "from 1 to 9999" in page.text, number
-        if number == "2147483648":
-            continue
-        query = {name: number}
-        answer = service.get(f"/bots/{bot.bot.uid}/evidence.json", query_string=query)
-        assert (answer.status_code, answer.json["code"]) == (400, "invalid_parameter"), number
-        assert answer.json["errors"] == [{"field": name, "message": said}]
+        for name in ("page", "posts"):
+            path, query = f"/bots/{bot.bot.uid}/evidence.json", {name: number}
+            answer = service.get(path, query_string=query)
+            assert (answer.status_code, answer.json["code"]) == (400, "invalid_parameter"), number
+            assert answer.json["errors"] == [{"field": name, "message": said}]
 
 
 def test_a_whole_number_is_parsed_exactly_or_as_beyond_all_bounds():
