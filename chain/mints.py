@@ -35,7 +35,10 @@ class NotAMint(ValueError):
 
 @dataclass(frozen=True)
 class Mint:
-    """`supply` is in raw units. `extensions` is {jsonParsed name: state}, or None if unreadable."""
+    """`supply` is in raw units. `extensions` has those of EXTENSIONS as {jsonParsed name: state}.
+
+    It is None if they are unreadable.
+    """
 
     supply: int
     decimals: int
@@ -94,16 +97,13 @@ def _parse_extensions(raw: bytes) -> dict[str, Any] | None:
             state = raw[at + 4 : at + 4 + length]
             if len(state) < length:
                 return None
-            name, parse = EXTENSIONS.get(kind, (f"type{kind}", _no_state))
-            found[name] = parse(state)
+            if kind in EXTENSIONS:
+                name, parse = EXTENSIONS[kind]
+                found[name] = parse(state)
             at += 4 + length
     except struct.error:
         return None
     return found
-
-
-def _no_state(state: bytes) -> dict[str, Any]:
-    return {}
 
 
 def _key(state: bytes, at: int = 0) -> str | None:
@@ -154,24 +154,15 @@ def _metadata(state: bytes) -> dict[str, Any]:
     return {"name": texts[0], "symbol": texts[1]}
 
 
-# By number in the program's ExtensionType. Token account extensions can't occur in a mint.
+# Those that matter here, by number in the program's ExtensionType.
 EXTENSIONS = {
     1: ("transferFeeConfig", _transfer_fee),
     3: ("mintCloseAuthority", lambda state: {"closeAuthority": _key(state)}),
-    4: ("confidentialTransferMint", _no_state),
     6: ("defaultAccountState", _default_state),
-    9: ("nonTransferable", _no_state),
-    10: ("interestBearingConfig", _no_state),
+    9: ("nonTransferable", lambda state: {}),
     12: ("permanentDelegate", lambda state: {"delegate": _key(state)}),
     14: ("transferHook", lambda state: {"authority": _key(state), "programId": _key(state, 32)}),
-    16: ("confidentialTransferFeeConfig", _no_state),
-    18: ("metadataPointer", _no_state),
     19: ("tokenMetadata", _metadata),
-    20: ("groupPointer", _no_state),
-    21: ("tokenGroup", _no_state),
-    22: ("groupMemberPointer", _no_state),
-    23: ("tokenGroupMember", _no_state),
-    24: ("confidentialMintBurn", _no_state),
     25: ("scaledUiAmountConfig", _scaled),
     26: ("pausableConfig", _pausable),
 }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from chain.reading.flows import Balance, Split, list_venue_changes, read_deposits, read_effect
 from chain.reading.kinds import Kind, decide_kind
 from chain.reading.pools import read_pool
-from chain.reading.programs import TIP_ACCOUNTS, Programs
+from chain.reading.programs import Programs
 from chain.reading.receipts import Receipt, pack_text, unpack_text
 
 # Increment this when receipts are read differently, so that stored entries are reread.
@@ -142,7 +142,7 @@ def read_entry(
     known: Set[str] = frozenset(),
 ) -> Entry:
     """`known` is as in flows.read_effect."""
-    effect = read_effect(receipt, wallet, TIP_ACCOUNTS, known)
+    effect = read_effect(receipt, wallet, known)
     kind = decide_kind(receipt, effect, programs)
     split = kind.split or Split()
     others, parked = read_deposits(receipt, effect, programs, kind.kind)

@@ -145,12 +145,7 @@ def touches(receipt: Receipt, wallet: str, known: Set[str] = frozenset()) -> boo
     )
 
 
-def read_effect(
-    receipt: Receipt,
-    wallet: str,
-    tip_accounts: Container[str | None],
-    known: Set[str] = frozenset(),
-) -> Effect:
+def read_effect(receipt: Receipt, wallet: str, known: Set[str] = frozenset()) -> Effect:
     """`known`: own token accounts seen in other receipts."""
     own, unowned = own_accounts(receipt, wallet, known)
     balances = list[Balance]()
@@ -172,7 +167,7 @@ def read_effect(
         rent=rent,
         sponsored=sponsored,
         sol=lamports + wrapped + rent - sponsored,
-        tip=0 if receipt.failed else _tips(receipt, wallet, tip_accounts),
+        tip=0 if receipt.failed else _tips(receipt, wallet),
         tokens=_changes(balances),
         balances=tuple(balances),
         unowned=unowned,
@@ -182,11 +177,11 @@ def read_effect(
     )
 
 
-def _tips(receipt: Receipt, wallet: str, tip_accounts: Container[str | None]) -> int:
+def _tips(receipt: Receipt, wallet: str) -> int:
     return sum(
         one.amount
         for one in receipt.operations
-        if one.name == "transfer" and one.source == wallet and one.target in tip_accounts
+        if one.name == "transfer" and one.source == wallet and one.target in TIP_ACCOUNTS
     )
 
 

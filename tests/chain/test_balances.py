@@ -6,8 +6,6 @@ import pytest
 from teller import USDC, Teller, rebuild, show
 from textledgers import list_ledgers
 
-from chain.ledger.coverage import BalanceChain, Seen
-from chain.ledger.inventory import SOL, Lot, Opening
 from chain.ledger.ledger import Ledger
 
 LEDGERS = list_ledgers("""
@@ -124,20 +122,7 @@ def test_within_a_slot_the_index_decides_which_account_was_seen_first():
 def test_sales_have_no_result_until_the_full_history_is_listed():
     t = Teller(Ledger(backfilled=False)).buy("A", 10, 100).sell("A", 10, 120)
     assert t.sale[1] is None and t.last.flags == ("incomplete_history",)
-
-
-def test_a_restarted_ledger_keeps_its_findings():
-    """Of two accounts without transactions, one has been touched since."""
-    kept, gone = Opening((0, 1, 0, "a"), "A", 5, 6), Opening((0, 1, 0, "b"), "B", 7, 0)
-    ledger = Ledger(backfilled=False, chain=BalanceChain(untouched={"a": kept, "b": gone}))
-    ledger.chain.seen["b"] = Seen(9, "B", 7, 0)
-    ledger.chain.found["b"] = gone
-    ledger.chain.found_gap_starts["A"] = 4
-    again = ledger.restart()
-    told = again.chain
-    assert (again.backfilled, told.untouched, told.expected["b"]) == (False, {"a": kept}, gone)
-    assert (told.gap_starts, told.seen) == ({"A": 4}, {})
-    assert again.inventories[SOL].lots["A"] == [Lot(kept.rank, None, 5, None, 5, None)]
+    assert not t.ledger.restart().backfilled
 
 
 def test_moves_and_used_lots_agree_in_all_inventories():

@@ -56,7 +56,7 @@ def test_every_recorded_receipt_has_its_expected_numbers(readings):
     """
     assert len(readings) == 143
     for row, flags, receipt, entry in readings:
-        effect = read_effect(receipt, row["wallet"], TIP_ACCOUNTS)
+        effect = read_effect(receipt, row["wallet"])
         found = {column: getattr(effect, name) for column, name in NUMBERS.items()}
         assert found == {column: json.loads(row[column]) for column in NUMBERS}, row["signature"]
         changes = {mint: change for mint, change, _ in effect.tokens}

@@ -12,6 +12,7 @@ import threading
 import time
 import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from unittest import mock
 
 import pytest
 from node import FakeClock
@@ -30,27 +31,10 @@ class Wire(BaseHTTPRequestHandler):
 
     def do_POST(self):
         query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.asked.append((query["method"], self.client_address))
-        answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
-        answer(self, query)
-
-    def give(self, body, status=200, **headers):
-        body = body if isinstance(body, bytes) else body.encode()
-        self.send_response(status)
-        for name, value in {"Content-Length": len(body), **headers}.items():
-            self.send_header(name.replace("_", "-"), str(value))
-        self.end_headers()
-        self.wfile.write(body)
+        self.asked.append((self, query))
+        self.answers[min(len(self.asked), len(self.answers)) - 1](self, query)
 
     def log_message(self, *args):
-        pass
-
-
-class Quiet(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, request, client_address):
-        # The client disconnected, which is what the test does.
         pass
 
 
@@ -68,10 +52,12 @@ def connect(clock):
         urls, asked = [], [[] for _ in scripts]
         for script, heard in zip(scripts, asked, strict=True):
             told = {"answers": script, "asked": heard}
-            servers.append(Quiet(("127.0.0.1", 0), type("Scripted", (Wire,), told)))
-            threading.Thread(target=servers[-1].serve_forever, args=(0.01,), daemon=True).start()
-            host = f"{login}127.0.0.1:{servers[-1].server_port}"
-            urls.append(f"http://{host}/{SECRET}?key={SECRET}")
+            server = ThreadingHTTPServer(("127.0.0.1", 0), type("Scripted", (Wire,), told))
+            # The client disconnects, as the test wants.
+            server.handle_error = lambda *_: None
+            threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+            servers.append(server)
+            urls.append(f"http://{login}127.0.0.1:{server.server_port}/{SECRET}?key={SECRET}")
         return Rpc(urls, per_second, clock=clock, sleep=clock.sleep), *asked
 
     yield begin
@@ -99,9 +85,22 @@ def time_out(*_):
     raise rpc._Failure("ReadTimeout")
 
 
+def answer_slot(*_):
+    return {"asked": "getSlot"}
+
+
 # ---- what nodes say ------------------------------------------------------------------------------
 def say(text, status=200, **headers):
-    return lambda handler, query: handler.give(text, status, **headers)
+    body = text if isinstance(text, bytes) else text.encode()
+
+    def handle(handler, query):
+        handler.send_response(status)
+        for name, value in {"Content-Length": len(body), **headers}.items():
+            handler.send_header(name.replace("_", "-"), str(value))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return handle
 
 
 def answer(**content):
@@ -109,13 +108,12 @@ def answer(**content):
 
     def handle(handler, query):
         told = {name: one(query) if callable(one) else one for name, one in content.items()}
-        handler.give(json.dumps({"jsonrpc": "2.0", "id": query["id"], **told}))
+        say(json.dumps({"jsonrpc": "2.0", "id": query["id"], **told}))(handler, query)
 
     return handle
 
 
-def good(handler, query):
-    answer(result={"asked": query["method"]})(handler, query)
+good = answer(result=lambda query: {"asked": query["method"]})
 
 
 def error(code):
@@ -124,7 +122,7 @@ def error(code):
 
 def answer_raw(rest):
     """An object with the right ID, written by hand."""
-    return lambda handler, query: handler.give('{"id":%d%s}' % (query["id"], rest))
+    return lambda handler, query: say('{"id":%d%s}' % (query["id"], rest))(handler, query)
 
 
 def reset(handler, query):
@@ -161,23 +159,16 @@ def drip(raw):
 # ---- what is an answer ---------------------------------------------------------------------------
 def test_requests_share_a_connection_and_contain_only_what_is_configured(connect):
     """The address with its key and credentials, and JSON-RPC with increasing IDs."""
-    said = []
-
-    def hear(handler, query):
-        said.append((handler.path, {**handler.headers}, query))
-        good(handler, query)
-
-    line, asked = connect([hear], login="ada:p%40ss@")
+    line, asked = connect([good], login="ada:p%40ss@")
     assert line.call("getSlot", [])[1] == "endpoint 1"
     line.call("getBlock", [5, {"a": 1}])
-    assert len(asked) == 2 and len({peer for _, peer in asked}) == 1
-    path, headers, query = said[1]
-    assert path == f"/{SECRET}?key={SECRET}" and said[0][2]["id"] == 1
+    (handler, first), (same, query) = asked
+    assert handler is same and handler.path == f"/{SECRET}?key={SECRET}" and first["id"] == 1
     assert query == {"jsonrpc": "2.0", "id": 2, "method": "getBlock", "params": [5, {"a": 1}]}
-    told = {name.lower(): value for name, value in headers.items()}
-    assert told["content-type"] == "application/json" and told["user-agent"] == "candor"
-    assert told["accept-encoding"] == "gzip,deflate"
-    assert told["authorization"] == "Basic " + base64.b64encode(b"ada:p@ss").decode()
+    names = ("Content-Type", "User-Agent", "Accept-Encoding", "Authorization")
+    login = "Basic " + base64.b64encode(b"ada:p@ss").decode()
+    told = ["application/json", "candor", "gzip,deflate", login]
+    assert [handler.headers[name] for name in names] == told
 
 
 def test_a_tls_nodes_certificate_is_checked():
@@ -385,28 +376,25 @@ def test_a_throttled_endpoint_pauses_all_methods(connect, clock, throttled, rest
     assert ask(line, "getBlock") == "endpoint 1" and line.report()["resting"] == {}
 
 
-def test_repeated_failures_pause_longer_with_one_try_between(connect, clock):
-    """After three failures it pauses 1 s, then one try is let through (half open); each further
-    failure doubles the pause, up to five minutes. One success ends it.
+def test_repeated_failures_pause_longer_with_one_try_between(clock):
+    """The third failure pauses it for a second, each further one twice as long, up to five minutes;
+    then one try is let through. The first call fails four times. One success ends it.
     """
-    line, asked = connect([*[say("", 500)] * 14, good])
-    tried = []
-    while not tried or tried[-1] is not None:
-        before = len(asked)
+    hear = mock.Mock(side_effect=[*[rpc._Failure("HTTP 500")] * 14, *[answer_slot()] * 2])
+    line, pauses, begun = line_without_servers(clock, hear), [], clock()
+    while hear.call_count < 15:
         try:
             ask(line)
         except Unavailable as told:
-            tried.append(len(asked) - before)
+            pauses.append(told.retry_in)
             clock.sleep(told.retry_in)
-        else:
-            tried.append(None)
-    first, _, _, *later, _ = tried
-    assert first == rpc.MAX_TRIES and set(later) <= {0, 1} and len(asked) == 15
-    assert line.endpoints[0].rest(clock()) == 0 and 300 <= clock() - 1_000 < 4_000
+    assert pauses == [0, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]
+    assert round(clock() - begun) == 1 + 2 + sum(pauses)
+    assert line.endpoints[0].failures == 0 and ask(line) == "endpoint 1"
 
 
-def test_requests_in_the_last_minute_are_counted(connect, clock):
-    line, _ = connect([good])
+def test_requests_in_the_last_minute_are_counted(clock):
+    line = line_without_servers(clock, answer_slot)
     ask(line), clock.sleep(50), ask(line)
     assert line.report() == {"requestsLastMinute": 2, "endpoints": 1, "resting": {}}
     clock.sleep(11)
@@ -421,23 +409,17 @@ def test_silence_is_counted_from_the_first_request_until_any_response(clock):
             ask(line)
         clock.sleep(20)
     assert line.silent_for() >= 40 and line.answers == 0
-    line.endpoints[0].rests_until = 0.0
-    line.endpoints[0].ask = lambda *_: {"asked": "getSlot"}
+    line.endpoints[0].rests_until, line.endpoints[0].ask = 0.0, answer_slot
     ask(line)
     assert line.silent_for() == 0 and line.answers == 1
 
 
 def test_nodes_are_reachable_if_any_answers_a_cheap_request(clock):
-    asked = []
-
-    def hear(method, params, ident):
-        asked.append((method, params))
-        return 5
-
+    hear = mock.Mock(return_value=5)
     assert not line_without_servers(clock, time_out, time_out).is_reachable()
     line = line_without_servers(clock, time_out, hear)
     assert line.is_reachable() and line.answers == 1
-    assert asked == [("getSlot", [])]
+    assert [call.args[:2] for call in hear.call_args_list] == [("getSlot", [])]
 
 
 # ---- methods that only some nodes have -----------------------------------------------------------
