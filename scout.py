@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -260,16 +261,20 @@ class Scout:
 
     def _read_mints(self, clock: Clock) -> None:
         """Read the mint accounts that are due. If that fails, the earlier results stay."""
-        due, feed = store.list_unchecked(clock()), self.safety
+        due = store.list_unchecked(clock())
         for at in range(0, len(due), ACCOUNTS_PER_CALL):
-            tokens, feed.attempted_at = due[at : at + ACCOUNTS_PER_CALL], clock()
-            try:
-                accounts = fetch_accounts(self.rpc, [token.mint for token in tokens])
-            except RpcError as error:
-                feed.error = str(error)
+            tokens = due[at : at + ACCOUNTS_PER_CALL]
+            self._attempt(self.safety, clock, partial(self._check_mints, tokens, clock))
+            if self.safety.error:
                 return
-            store.store_checks(tokens, accounts, clock())
-            feed.error, feed.success_at = None, clock()
+
+    def _check_mints(self, tokens: list[Token], clock: Clock) -> RowCount:
+        try:
+            accounts = fetch_accounts(self.rpc, [token.mint for token in tokens])
+        except RpcError as error:
+            raise FetchError(str(error)) from None
+        store.store_checks(tokens, accounts, clock())
+        return RowCount(len(tokens), 0)
 
     def _follow_trades(self, now_ms: int) -> None:
         """Add the tokens that observed wallets moved, so that their names are looked up.

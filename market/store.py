@@ -41,6 +41,8 @@ RECHECK_MS = 10 * MINUTE_MS
 # Characters of a pair's address that each snapshot keeps. 70 bits are enough to distinguish pairs.
 PAIR_LENGTH = 12
 NO_CHECKS: Mapping[str, FallCheck] = {}
+# The columns that tokens and their snapshots take from a quote.
+SHARED = [name for name in QuoteColumns._meta.fields if name in Quote.__dataclass_fields__]
 # Up to 10,000 rows are deleted in a tick, with pauses for other writers.
 PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
 
@@ -226,7 +228,7 @@ def store_quotes(
     """
     tokens = find_tokens(quotes)
     quoted = [
-        (tokens[mint], quote, _columns(quote, tokens[mint]))
+        (tokens[mint], quote, mark_absurd(quote, tokens[mint]))
         for mint, quote in quotes.items()
         if mint in tokens
     ]
@@ -235,14 +237,15 @@ def store_quotes(
             "token": token.id,
             "taken_at": taken_at,
             "expires_at": keep_until(taken_at, token.quoted_at, token.tracked_at),
-            **columns,
-            "pair": columns["pair"] and columns["pair"][:PAIR_LENGTH],
+            **{name: getattr(quote, name) for name in SHARED},
+            "absurd": absurd,
+            "pair": quote.pair and quote.pair[:PAIR_LENGTH],
             "fall_check": _show_check(checks.get(token.mint)),
         }
-        for token, _, columns in quoted
+        for token, quote, absurd in quoted
         if token.tracked_at is not None
     ]
-    renewed = [_renew(token, quote, columns, taken_at) for token, quote, columns in quoted]
+    renewed = [_renew(token, quote, absurd, taken_at) for token, quote, absurd in quoted]
     noted = [
         Statement(
             f"UPDATE token SET asked_at = ? WHERE mint IN ({storage.mark(part)})", (taken_at, *part)
@@ -285,28 +288,10 @@ def _show_check(check: FallCheck | None) -> str | None:
     return orjson.dumps(check._asdict()).decode() if check else None
 
 
-def _renew(
-    token: Token, quote: Quote, columns: Mapping[str, str | None], taken_at: int
-) -> Statement:
-    return _change(
-        token,
-        {
-            "symbol": quote.symbol or token.symbol,
-            "name": quote.name or token.name,
-            "quoted_at": taken_at,
-            "pair_url": quote.pair_url,
-            "pair_created_at": quote.pair_created_at,
-            "pool_tokens": quote.pool_tokens,
-            "change5m_pct": quote.change5m_pct,
-            "change1h_pct": quote.change1h_pct,
-            **columns,
-        },
-    )
-
-
-def _columns(quote: Quote, before: Token) -> dict[str, str | None]:
-    shared = (name for name in QuoteColumns._meta.fields if hasattr(quote, name))
-    return {**{name: getattr(quote, name) for name in shared}, "absurd": mark_absurd(quote, before)}
+def _renew(token: Token, quote: Quote, absurd: str | None, taken_at: int) -> Statement:
+    """Each field of a quote is a column. A missing symbol or name doesn't replace a known one."""
+    names = {"symbol": quote.symbol or token.symbol, "name": quote.name or token.name}
+    return _change(token, {**vars(quote), **names, "absurd": absurd, "quoted_at": taken_at})
 
 
 def store_checks(

@@ -103,8 +103,6 @@ def _decimal_of(shown: str) -> Decimal:
 
 
 def _numbers_in(value: object) -> set[Decimal]:
-    if isinstance(value, (list, tuple)):
-        return {number for one in value for number in _numbers_in(one)}
     shown = unicodedata.normalize("NFKC", str(value))
     exact = {_decimal_of(match[0]) for match in NUMBER.finditer(shown)}
     return exact | {FOUR_DIGITS.plus(number) for number in exact}

@@ -214,6 +214,10 @@ class Cut(NamedTuple):
     slices: list[Slice]
     pool: Pool
 
+    @property
+    def amount(self) -> int:
+        return count_units(self.slices)
+
 
 @dataclass
 class Escrow:

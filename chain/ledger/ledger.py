@@ -20,7 +20,6 @@ from chain.ledger.inventory import (
     KnownCost,
     Opening,
     Position,
-    count_units,
     join_cuts,
 )
 from chain.ledger.sales import (
@@ -289,7 +288,7 @@ class Ledger:
     def _book(self, entry: Entry, moved: dict[str, Moved]) -> dict[Key, Booked]:
         views, made = self.spans.list_views(entry), {}
         for money, some in moved.items():
-            doubt = some.side.kind == "sell" and self._is_doubtful(some.given, money)
+            doubt = some.side.kind == "sell" and self._is_doubtful(some.cut.mint, money)
             for view, begins in views:
                 booked = book(some, begins, doubt)
                 if money != SOL:
@@ -309,7 +308,7 @@ class Ledger:
         elif side.kind == "round_trip":
             average.count(side.through)
 
-    def _is_doubtful(self, mint: str | None, money: str) -> bool:
+    def _is_doubtful(self, mint: str, money: str) -> bool:
         return (
             not self.backfilled or self.chain.is_broken(mint, money) or mint in self._doubted[money]
         )
@@ -319,7 +318,7 @@ class Ledger:
         if moved.got is None:
             return
         for money, doubted in self._doubted.items():
-            if money != moved.got and moved.sources & (doubted | self.chain.broken):
+            if money != moved.got and moved.cut.mint in (doubted | self.chain.broken):
                 doubted.add(moved.got)
 
     def _adopt(self, entry: Entry) -> None:
@@ -355,9 +354,8 @@ class Ledger:
         rose, fell = split_changes(entry.venue_tokens)
         kind = entry.kind if UNEXPLAINED not in entry.flags else "other"
         if kind == "sell":
-            moved.given = find_traded(entry, fell)
-            moved.amount = fell.pop(moved.given)
-            moved.cut = self._cut(moved, moved.given, moved.amount)
+            given = find_traded(entry, fell)
+            moved.cut = self._cut(moved, given, fell.pop(given))
         elif kind == "swap":
             self._exchange(moved, rose, fell)
         elif kind == "buy":
@@ -377,9 +375,7 @@ class Ledger:
             paid = None if got in MINTS else amount
             self._put(moved, got, rose.pop(got), paid)
         else:
-            moved.given, moved.got, moved.amount = given, got, amount
-            moved.sources = {given}
-            moved.cut = self._cut(moved, given, amount)
+            moved.got, moved.cut = got, self._cut(moved, given, amount)
             self._carry(moved, rose.pop(got), -entry.venue_sol if money == SOL else 0)
 
     def _carry(self, moved: Moved, amount: int, spent: int) -> None:
@@ -405,15 +401,13 @@ class Ledger:
         for one in out:
             room = rose.get(one.mint, 0) if entry.kind == "order_cancel" else 0
             moved.left.append((one.mint, inventory.put_back(one, room)))
-            if returned := min(room, count_units(one.slices)):
+            if returned := min(room, one.amount):
                 rose[one.mint] -= returned
         return self._put_unknown(moved, rose)
 
     def _move_fill(self, moved: Moved, out: list[Cut], rose: Amounts) -> None:
         if out:
-            moved.given, moved.cut = out[0].mint, join_cuts(out)
-            moved.amount = count_units(moved.cut.slices)
-            moved.sources = {moved.given}
+            moved.cut = join_cuts(out)
         for got, amount in rose.items():
             if out:
                 moved.got = got

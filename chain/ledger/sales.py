@@ -83,20 +83,17 @@ class Moved:
     """An entry's movements in one inventory, before costs are applied.
 
     `side` is the entry in the inventory's currency. `left`: the units that left without a sale, by
-    mint. `given` is the mint that was exchanged for the currency or for another mint, `got`. The
-    lots that inherited its cost follow. `sources` are all mints that were exchanged for it.
+    mint. `cut` was exchanged for the currency or for another mint, `got`. The lots that inherited
+    its cost follow.
     """
 
     entry: Entry
     side: Side
     inventory: Inventory
     left: list[tuple[str, list[Slice]]] = field(default_factory=list)
-    given: str | None = None
-    amount: int = 0
     cut: Cut = NOTHING
     got: str | None = None
     carried: Carried = field(default_factory=list)
-    sources: set[str] = field(default_factory=set)
 
 
 class Booked(NamedTuple):
@@ -151,8 +148,8 @@ def book(moved: Moved, begins: int, doubt: bool) -> Booked:
     elif moved.carried:
         booked, lost = _book_carried(booked, moved, begins)
         left.append(lost)
-    elif moved.given is not None:
-        left.append((moved.given, _sum_cost(moved.cut.slices, begins)))
+    else:
+        left.append((moved.cut.mint, _sum_cost(moved.cut.slices, begins)))
     if money != SOL and side.kind == "swap":
         # Two stablecoins, or neither side in this currency.
         booked = booked._replace(other=side.through)
@@ -174,7 +171,6 @@ def _leave(booked: Booked, left: Iterable[tuple[str, int]]) -> Booked:
 
 def _book_carried(booked: Booked, moved: Moved, begins: int) -> tuple[Booked, tuple[str, int]]:
     """Book an exchange without a result. Return the (mint, cost) lost in lots of unknown cost."""
-    assert moved.given is not None
     carried = spent = lost = 0
     for slices, part in moved.carried:
         if all([one.see_cost(begins) is not None for one in slices]):
@@ -183,7 +179,7 @@ def _book_carried(booked: Booked, moved: Moved, begins: int) -> tuple[Booked, tu
             lost += _sum_cost(slices, begins)
             spent += part
     flags = add_flags(booked.flags, "basis_carried") if carried else booked.flags
-    return booked._replace(flags=flags, carried=carried, other=-spent), (moved.given, lost)
+    return booked._replace(flags=flags, carried=carried, other=-spent), (moved.cut.mint, lost)
 
 
 def _book_sale(booked: Booked, moved: Moved, begins: int, doubt: bool) -> Booked:
@@ -192,14 +188,14 @@ def _book_sale(booked: Booked, moved: Moved, begins: int, doubt: bool) -> Booked
         return booked._replace(
             flags=add_flags(booked.flags, INCOMPLETE),
             status="unmatched",
-            unmatched=moved.amount,
+            unmatched=moved.cut.amount,
             other=booked.side.through - _sum_cost(slices, begins),
-            sold=moved.given,
+            sold=moved.cut.mint,
         )
     lots = tuple([(one.lot.origin, one.amount, one.see_cost(begins)) for one in slices])
     told = ["opening_inventory_unknown"] if any([lot[0] is None for lot in lots]) else []
-    booked = booked._replace(flags=add_flags(booked.flags, *told), lots=lots, sold=moved.given)
-    return _price_sale(booked, moved.amount)
+    booked = booked._replace(flags=add_flags(booked.flags, *told), lots=lots, sold=moved.cut.mint)
+    return _price_sale(booked, moved.cut.amount)
 
 
 def _price_sale(booked: Booked, amount: int) -> Booked:

@@ -15,6 +15,7 @@ from chain.ledger.totals import NOTHING, Fall, Key, Positions, Sums
 from chain.stored.tables import (
     COVERAGE,
     HOLDINGS,
+    LINES,
     WALLET_PARTS,
     RiskTotal,
     RunningTotal,
@@ -220,22 +221,8 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
     if not ledger.backfilled:
         return None
     told = ledger.reconcile(money)
-    return {
-        "openingLamports": str(told.opening),
-        "closingLamports": str(told.closing),
-        "realizedLamports": str(told.realized),
-        "unmatchedProceedsLamports": str(told.unmatched_proceeds),
-        "openCostLamports": str(told.open_cost),
-        "costLeftLamports": str(told.cost_left),
-        "costLeftReceipts": told.cost_left_receipts,
-        "receivedLamports": str(told.received),
-        "sentLamports": str(told.sent),
-        "overheadLamports": str(told.overhead),
-        "failedCostLamports": str(told.failed_cost),
-        "otherLamports": str(told.other),
-        "differenceLamports": str(told.difference),
-        "gapLamports": str(told.gaps),
-    }
+    amounts = {f"{line}Lamports": str(getattr(told, name)) for line, name in LINES.items()}
+    return {**amounts, "costLeftReceipts": told.cost_left_receipts}
 
 
 def show_stablecoins(ledger: Ledger) -> dict[str, Any]:

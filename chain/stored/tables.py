@@ -39,10 +39,13 @@ COVERAGE = make_shape(
         note=str | None,
     )
 )
-LINES = (
-    *("opening", "closing", "realized", "unmatchedProceeds", "openCost", "costLeft", "received"),
-    *("sent", "overhead", "failedCost", "other", "difference", "gap"),
-)
+# Each amount of a reconciliation, and its attribute of ledger.totals.Totals.
+LINES = {
+    **{"opening": "opening", "closing": "closing", "realized": "realized"},
+    **{"unmatchedProceeds": "unmatched_proceeds", "openCost": "open_cost"},
+    **{"costLeft": "cost_left", "received": "received", "sent": "sent", "overhead": "overhead"},
+    **{"failedCost": "failed_cost", "other": "other", "difference": "difference", "gap": "gaps"},
+}
 
 
 def _make_books(unit: str) -> Any:

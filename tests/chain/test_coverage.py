@@ -8,26 +8,8 @@ from scene import Scene
 from story import RENT, account_of, address
 from textledgers import FUNDED, TextLedger
 
-from chain.ledger.coverage import (
-    ACCOUNTS_CAPPED,
-    CAPPED,
-    FETCHING,
-    GIVEN_UP,
-    HAS_GAPS,
-    IS_PROGRAM,
-    NOT_POLLED,
-    OLDER,
-    STUCK,
-    UNCONFIRMED,
-    BalanceChain,
-    Gap,
-    Progress,
-    Seen,
-    decide_state,
-    find_overtaken,
-    is_explained,
-    order_entries,
-)
+from chain.ledger import coverage
+from chain.ledger.coverage import Gap, Seen, find_overtaken, is_explained, order_entries
 from chain.ledger.inventory import Opening
 from chain.ledger.ledger import Ledger
 from chain.reading.entries import read_entry
@@ -135,8 +117,7 @@ def test_a_reopened_account_joins_by_its_first_balance():
     assert {one.mint: one.amount for one in ledger.list_positions()} == {address("DOG"): 7 - 3}
 
 
-def test_an_oversized_slot_stays_unresolved():
-    """A slot of seven is sorted, one of eight isn't."""
+def test_a_slot_of_more_than_seven_stays_unresolved():
     for count, flags in ((7, ()), (8, ("order_unresolved",))):
         entries = in_one_slot("native_transfer -10\n" * count)
         assert {one.flags for one in order_entries(reversed(entries))[1:]} == {flags}
@@ -187,47 +168,66 @@ def test_a_balance_is_explained_or_not(seen, held, verdict):
 
 # ---- what is said --------------------------------------------------------------------------------
 DONE = {"polled": True, "listed": True, "confirmed": True, "closed": True}
-WAITING = {**DONE, "pending": 1, "stuck": 1}
-UNEXPLAINED, TROUBLE = (("a", 3, 8), ("b", 3, 8)), {"trouble": "no node answers"}
-GAP, REFUSED = Gap(5, 9, "balance_break"), Gap(7, 7, "receipt_refused: no meta")
-OPEN = Gap(3, 8, "closing_balance")
-WHOLE, BROKEN = {}, {"gaps": [GAP]}
+PROGRESS = {
+    **{word: {word: True} for word in "polled capped accounts_capped program given_up".split()},
+    **{"done": DONE, "unconfirmed": {"confirmed": False}, "open": {"closed": False}},
+    **{"waiting": {"pending": 1}, "stuck": {"pending": 2, "stuck": 2}},
+    **{"79%": {"filled": 79}, "80%": {"filled": 80}, "trouble": {"trouble": "no node answers"}},
+    "unexplained": {"unexplained": (("a", 3, 8), ("b", 3, 8))},
+    "refused": {"refused": ((7, "no meta"),)},
+}
 OLD = {"untouched": {"an account": Opening.untouched("an account", "A", 5, 0)}}
-NEAR = "This wallet has used 80% of this service's limit."
-FAILING = "Observing this wallet is failing and will be retried: no node answers."
+# In order.
+GAPS = {
+    "unexplained": Gap(3, 8, "closing_balance"),
+    "gap": Gap(5, 9, "balance_break"),
+    "refused": Gap(7, 7, "receipt_refused: no meta"),
+}
+CHAINS = {"old": OLD, "gap": {"gaps": [GAPS["gap"]]}}
+NOTES = {
+    "NEAR": "This wallet has used 80% of this service's limit.",
+    "FAILING": "Observing this wallet is failing and will be retried: no node answers.",
+}
+# Progress, the state and the notes. One full scan proves nothing, and gaps don't count until
+# everything is fetched.
+SAID = """
+                         => none NOT_POLLED
+polled                   => backfilling FETCHING
+done waiting             => backfilling FETCHING
+done unconfirmed         => backfilling UNCONFIRMED
+done open                => backfilling UNCONFIRMED
+done                     => complete
+done gap                 => partial HAS_GAPS
+done gap unconfirmed     => partial HAS_GAPS
+done gap waiting         => backfilling FETCHING
+done old                 => partial OLDER
+done stuck               => partial STUCK
+done stuck refused       => partial HAS_GAPS
+done gap unexplained     => partial HAS_GAPS
+done capped              => partial CAPPED
+done accounts_capped     => partial ACCOUNTS_CAPPED
+done gap program         => none IS_PROGRAM
+done 79%                 => complete
+done 80%                 => complete NEAR
+done given_up            => complete GIVEN_UP
+done old given_up        => partial OLDER GIVEN_UP
+done trouble             => complete FAILING
+done trouble program     => none IS_PROGRAM FAILING
+done trouble given_up    => complete GIVEN_UP FAILING
+"""
 
 
-@pytest.mark.parametrize(
-    "chain, progress, state, gaps, note",
-    [
-        (WHOLE, {}, "none", [], NOT_POLLED),
-        (WHOLE, {"polled": True}, "backfilling", [], FETCHING),
-        (WHOLE, {**DONE, "pending": 1}, "backfilling", [], FETCHING),
-        # One full scan proves nothing.
-        (WHOLE, {**DONE, "confirmed": False}, "backfilling", [], UNCONFIRMED),
-        (WHOLE, {**DONE, "closed": False}, "backfilling", [], UNCONFIRMED),
-        (WHOLE, DONE, "complete", [], None),
-        (BROKEN, DONE, "partial", [GAP], HAS_GAPS),
-        (BROKEN, {**DONE, "confirmed": False}, "partial", [GAP], HAS_GAPS),
-        # Gaps don't count until everything is fetched.
-        (BROKEN, {**DONE, "pending": 1}, "backfilling", [], FETCHING),
-        (OLD, DONE, "partial", [], OLDER),
-        (WHOLE, {**DONE, "pending": 2, "stuck": 2}, "partial", [], STUCK),
-        (WHOLE, {**WAITING, "refused": ((7, "no meta"),)}, "partial", [REFUSED], HAS_GAPS),
-        (BROKEN, {**DONE, "unexplained": UNEXPLAINED}, "partial", [OPEN, GAP], HAS_GAPS),
-        (WHOLE, {**DONE, "capped": True}, "partial", [], CAPPED),
-        (WHOLE, {**DONE, "accounts_capped": True}, "partial", [], ACCOUNTS_CAPPED),
-        (BROKEN, {**DONE, "program": True}, "none", [], IS_PROGRAM),
-        # More notes follow.
-        (WHOLE, {**DONE, "filled": 79}, "complete", [], None),
-        (WHOLE, {**DONE, "filled": 80}, "complete", [], NEAR),
-        (WHOLE, {**DONE, "given_up": True}, "complete", [], GIVEN_UP),
-        (OLD, {**DONE, "given_up": True}, "partial", [], f"{OLDER} {GIVEN_UP}"),
-        (WHOLE, {**DONE, **TROUBLE}, "complete", [], FAILING),
-        (WHOLE, {**DONE, **TROUBLE, "program": True}, "none", [], f"{IS_PROGRAM} {FAILING}"),
-        (WHOLE, {**DONE, **TROUBLE, "given_up": True}, "complete", [], f"{GIVEN_UP} {FAILING}"),
-    ],
-)
-def test_coverage_state_is_reported(chain, progress, state, gaps, note):
-    told = decide_state(BalanceChain(**chain), Progress(**progress))
-    assert told == (state, gaps, note)
+@pytest.mark.parametrize("line", SAID.strip("\n").splitlines())
+def test_coverage_state_is_reported(line):
+    words, (state, *notes) = (part.split() for part in line.split("=>"))
+    chain, progress = {}, {}
+    for word in words:
+        chain |= CHAINS.get(word, {})
+        progress |= PROGRESS.get(word, {})
+    told = [NOTES.get(name) or getattr(coverage, name) for name in notes]
+    gaps = [gap for word, gap in GAPS.items() if word in words and state == "partial"]
+    assert coverage.decide_state(coverage.BalanceChain(**chain), coverage.Progress(**progress)) == (
+        state,
+        gaps,
+        " ".join(told) or None,
+    )

@@ -94,9 +94,10 @@ class TextLedger:
         teller, now = self.teller, (self.teller.slot + 1) * 1000
         changes = {}
         while found := re.match(r"(undated|dated|seen) ?(\d*) ", text):
-            text, seconds = text[found.end() :], int(found[2] or 0)
-            is_seen = found[1] == "seen"
-            changes["seen_at" if is_seen else "block_time"] = seconds * (1000 if is_seen else 1)
+            text, seconds = text[found.end() :], int(found[2]) if found[2] else None
+            changes |= (
+                {"seen_at": seconds * 1000} if found[1] == "seen" else {"block_time": seconds}
+            )
         verb, _, rest = text.partition(" ")
         if verb == "attach":
             self.spans.append((now, None))
@@ -120,8 +121,6 @@ class TextLedger:
             assert verb in KINDS, text
             self._write_parts(verb, *PART.split(rest))
         if changes:
-            is_undated = changes.get("block_time") == 0
-            changes |= {"block_time": None} if is_undated else {}
             teller.entries[-1] = teller.entries[-1]._replace(**changes)
 
     def _write_parts(self, kind, first, *parts):
@@ -129,21 +128,17 @@ class TextLedger:
         more, orders = {}, []
         for part in parts:
             word, _, rest = part.partition(" ")
-            beside_sol, amounts = read_amounts(rest)
-            if word == "of":
-                more["mint"] = rest
-            elif word == "tip":
-                more["tip"] = beside_sol
-            elif word == "left":
-                more["residues"] = rest.split()
-            elif word == "beside":
-                more |= {"beside": amounts, "beside_sol": beside_sol or 0}
-            elif word == "market":
-                more["market"] = tuple((mint_of(mint), raw) for mint, raw in amounts)
-            elif word == "at":
+            sol, amounts = read_amounts(rest)
+            if word == "at":
                 orders += [(rest.split()[0], *one) for one in amounts]
-            else:
-                more["flags"] = part.strip("[]").split()
+                continue
+            more |= {
+                "of": {"mint": rest},
+                "tip": {"tip": sol},
+                "left": {"residues": rest.split()},
+                "beside": {"beside": amounts, "beside_sol": sol or 0},
+                "market": {"market": tuple((mint_of(mint), raw) for mint, raw in amounts)},
+            }.get(word, {"flags": part.strip("[]").split()})
         fee = 0 if lamports is None else FEE
         self.teller.write(kind, lamports or 0, fee, moved, orders=orders, **more)
 

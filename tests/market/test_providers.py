@@ -234,6 +234,16 @@ def test_responses_of_another_shape_are_refused(parse, values):
             parse(value)
 
 
+def test_pools_of_other_chains_of_sol_and_without_a_price_are_skipped():
+    def pool(base, usd):
+        sides = {"base_token": base, "quote_token": "solana_Q"}
+        sides = {side: {"data": {"id": mint}} for side, mint in sides.items()}
+        return {"attributes": {"base_token_price_usd": usd}, "relationships": sides}
+
+    skipped = [pool("eth_0xdead", "1"), pool(f"solana_{SOL}", "1"), pool(f"solana_{MINT}", None)]
+    assert parse_pools({"data": skipped}) == ({}, (3, 0))
+
+
 def test_an_empty_list_of_pairs_is_valid():
     nothing = {"schemaVersion": "1.0.0", "pairs": None}
     assert parse_pairs(nothing) == parse_pairs([]) == parse_pools({"data": []}) == ({}, (0, 0))
