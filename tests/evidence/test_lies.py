@@ -175,7 +175,7 @@ def test_finality_can_stall_for_ten_minutes_and_jump(look):
 def test_doctor_reports_whether_a_chain_runs_alpenglow():
     node, answers = FakeNode(Story().chain()), iter([{"slot": 5, "bitmap": "AA=="}, None])
     node._getAgGenesisCert = lambda: next(answers)
-    assert "its chain runs Alpenglow" in check_finality(connect(node), 1).text
+    assert "its chain runs Alpenglow, with finality" in check_finality(connect(node), 1).text
     assert "its chain does not run Alpenglow yet" in check_finality(connect(node), 1).text
     node.fail("getAgGenesisCert", -32601)
     assert "doesn't say whether its chain runs" in check_finality(connect(node), 1).text
