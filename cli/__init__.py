@@ -57,9 +57,14 @@ def print_result(args: argparse.Namespace, shown: object, text: str) -> None:
     print(json.dumps(shown, ensure_ascii=False) if args.json else text)
 
 
-def add_command(commands: Commands, name: str, run: Run, help: str) -> Parser:
-    """Add and return a command with --json that runs `run(config, args)`."""
+def add_command(commands: Commands, name: str, run: Run, help: str, **operands: str) -> Parser:
+    """Add and return a command with --json that runs `run(config, args)`.
+
+    `operands` are its required arguments, with their names in the help.
+    """
     command = commands.add_parser(name, help=help, description=help)
+    for operand, metavar in operands.items():
+        command.add_argument(operand, metavar=metavar)
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command.set_defaults(run=run)
     return command
