@@ -702,7 +702,7 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
 
 
 def check_schema(applied: list[str]) -> Iterator[Finding]:
-    newer, pending = schema.compare_migrations(applied)
+    newer, pending = storage.compare_migrations(applied)
     if newer:
         yield wrong(
             f"the schema is from a newer version (it has {newer[0]})",
