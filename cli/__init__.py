@@ -57,9 +57,14 @@ def print_result(args: argparse.Namespace, shown: object, text: str) -> None:
     print(json.dumps(shown, ensure_ascii=False) if args.json else text)
 
 
-def add_command(commands: Commands, name: str, run: Run, help: str) -> Parser:
-    """Add and return a command with --json that runs `run(config, args)`."""
+def add_command(commands: Commands, name: str, run: Run, help: str, **operands: str) -> Parser:
+    """Add and return a command with --json that runs `run(config, args)`.
+
+    `operands` are its required arguments, with their names in the help.
+    """
     command = commands.add_parser(name, help=help, description=help)
+    for operand, metavar in operands.items():
+        command.add_argument(operand, metavar=metavar)
     command.add_argument("--json", action="store_true", help="print one JSON object")
     command.set_defaults(run=run)
     return command
@@ -113,7 +118,7 @@ def open_database(config: "Config") -> Iterator[None]:
     """
     import storage
     from accounts.problem import Problem
-    from operate.instance import refusing_trouble
+    from operate.instance import Refused, refusing_trouble
 
     if not config.database_url and not config.database_path.exists():
         raise Problem("not_found", NO_DATABASE)
@@ -123,24 +128,17 @@ def open_database(config: "Config") -> Iterator[None]:
     ):
         if not storage.database.table_exists("owner"):
             raise Problem("not_found", NO_DATABASE)
-        check_version(storage.list_applied(storage.database), storage.list_migrations())
+        newer, missing = storage.compare_migrations(storage.list_applied(storage.database))
+        if newer:
+            raise Refused(
+                f"the database is of a newer version (it has {newer[0]}): install that version"
+            )
+        if missing:
+            raise Refused(
+                f"the database is of an older version (it lacks {missing[0]}): restart the server"
+                " or run `app.py migrate` to upgrade it"
+            )
         yield
-
-
-def check_version(applied: list[str], known: list[str]) -> None:
-    from operate.instance import Refused
-
-    newer = sorted(set(applied) - set(known))
-    if newer:
-        raise Refused(
-            f"the database is of a newer version (it has {newer[0]}): install that version"
-        )
-    missing = [name for name in known if name not in applied]
-    if missing:
-        raise Refused(
-            f"the database is of an older version (it lacks {missing[0]}): restart the server or"
-            " run `app.py migrate` to upgrade it"
-        )
 
 
 def with_database(run: Run) -> Run:

@@ -32,64 +32,35 @@ COLUMNS = ("ID", "FAMILY", "NAME", "DATE", "SOURCE")
 
 
 def add_commands(commands: Commands) -> None:
-    add_command(
-        commands,
-        "backup",
-        run_backup,
-        "write a verified copy of the database to one file, while the server runs",
-    ).add_argument("file", metavar="FILE", type=read_file_name)
-    restore = add_command(
-        commands, "restore", run_restore, "restore a backup; the server must be stopped"
-    )
-    restore.add_argument("file", metavar="FILE", type=read_file_name)
-    restore.add_argument(
-        "--replace",
-        action="store_true",
-        help="replace existing data; the old database is kept under another name",
-    )
-    copy = add_command(
-        commands,
-        "copy",
-        run_copy,
+    told = "write a verified copy of the database to one file, while the server runs"
+    backup = add_command(commands, "backup", run_backup, told)
+    told = "restore a backup; the server must be stopped"
+    restore = add_command(commands, "restore", run_restore, told)
+    for command in (backup, restore):
+        command.add_argument("file", metavar="FILE", type=read_file_name)
+    told = "replace existing data; the old database is kept under another name"
+    restore.add_argument("--replace", action="store_true", help=told)
+    told = (
         "move the instance to an empty PostgreSQL database, verified row by row; the server must"
-        " be stopped",
+        " be stopped"
     )
-    copy.add_argument(
-        "--to",
-        metavar="URL",
-        required=True,
-        help="postgresql://USER@HOST/DATABASE; put the password in PGPASSWORD or ~/.pgpass",
-    )
+    copy = add_command(commands, "copy", run_copy, told)
+    told = "postgresql://USER@HOST/DATABASE; put the password in PGPASSWORD or ~/.pgpass"
+    copy.add_argument("--to", metavar="URL", required=True, help=told)
     add_doctor(commands)
     add_admin_commands(add_group(commands, "admin", "sign in to the operator's pages at /admin"))
-    add_command(
-        commands,
-        "programs",
-        run_programs,
-        "print the table of known programs, each with its source and date",
-    )
+    told = "print the table of known programs, each with its source and date"
+    add_command(commands, "programs", run_programs, told)
 
 
 def add_doctor(commands: Commands) -> None:
-    doctor = add_command(
-        commands,
-        "doctor",
-        run_doctor,
-        "report problems with this instance and how to fix them; exit 1 if there are any",
-    )
-    doctor.add_argument(
-        "--deep",
-        action="store_true",
-        help=(
-            "recompute everything from the stored receipts and compare; takes minutes on a large"
-            " instance"
-        ),
-    )
-    doctor.add_argument(
-        "--online",
-        action="store_true",
-        help="also query the Solana endpoints and price providers",
-    )
+    told = "report problems with this instance and how to fix them; exit 1 if there are any"
+    doctor = add_command(commands, "doctor", run_doctor, told)
+    told = "recompute everything from the stored receipts and compare"
+    told = f"{told}; takes minutes on a large instance"
+    doctor.add_argument("--deep", action="store_true", help=told)
+    told = "also query the Solana endpoints and price providers"
+    doctor.add_argument("--online", action="store_true", help=told)
 
 
 def run_backup(config: Config, args: Namespace) -> None:
@@ -125,19 +96,11 @@ def run_copy(config: Config, args: Namespace) -> None:
     tables = backups.move(config, args.to)
     lines = [f"{one.table:14} {one.rows:9}  {one.digest[:16]}" for one in tables if one.rows]
     rows = sum(one.rows for one in tables)
-    print_result(
-        args,
-        {"tables": [one._asdict() for one in tables]},
-        "\n".join(
-            [
-                *lines,
-                (
-                    f"{rows} rows copied and verified. To use the copy, set DATABASE_URL;"
-                    f" {config.database_path} is unchanged."
-                ),
-            ]
-        ),
+    lines.append(
+        f"{rows} rows copied and verified. To use the copy, set DATABASE_URL;"
+        f" {config.database_path} is unchanged."
     )
+    print_result(args, {"tables": [one._asdict() for one in tables]}, "\n".join(lines))
 
 
 def describe(holding: "Holding") -> str:
@@ -153,9 +116,8 @@ def run_doctor(config: Config, args: Namespace) -> int:
 
     findings = doctor.examine(config, now_ms(), args.online, args.deep)
     bad = sum(finding.level == "wrong" for finding in findings)
-    summary = (
-        "nothing is wrong" if not bad else f"{bad} {'thing is' if bad == 1 else 'things are'} wrong"
-    )
+    wrong = f"{bad} thing is wrong" if bad == 1 else f"{bad} things are wrong"
+    summary = wrong if bad else "nothing is wrong"
     print_result(
         args,
         {"ok": not bad, "findings": [asdict(finding) for finding in findings]},
@@ -172,27 +134,19 @@ def show_finding(finding: "Finding") -> str:
 
 # ---- the operator's pages ------------------------------------------------------------------------
 def add_admin_commands(admin: Commands) -> None:
-    add_command(
-        admin,
-        "login",
-        run_admin_login,
-        "print a link that signs in one browser and expires after ten minutes",
-    )
+    told = "print a link that signs in one browser and expires after ten minutes"
+    add_command(admin, "login", run_admin_login, told)
     logout = add_command(admin, "logout", run_admin_logout, "end operator sessions")
     which = logout.add_mutually_exclusive_group(required=True)
     which.add_argument("--all", action="store_true", help="all sessions and unused links")
-    which.add_argument(
-        "--session", metavar="ID", help="one session, by its ID in /admin or `admin audit`"
-    )
-    audit = add_command(
-        admin, "audit", run_admin_audit, "list the operator's actions, newest first"
-    )
-    audit.add_argument(
-        "--limit", type=int, default=50, help="number of actions to list (default: 50)"
-    )
-    audit.add_argument(
-        "--before", type=int, metavar="NUMBER", help="only actions before this number"
-    )
+    told = "one session, by its ID in /admin or `admin audit`"
+    which.add_argument("--session", metavar="ID", help=told)
+    told = "list the operator's actions, newest first"
+    audit = add_command(admin, "audit", run_admin_audit, told)
+    told = "number of actions to list (default: 50)"
+    audit.add_argument("--limit", type=int, default=50, help=told)
+    told = "only actions before this number"
+    audit.add_argument("--before", type=int, metavar="NUMBER", help=told)
 
 
 @with_database

@@ -32,57 +32,37 @@ def add_commands(commands: Commands) -> None:
     add_bot_commands(add_group(commands, "bot", "bots and their wallets"))
     add_key_commands(add_group(commands, "key", "API keys"))
     owner = add_group(commands, "owner", "people who own bots")
-    add_command(
-        owner,
-        "recovery",
-        run_owner_recovery,
-        "issue a new recovery code to an owner who lost theirs",
-    ).add_argument("owner", metavar="OWNER")
-    add_command(
-        owner, "registered", run_owner_registered, "list the bots that agents registered"
-    ).add_argument("--source", metavar="ID", help="only bots registered from this source")
-    ban = add_command(
-        owner, "ban", run_owner_ban, "ban owners, or all accounts that agents created from a source"
-    )
+    told = "issue a new recovery code to an owner who lost theirs"
+    add_command(owner, "recovery", run_owner_recovery, told, owner="OWNER")
+    told = "list the bots that agents registered"
+    registered = add_command(owner, "registered", run_owner_registered, told)
+    registered.add_argument("--source", metavar="ID", help="only bots registered from this source")
+    told = "ban owners, or all accounts that agents created from a source"
+    ban = add_command(owner, "ban", run_owner_ban, told)
     ban.add_argument("owners", metavar="OWNER", nargs="*")
     ban.add_argument("--source", metavar="ID", help="source, as listed by `owner registered`")
     add_reason(ban)
     post = add_group(commands, "post", "posts")
-    hide = add_command(post, "hide", run_post_hide, "delete a post's text; its record stays")
-    hide.add_argument("post", metavar="POST")
-    add_reason(hide)
-    hook = add_group(
-        commands, "hook", "webhooks and chat channels that receive notifications about bots"
-    )
-    add_hook_commands(hook)
+    told = "delete a post's text; its record stays"
+    add_reason(add_command(post, "hide", run_post_hide, told, post="POST"))
+    told = "webhooks and chat channels that receive notifications about bots"
+    add_hook_commands(add_group(commands, "hook", told))
     add_season_commands(add_group(commands, "season", "contests of bots, with frozen standings"))
 
 
 def add_bot_commands(bot: Commands) -> None:
-    create = add_command(
-        bot, "create", run_bot_create, "create a bot; its publishing key is shown once"
-    )
+    told = "create a bot; its publishing key is shown once"
+    create = add_command(bot, "create", run_bot_create, told)
     create.add_argument("--name", required=True)
-    create.add_argument(
-        "--wallet", metavar="ADDRESS", help="public address to observe; never a secret"
-    )
+    told = "public address to observe; never a secret"
+    create.add_argument("--wallet", metavar="ADDRESS", help=told)
     create.add_argument("--owner", metavar="ID", help="existing owner (default: create a new one)")
     add_command(bot, "list", run_bot_list, "list all bots")
-    wallet = add_command(
-        bot, "wallet", run_bot_wallet, "attach a wallet; `none` detaches all of the bot's wallets"
-    )
-    wallet.add_argument("bot", metavar="BOT")
-    wallet.add_argument("address", metavar="ADDRESS|none")
-    retire = add_command(
-        bot,
-        "retire",
-        run_bot_retire,
-        "retire a bot: revoke its keys, free its wallet, keep its page",
-    )
-    retire.add_argument("bot", metavar="BOT")
-    add_reason(retire)
-    voice = add_command(bot, "voice", run_bot_voice, "change a bot's writing style")
-    voice.add_argument("bot", metavar="BOT")
+    told = "attach a wallet; `none` detaches all of the bot's wallets"
+    add_command(bot, "wallet", run_bot_wallet, told, bot="BOT", address="ADDRESS|none")
+    told = "retire a bot: revoke its keys, free its wallet, keep its page"
+    add_reason(add_command(bot, "retire", run_bot_retire, told, bot="BOT"))
+    voice = add_command(bot, "voice", run_bot_voice, "change a bot's writing style", bot="BOT")
     voice.add_argument("--tone", required=True)
 
 
@@ -96,9 +76,8 @@ def add_key_commands(key: Commands) -> None:
     add_command(key, "list", run_key_list, "list all keys, without their secrets").add_argument(
         "--owner", metavar="ID"
     )
-    revoke = add_command(key, "revoke", run_key_revoke, "revoke a key immediately")
-    revoke.add_argument("key", metavar="KEY_ID")
-    add_reason(revoke)
+    told = "revoke a key immediately"
+    add_reason(add_command(key, "revoke", run_key_revoke, told, key="KEY_ID"))
 
 
 @with_database
@@ -319,9 +298,8 @@ def run_post_hide(config: Config, args: Namespace) -> None:
 
 # ---- hooks ---------------------------------------------------------------------------------------
 def add_hook_commands(hook: Commands) -> None:
-    add = add_command(hook, "add", run_hook_add, "add a hook; a webhook's secret is shown once")
-    add.add_argument("owner", metavar="OWNER")
-    add.add_argument("url", metavar="URL")
+    told = "add a hook; a webhook's secret is shown once"
+    add = add_command(hook, "add", run_hook_add, told, owner="OWNER", url="URL")
     add.add_argument("--kind", default="webhook", help="webhook, discord, slack, telegram or ntfy")
     add.add_argument(
         "--events", default="post", help="post,trade,verification,coverage (default: post)"
@@ -336,8 +314,7 @@ def add_hook_commands(hook: Commands) -> None:
         ("off", run_hook_switch, "turn a hook off; its owner can't turn it back on"),
         ("on", run_hook_switch, "turn a hook back on; it must respond to a ping first"),
     ):
-        command = add_command(hook, name, run, help)
-        command.add_argument("hook", metavar="HOOK_ID")
+        command = add_command(hook, name, run, help, hook="HOOK_ID")
         if name != "test":
             add_reason(command)
 
@@ -448,17 +425,12 @@ def add_season_commands(season: Commands) -> None:
     create = add_command(season, "create", run_season_create, "announce a season")
     _add_fields(create, required=("name", "start", "end"))
     add_command(season, "list", run_season_list, "all seasons, newest first")
-    change = add_command(
-        season,
-        "change",
-        run_season_change,
-        "change a season that hasn't started; omitted options stay the same",
-    )
-    cancel = add_command(season, "cancel", run_season_cancel, "cancel a season that isn't final")
-    for command in (change, cancel):
-        command.add_argument("season", metavar="SEASON")
-        add_reason(command)
+    told = "change a season that hasn't started; omitted options stay the same"
+    change = add_command(season, "change", run_season_change, told, season="SEASON")
+    add_reason(change)
     _add_fields(change)
+    told = "cancel a season that isn't final"
+    add_reason(add_command(season, "cancel", run_season_cancel, told, season="SEASON"))
 
 
 def _add_fields(command: Parser, required: tuple[str, ...] = ()) -> None:

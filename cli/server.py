@@ -21,19 +21,10 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
-    add_command(
-        commands,
-        "run",
-        run_server,
-        "update the database, then serve pages, API and background jobs",
-    )
-    demo = add_command(
-        commands,
-        "demo",
-        run_demo,
-        "try everything on a recorded chain and a made-up market, in ./data-demo; every start"
-        " resets it",
-    )
+    told = "update the database, then serve pages, API and background jobs"
+    add_command(commands, "run", run_server, told)
+    told = "try everything on a recorded chain and a made-up market, in ./data-demo; every start"
+    demo = add_command(commands, "demo", run_demo, f"{told} resets it")
     # The child is started with this option.
     demo.add_argument("--staged", action="store_true", help=SUPPRESS)
     add_command(commands, "migrate", run_migrate, "update the database to the newest schema")
@@ -262,7 +253,10 @@ DEMO_FOLDER, DEMO_PORT = "data-demo", "8010"
 def run_demo(config: Config, args: Namespace) -> int:
     """Serve the stand-ins and bots from this process, and the product from a child process."""
     if args.staged:
-        serve_staged()
+        from cli.processes import serve
+
+        # This process becomes the server.
+        serve()
     from demo import cast, node, stage
     from demo.market import Market
     from demo.stage import address_of, start_server
@@ -297,13 +291,6 @@ def run_demo(config: Config, args: Namespace) -> int:
     if server.wait() > 0:
         print(f"the server exited with {server.returncode}: see {log}", file=sys.stderr)
     return max(0, server.returncode)
-
-
-def serve_staged() -> None:
-    """Become the server for a prepared demo."""
-    from cli.processes import serve
-
-    serve()
 
 
 def start_product(environ: Mapping[str, str], log: Path) -> "subprocess.Popen[bytes]":

@@ -64,21 +64,16 @@ def add_commands(commands: Commands) -> None:
     create.add_argument("--adaptive", default="observe", choices=("off", "observe", "on"))
     create.add_argument("--owner", metavar="ID", help="existing owner (default: create a new one)")
     add_command(trader, "list", run_list, "all traders")
-    voice = add_command(trader, "voice", run_voice, "change a trader's writing style")
-    voice.add_argument("trader", metavar="TRADER")
+    told = "change a trader's writing style"
+    voice = add_command(trader, "voice", run_voice, told, trader="TRADER")
     voice.add_argument("--tone", required=True)
-    reset = add_command(
-        trader, "reset", run_reset, "start a new account period; earlier ones stay readable"
-    )
-    reset.add_argument("trader", metavar="TRADER")
+    told = "start a new account period; earlier ones stay readable"
+    reset = add_command(trader, "reset", run_reset, told, trader="TRADER")
     reset.add_argument("--reason", required=True)
-
     add_backtest(trader)
-
     review = add_group(commands, "review", "reviews of a paper trader's record")
     for name, action in REVIEW_ACTIONS.items():
-        command = add_command(review, name, run_review, action.help)
-        command.add_argument("trader", metavar="TRADER")
+        command = add_command(review, name, run_review, action.help, trader="TRADER")
         command.add_argument("--reason", required=True)
 
 

@@ -84,9 +84,8 @@ def _hash_post(post: ClaimedPost) -> str | None:
 def compare_bot(bot: ClaimedProfile, said: list[Said], before: int) -> Iterator[Difference]:
     profiles = _list(said, "profile")
     if not profiles:
-        yield Difference(
-            None, "bot.logged", bot.said.get("name"), "the log has no entry for this bot"
-        )
+        missing = "the log has no entry for this bot"
+        yield Difference(None, "bot.logged", bot.said.get("name"), missing)
         return
     words = hash_words(bot.salt, *(bot.said.get(name) for name in SAID))
     shown = {"owner": bot.owner, "words": words}
@@ -141,6 +140,10 @@ class Held(NamedTuple):
         """Whether it ended when it began, or earlier because a clock was set back."""
         begins, ends = self.attached_ms, self.detached_ms
         return begins is not None and ends is not None and ends <= begins
+
+    def covers(self, at: int) -> bool:
+        begins, ends = self.attached_ms, self.detached_ms
+        return begins is not None and begins <= at and (ends is None or ends > at)
 
 
 HeldWallets = dict[str, list[Held]]

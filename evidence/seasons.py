@@ -30,7 +30,7 @@ from evidence.audited_log import Said
 from evidence.claimed import show_row, show_values
 from evidence.claims import ClaimedSeason, ClaimedTerms
 from evidence.differences import Difference, compare
-from evidence.leaves import Held, HeldWallets
+from evidence.leaves import HeldWallets
 from evidence.lines import Json, name_member
 from models import Bot
 from storage import Rows, read_rows, write_rows, writing
@@ -126,9 +126,8 @@ def compare_seasons(
         if any(one.leaf.get("bot") == bot for one in logged[uid]):
             yield Difference(None, f"seasons.{uid}", None, "it is logged")
         elif _is_held_at(held, final[0].leaf.get("startsAtMs")):
-            yield Difference(
-                None, f"seasons.{uid}", None, "it had a wallet when the season started"
-            )
+            held_then = "it had a wallet when the season started"
+            yield Difference(None, f"seasons.{uid}", None, held_then)
 
 
 def _compare_season(
@@ -180,14 +179,7 @@ def _read_logged(number: int, leaf: Json) -> SeasonRow:
 
 
 def _is_held_at(held: HeldWallets, at: Any) -> bool:
-    return isinstance(at, int) and any(
-        _covers(span, at) for spans in held.values() for span in spans
-    )
-
-
-def _covers(span: Held, at: int) -> bool:
-    begins, ends = span.attached_ms, span.detached_ms
-    return begins is not None and begins <= at and (ends is None or ends > at)
+    return isinstance(at, int) and any(one.covers(at) for spans in held.values() for one in spans)
 
 
 # ---- against an auditor's books ------------------------------------------------------------------

@@ -26,7 +26,7 @@ from config import Config
 from evidence import log
 from evidence.notes import Signer
 from operate import instance, schema
-from operate.instance import SIDE_FILES, Refused
+from operate.instance import Refused, list_sides
 from storage import files, trouble
 from storage.files import is_locked, make_folder, sync
 from storage.sqlite import SQLite
@@ -96,7 +96,7 @@ def store_backup(config: Config, target: Path) -> Holding:
         raise Refused(f"there is no folder {target.parent}")
     if target.exists() and (not _is_ours(target) or target.samefile(config.database_path)):
         raise Refused(f"{target} exists and is not a Candor backup: choose another name")
-    if any(target.with_name(target.name + side).exists() for side in SIDE_FILES[1:]):
+    if any(path.exists() for path in list_sides(target)[1:]):
         raise Refused(f"{target} is open in another program: choose another name")
     return store_copy(config.database_path, target)
 
@@ -138,8 +138,8 @@ def remove_partials(folder: Path, name: str = "*") -> None:
 
 
 def _remove(path: Path) -> None:
-    for side in SIDE_FILES:
-        path.with_name(path.name + side).unlink(missing_ok=True)
+    for one in list_sides(path):
+        one.unlink(missing_ok=True)
 
 
 def _copy_pages(source: Path, target: Path) -> None:
@@ -222,20 +222,20 @@ def _hold(db: apsw.Connection, path: Path, foreign: Sequence[str] = ()) -> Holdi
     applied = schema.list_applied(db)
     if not applied:
         raise Refused(f"{path} is not a Candor database")
-    newer, _ = schema.compare_migrations(applied)
-    if newer:
-        raise Refused(
-            f"{path} was written by a newer version of Candor (it has {newer[0]}): install that"
-            " version"
-        )
-    posts, trades, receipts = (_count(db, table) for table in ("post", "trade", "receipt"))
+    _refuse_newer(path, applied)
+    posts, trades, receipts = (
+        db.execute(f"SELECT COUNT(*) FROM {table}").get for table in ("post", "trade", "receipt")
+    )
     return Holding(applied[-1], posts, trades, receipts, path.stat().st_size, tuple(foreign))
 
 
-def _count(db: apsw.Connection, table: str) -> int:
-    rows: list[tuple[Any, ...]] = db.execute(f"SELECT COUNT(*) FROM {table}").fetchall()
-    ((count,),) = rows
-    return int(count)
+def _refuse_newer(what: Path | str, applied: list[str]) -> None:
+    newer, _ = storage.compare_migrations(applied)
+    if newer:
+        raise Refused(
+            f"{what} was written by a newer version of Candor (it has {newer[0]}): install that"
+            " version"
+        )
 
 
 def _is_ours(path: Path) -> bool:
@@ -257,10 +257,7 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
     need_file(config, "pg_restore")
     with instance.alone(config.data_dir):
         _check_source(config, source)
-        held = any(
-            config.database_path.with_name(config.database_path.name + side).exists()
-            for side in SIDE_FILES
-        )
+        held = any(path.exists() for path in list_sides(config.database_path))
         if held and not replace:
             raise Refused(
                 f"{config.data_dir} already has data; --replace restores the backup and keeps"
@@ -326,17 +323,21 @@ def _put_aside(config: Config, now: int) -> Path:
     If it is damaged, its other files are also renamed, because they would destroy another database.
     """
     path = config.database_path
-    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
-    aside = path.with_name(f"app.db.replaced-{moment}.{now % 1000:03}Z")
+    aside = path.with_name(f"app.db.replaced-{_stamp(now)}")
     _empty_wal(path)
-    for side in SIDE_FILES[1:]:
-        if path.with_name(path.name + side).exists():
-            os.rename(path.with_name(path.name + side), aside.with_name(aside.name + side))
+    for one, other in zip(list_sides(path)[1:], list_sides(aside)[1:], strict=True):
+        if one.exists():
+            os.rename(one, other)
     if path.exists():
         _link(path, aside)
     # The new database must not be on disk before this.
     sync(config.data_dir)
     return aside
+
+
+def _stamp(now: int) -> str:
+    """Return a time (ms) for a file's name."""
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now // 1000))}.{now % 1000:03}Z"
 
 
 def _link(path: Path, aside: Path) -> None:
@@ -406,12 +407,7 @@ def _migrate_server(database: Any) -> list[str]:
     try:
         database.check_sessions()
         with database.connection_context():
-            newer, _ = schema.compare_migrations(storage.list_applied(database))
-        if newer:
-            raise Refused(
-                f"the database was written by a newer version of Candor (it has {newer[0]}):"
-                " install that version"
-            )
+            _refuse_newer("the database", storage.list_applied(database))
         return storage.migrate(database)
     except (OperationalError, ProgrammingError) as error:
         # A mistake in a migration is a bug, so show its stack trace.
@@ -422,11 +418,9 @@ def _migrate_server(database: Any) -> list[str]:
 
 def _list_pending(path: Path) -> list[str]:
     with contextlib.closing(open_reading(path)) as db:
-        newer, pending = schema.compare_migrations(schema.list_applied(db))
-        if newer:
-            # Raises Refused.
-            _hold(db, path)
-        return pending
+        applied = schema.list_applied(db)
+    _refuse_newer(path, applied)
+    return storage.compare_migrations(applied)[1]
 
 
 def open_after_restore(restored: Path, replaced: Path, now: int) -> str:
@@ -508,8 +502,7 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
     if not lock_descriptor(held, blocking=False):
         os.close(held)
         raise Refused("a backup is already running")
-    moment = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now // 1000))
-    name = f"candor-{moment}.{now % 1000:03}Z.db"
+    name = f"candor-{_stamp(now)}.db"
     # An exiting process doesn't wait for the thread, because the next process removes the
     # leftovers.
     arguments = (config, name, held, tell)

@@ -34,7 +34,7 @@ from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
 from operate import backups, inspection, instance, schema
-from operate.instance import SIDE_FILES
+from operate.instance import SIDE_FILES, list_sides
 from storage import counters, files
 from storage.rows import read_stored
 
@@ -108,7 +108,7 @@ def list_checks(config: Config, now: int, online: bool, deep: bool) -> Iterator[
         if can_look(config):
             yield check_disk(config)
             yield check_files(config)
-            yield check_database(config, now)
+            yield check_server(config, now) if config.database_url else check_file(config, now)
             if deep and not any(one.level == "wrong" for one in tables):
                 yield check_deep(config, now)
         else:
@@ -163,9 +163,8 @@ def check_settings(config: Config) -> Iterator[Finding]:
             "leave it out, or set 64 random hexadecimal digits",
         )
     if bool(config.llm_base_url) != bool(config.llm_model):
-        given, missing = (
-            ("LLM_BASE_URL", "LLM_MODEL") if config.llm_base_url else ("LLM_MODEL", "LLM_BASE_URL")
-        )
+        names = ("LLM_BASE_URL", "LLM_MODEL")
+        given, missing = names if config.llm_base_url else names[::-1]
         yield look(
             f"{given} is set without {missing}; most endpoints then return nothing",
             f"set {missing} too, or leave both out",
@@ -197,16 +196,13 @@ def check_tables(config: Config) -> Iterator[Finding]:
 
 def check_disk(config: Config) -> Iterator[Finding]:
     free, size, is_enough = backups.measure_room(config)
-    if not is_enough:
-        yield wrong(
-            f"{free / 1e9:.1f} GB free on the disk with {config.data_dir}: too little for a"
-            " backup there, and soon for posts",
-            "free some space, or move DATA_DIR",
-        )
+    told = f"free on the disk with {config.data_dir}"
+    if is_enough:
+        yield fine(f"{free / 1e9:.0f} GB {told}; app.db uses {size / 1e6:.1f} MB")
     else:
-        yield fine(
-            f"{free / 1e9:.0f} GB free on the disk with {config.data_dir}; app.db uses"
-            f" {size / 1e6:.1f} MB"
+        yield wrong(
+            f"{free / 1e9:.1f} GB {told}: too little for a backup there, and soon for posts",
+            "free some space, or move DATA_DIR",
         )
 
 
@@ -287,11 +283,10 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
                 "check its URL and key in SOLANA_RPC_URLS; add a second endpoint",
             )
             continue
-        yield (
-            fine(f"Solana endpoint {number} responds, at slot {slot}")
-            if genesis == MAINNET
-            else look(f"Solana endpoint {number} responds but isn't mainnet")
-        )
+        if genesis == MAINNET:
+            yield fine(f"Solana endpoint {number} responds, at slot {slot}")
+        else:
+            yield look(f"Solana endpoint {number} responds but isn't mainnet")
         yield check_finality(rpc, number)
         if isinstance(seconds, int) and abs(now - seconds * 1000) > CLOCK_MS:
             yield compare_clock(number, seconds * 1000, now)
@@ -322,11 +317,10 @@ def check_finality(rpc: Rpc, number: int) -> Finding:
     except RpcError:
         # Nodes without this method return -32601.
         return fine(f"Solana endpoint {number} doesn't say whether its chain runs Alpenglow")
-    if certificate is None:
-        return fine(f"Solana endpoint {number}: its chain does not run Alpenglow yet")
-    return fine(
-        f"Solana endpoint {number}: its chain runs Alpenglow, with finality within a second"
-    )
+    told = "does not run Alpenglow yet"
+    if certificate is not None:
+        told = "runs Alpenglow, with finality within a second"
+    return fine(f"Solana endpoint {number}: its chain {told}")
 
 
 def check_redis(config: Config, now: int) -> Iterator[Finding]:
@@ -432,18 +426,14 @@ def can_look(config: Config) -> bool:
     folder = config.data_dir
     if not os.access(folder, os.R_OK | os.X_OK):
         return False
-    names = [name + side for name in ("app.db", files.DATA_DIR_LOCK) for side in SIDE_FILES]
-    paths = [folder / name for name in names]
+    paths = [*list_sides(config.database_path), folder / files.DATA_DIR_LOCK]
     return all(os.access(path, os.R_OK) for path in paths if path.exists())
 
 
 def advise_owner(folder: Path, owner: int) -> str:
-    server = "USER" if owner == ROOT else str(owner)
-    named = (
-        "where USER is the server's user"
-        if owner == ROOT
-        else f"if the server is {name_user(owner)}"
-    )
+    server, named = str(owner), f"if the server is {name_user(owner)}"
+    if owner == ROOT:
+        server, named = "USER", "where USER is the server's user"
     return (
         f"as root: chown -R {server}: {folder} ({named}). Nothing is damaged: don't restore a"
         " backup"
@@ -548,26 +538,10 @@ ADVICE = {
 }
 
 
-def check_database(config: Config, now: int) -> Iterable[Finding]:
-    return check_server(config, now) if config.database_url else check_file(config, now)
-
-
 def check_file(config: Config, now: int) -> list[Finding]:
     path = config.database_path
-    if not path.exists() and _was_used(config):
-        return [
-            wrong(
-                f"{path} is missing, but {config.data_dir} was in use",
-                "put it back, or restore a backup with `app.py restore FILE`",
-            )
-        ]
     if not path.exists():
-        return [
-            look(
-                f"there is no database in {config.data_dir} yet",
-                "run `make run` to create it, or `app.py restore FILE` to restore a backup",
-            )
-        ]
+        return [_report_missing(config)]
     try:
         with contextlib.closing(backups.open_reading(path)) as db:
             applied = schema.list_applied(db)
@@ -583,10 +557,18 @@ def check_file(config: Config, now: int) -> list[Finding]:
         return [wrong(f"{path} can't be read right now: {error}", NOT_DAMAGED)]
 
 
-def _was_used(config: Config) -> bool:
-    return any(
-        (config.data_dir / name).exists() for name in ("secret_key", "ratelimit.db")
-    ) or instance.is_in_use(config.data_dir)
+def _report_missing(config: Config) -> Finding:
+    folder = config.data_dir
+    left = any((folder / name).exists() for name in ("secret_key", "ratelimit.db"))
+    if left or instance.is_in_use(folder):
+        return wrong(
+            f"{config.database_path} is missing, but {folder} was in use",
+            "put it back, or restore a backup with `app.py restore FILE`",
+        )
+    return look(
+        f"there is no database in {folder} yet",
+        "run `make run` to create it, or `app.py restore FILE` to restore a backup",
+    )
 
 
 def check_deep(config: Config, now: int) -> Iterator[Finding]:
@@ -613,11 +595,8 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
 
 def _tell_differences(found: Sequence[inspection.Difference]) -> Iterator[Finding]:
     for one in found[:MAX_DIFFERENCES]:
-        yield (
-            look(str(one))
-            if one.level == "look"
-            else wrong(str(one), ADVICE.get(one.table, REBUILD))
-        )
+        advice = "" if one.level == "look" else ADVICE.get(one.table, REBUILD)
+        yield Finding(one.level, str(one), advice)
     if len(found) > MAX_DIFFERENCES:
         yield wrong(f"more than {MAX_DIFFERENCES} differences; the others are not listed", REBUILD)
     if not any(one.level == "wrong" for one in found):
@@ -661,12 +640,8 @@ def check_server(config: Config, now: int) -> list[Finding]:
                 *check_current(database.execute_sql, applied, config, now),
             ]
     except OperationalError as error:
-        return [
-            wrong(
-                f"the database in DATABASE_URL can't be used: {str(error).strip()}",
-                "start it, or correct DATABASE_URL",
-            )
-        ]
+        told = f"the database in DATABASE_URL can't be used: {str(error).strip()}"
+        return [wrong(told, "start it, or correct DATABASE_URL")]
     finally:
         database.close_all()
 
@@ -674,21 +649,16 @@ def check_server(config: Config, now: int) -> list[Finding]:
 def check_whole(db: Any, path: Path) -> Iterator[Finding]:
     flaws = backups.list_flaws(db)
     for flaw in flaws:
-        yield wrong(
-            f"{path}: {flaw}",
-            RESTORE,
-        )
+        yield wrong(f"{path}: {flaw}", RESTORE)
     if not flaws:
         yield fine(f"{path} is whole")
     wal = path.with_name("app.db-wal")
     if wal.exists() and wal.stat().st_size > LARGE_WAL:
         yield look(
             f"{wal} has {wal.stat().st_size / 1e6:.0f} MB because another program has been "
-            f"reading for a long time",
-            (
-                "stop programs that have been reading for a long time (a copy, a sqlite3 shell);"
-                " the next start shrinks it"
-            ),
+            "reading for a long time",
+            "stop programs that have been reading for a long time (a copy, a sqlite3 shell); the"
+            " next start shrinks it",
         )
 
 
@@ -702,7 +672,7 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
 
 
 def check_schema(applied: list[str]) -> Iterator[Finding]:
-    newer, pending = schema.compare_migrations(applied)
+    newer, pending = storage.compare_migrations(applied)
     if newer:
         yield wrong(
             f"the schema is from a newer version (it has {newer[0]})",
@@ -732,11 +702,10 @@ FIRST_DAY_MS = 1_790_000_000_000
 
 def check_contents(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
     running = instance.is_in_use(config.data_dir)
-    yield (
-        fine("the server is running")
-        if running
-        else look("the server isn't running", "run `make run` to start it")
-    )
+    if running:
+        yield fine("the server is running")
+    else:
+        yield look("the server isn't running", "run `make run` to start it")
     yield from check_clock(execute, now)
     yield from check_jobs(execute, config, now, running)
     yield from check_budgets(execute, now)
@@ -842,22 +811,17 @@ def check_job(
             f"the job {name} has not run since {show_time(row.heartbeat_at)}",
             "check the server's log, then restart the server",
         )
+    last = show_time(row.last_success_at)
     if row.state != "failing":
         if row.last_success_at is None:
             return fine(f"the job {name} has not run yet, or is turned off")
-        return fine(f"the job {name} last succeeded at {show_time(row.last_success_at)}")
-    last = show_time(row.last_success_at)
-    text = f"the job {name} is failing ({row.last_error}); it last succeeded {last}"
-    advice = (
-        "run `doctor --online` to query each endpoint and provider"
-        if not (row.last_error or "").startswith("internal")
-        else "the server's log has the traceback: please report it"
-    )
-    return (
-        wrong(text, advice)
-        if now - (row.last_success_at or began) > MAX_FAILING_MS
-        else look(text, advice)
-    )
+        return fine(f"the job {name} last succeeded at {last}")
+    advice = "run `doctor --online` to query each endpoint and provider"
+    if (row.last_error or "").startswith("internal"):
+        advice = "the server's log has the traceback: please report it"
+    is_long = now - (row.last_success_at or began) > MAX_FAILING_MS
+    report = wrong if is_long else look
+    return report(f"the job {name} is failing ({row.last_error}); it last succeeded {last}", advice)
 
 
 def check_receipts(execute: Callable[..., Any]) -> Iterator[Finding]:

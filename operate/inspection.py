@@ -130,7 +130,7 @@ def _compare_row(
     if stored is None or right is None:
         yield (
             "",
-            "the row is missing" if stored is None else ("a fresh rebuild doesn't have this row"),
+            "the row is missing" if stored is None else "a fresh rebuild doesn't have this row",
         )
         return
     for column, one, other in zip(checked.columns, stored, right, strict=True):
@@ -269,18 +269,18 @@ def _try_wallet(reader: Reader, number: int, programs: Any) -> list[Difference]:
     return found
 
 
+UNLISTED = """
+SELECT signature FROM receipt r
+WHERE NOT EXISTS (SELECT 1 FROM sighting s WHERE s.signature = r.signature)"""
+WITHOUT_ENTRY = """
+SELECT w.address, s.signature FROM sighting s JOIN wallet w ON w.id = s.wallet_id
+WHERE s.state = 'stored' AND s.entry IS NULL"""
+
+
 def check_lists(reader: Reader) -> Iterator[Difference]:
-    unlisted = (
-        "SELECT r.signature FROM receipt r WHERE NOT EXISTS (SELECT 1 FROM sighting s WHERE"
-        " s.signature = r.signature)"
-    )
-    for (signature,) in reader.rows(unlisted):
+    for (signature,) in reader.rows(UNLISTED):
         yield Difference("receipt", "no wallet lists it", signature=signature)
-    empty = (
-        "SELECT w.address, s.signature FROM sighting s JOIN wallet w ON w.id = s.wallet_id WHERE"
-        " s.state = 'stored' AND s.entry IS NULL"
-    )
-    for address, signature in reader.rows(empty):
+    for address, signature in reader.rows(WITHOUT_ENTRY):
         what = "the transaction is stored, but its effect on the wallet isn't"
         yield Difference("sighting", what, address, signature, "entry")
 
@@ -299,10 +299,8 @@ def _check_receipts(
     reader: Reader, wallet: Any, programs: Any, reread: dict[str, Entry]
 ) -> Iterator[Difference]:
     """Check receipts against their rows and entries. Differing ones go to `reread`."""
-    known = frozenset(
-        address
-        for (address,) in reader.rows(f"SELECT address FROM address WHERE wallet_id = {wallet.id}")
-    )
+    rows = reader.rows(f"SELECT address FROM address WHERE wallet_id = {wallet.id}")
+    known = frozenset(address for (address,) in rows)
     same_rules = wallet.rules == store.name_rules(programs, list_added())
     if not same_rules:
         said = (
@@ -419,8 +417,13 @@ def _rebuild(
             books.add_trade(wallet.id, one.make_row(wallet))
         return pending
 
+    def list_entries() -> Iterator[Entry]:
+        siblings = read_siblings(reader.rows, wallet.id)
+        shared = read_shared(reader.rows, wallet.id, siblings)
+        yield from mark_entries(_list_own(reader, wallet.id, reread), siblings, shared)
+
     ledger = store.begin_ledger(reader.rows, wallet.id, _was_backfilled(wallet))
-    pending = store.rebuild_ledger(ledger, lambda: _list_entries(reader, wallet.id, reread), make)
+    pending = store.rebuild_ledger(ledger, list_entries, make)
     books.add_ledger(wallet.id, pending)
     return pending
 
@@ -430,12 +433,6 @@ def _was_backfilled(wallet: Any) -> bool:
     if not wallet.backfilled or wallet.reconciliation is not None:
         return bool(wallet.backfilled)
     return bool(read_coverage(wallet.coverage)["state"] != "backfilling")
-
-
-def _list_entries(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
-    siblings = read_siblings(reader.rows, number)
-    shared = read_shared(reader.rows, number, siblings)
-    yield from mark_entries(_list_own(reader, number, reread), siblings, shared)
 
 
 def _list_own(reader: Reader, number: int, reread: dict[str, Entry]) -> Iterator[Entry]:
@@ -749,11 +746,8 @@ def _add(
     found, parent = hash_tile(levels[level]), place // TILE_WIDTH
     levels[level].clear()
     if nodes.pop((log, level + 1, parent), None) != found:
-        yield Difference(
-            "log_node",
-            f"level {level + 1}, place {parent}: the hash doesn't match the leaves below it; one"
-            " of them was changed",
-        )
+        what = "the hash doesn't match the leaves below it; one of them was changed"
+        yield Difference("log_node", f"level {level + 1}, place {parent}: {what}")
     if level + 1 == len(levels):
         levels.append([])
     yield from _add(nodes, log, levels, level + 1, parent, found)

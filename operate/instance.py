@@ -16,6 +16,11 @@ from storage.files import make_folder
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
+def list_sides(path: Path) -> list[Path]:
+    """Return the files of the database at this path, which comes first."""
+    return [path.with_name(path.name + side) for side in SIDE_FILES]
+
+
 class Refused(Exception):
     """A command can't run. The text is a sentence for the operator. Nothing was changed."""
 

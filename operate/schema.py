@@ -1,7 +1,6 @@
 """Every table, the SQL that models can't declare, and a comparison with a file's schema."""
 
 import re
-from collections.abc import Collection
 from typing import Any
 
 import apsw
@@ -61,12 +60,6 @@ def list_applied(db: apsw.Connection) -> list[str]:
     return [name for (name,) in db.execute("SELECT name FROM schema_migration ORDER BY name")]
 
 
-def compare_migrations(applied: Collection[str]) -> tuple[list[str], list[str]]:
-    """Return the names that only a newer version knows, and those that aren't applied yet."""
-    known = storage.list_migrations()
-    return sorted(set(applied) - set(known)), [name for name in known if name not in applied]
-
-
 def list_foreign(db: apsw.Connection) -> list[str]:
     """Return sentences about differences from this version's schema.
 
@@ -75,7 +68,7 @@ def list_foreign(db: apsw.Connection) -> list[str]:
     version.
     """
     applied = list_applied(db)
-    newer, pending = compare_migrations(applied)
+    newer, pending = storage.compare_migrations(applied)
     if not newer and applied + pending != storage.list_migrations():
         return ["its list of migrations doesn't match any version of Candor"]
     if newer or pending:

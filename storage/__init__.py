@@ -4,7 +4,7 @@ import contextlib
 import functools
 import itertools
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,6 +68,12 @@ def list_applied(db: Any) -> list[str]:
         if db.table_exists("schema_migration")
         else []
     )
+
+
+def compare_migrations(applied: Collection[str]) -> tuple[list[str], list[str]]:
+    """Return the names that only a newer version knows, and those that aren't applied yet."""
+    known = list_migrations()
+    return sorted(set(applied) - set(known)), [name for name in known if name not in applied]
 
 
 def migrate(db: Any = None) -> list[str]:

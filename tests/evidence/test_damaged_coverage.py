@@ -37,8 +37,10 @@ def eve(seen):
 
 
 @pytest.fixture
-def key(service, eve):
-    return service.make_read_key(eve.owner)
+def read(service, eve):
+    """read() -> her bot in the API"""
+    key = service.make_read_key(eve.owner)
+    return lambda path=f"bots/{eve.uid}": service.get(f"/api/v1/{path}", key).json
 
 
 def damage(text, wallet=EVE, column="coverage"):
@@ -60,7 +62,7 @@ def find_wrong(seen, **more):
 
 
 # ---- coverage ------------------------------------------------------------------------------------
-def test_unreadable_coverage_is_named_until_a_poll_rebuilds_it(seen, service, eve, key, caplog):
+def test_unreadable_coverage_is_named_until_a_poll_rebuilds_it(seen, service, eve, read, caplog):
     def list_damaged():
         return service.get("/api/health").json["walletObserver"]["damagedCoverage"]
 
@@ -69,7 +71,7 @@ def test_unreadable_coverage_is_named_until_a_poll_rebuilds_it(seen, service, ev
         caplog.clear()
         damage(text)
         assert list_damaged() == [EVE]
-        told = service.get(f"/api/v1/bots/{eve.uid}", key).json
+        told = read()
         shown, note = told["coverage"], UNREADABLE["note"]
         assert (shown["state"], shown["note"]) == ("none", note)
         assert told["wallets"][0]["coverage"] == shown
@@ -84,15 +86,15 @@ def test_unreadable_coverage_is_named_until_a_poll_rebuilds_it(seen, service, ev
 
 
 def test_an_error_next_to_damaged_coverage_affects_only_its_wallet(seen, monkeypatch):
-    work = type(seen.observer)._prepare
+    work = seen.observer._prepare
 
-    def fail(self, wallet):
+    def fail(wallet):
         if wallet.address == EVE:
             raise KeyError("x")
-        return work(self, wallet)
+        return work(wallet)
 
     damage("not JSON")
-    monkeypatch.setattr(type(seen.observer), "_prepare", fail)
+    monkeypatch.setattr(seen.observer, "_prepare", fail)
     seen.look(2)
     assert seen.state(ADA) == "complete" and "is failing" in seen.coverage(EVE)["note"]
 
@@ -114,26 +116,21 @@ def test_doctor_names_an_edited_reason_of_a_gap(look, chain):
 
 
 # ---- any column ----------------------------------------------------------------------------------
-# Column, the API's member that is then null, and the tab that says it is unreadable (if one does).
-COLUMNS = [
-    ("results", "results", ""),
-    ("positions", "openPositions", "holdings"),
-    ("reconciliation", "reconciliation", "record"),
-    ("average_cost", "averageCost", None),
-    ("by_stablecoin", None, None),
-    ("stablecoin_imbalance", None, None),
-    ("coverage", None, None),
-]
+# Columns, the API's member that is then null, and the tab that says it is unreadable (if one does).
+COLUMNS = {
+    "results": ("results", ""),
+    "positions": ("openPositions", "holdings"),
+    "reconciliation": ("reconciliation", "record"),
+    "average_cost": ("averageCost", None),
+    **dict.fromkeys(("by_stablecoin", "stablecoin_imbalance", "coverage"), (None, None)),
+}
 
 
-@pytest.mark.parametrize(("column", "member", "tab"), COLUMNS)
+@pytest.mark.parametrize("column", COLUMNS)
 def test_a_damaged_column_is_null_with_a_reason_until_it_is_repaired(
-    seen, service, eve, key, column, member, tab
+    seen, service, eve, read, column
 ):
-    def read():
-        return service.get(f"/api/v1/bots/{eve.uid}", key).json
-
-    right = read()
+    (member, tab), right = COLUMNS[column], read()
     missing = {} if member is None else {member: None}
     assert all(right[name] is not None for name in missing)
     if tab is not None:
@@ -155,11 +152,11 @@ def test_a_damaged_column_is_null_with_a_reason_until_it_is_repaired(
         assert all(read()[name] == right[name] for name in missing)
 
 
-def test_a_damaged_trade_is_left_out_and_the_others_remain(seen, service, key, caplog):
-    path = f"/api/v1/trades?wallet={EVE}&limit=2"
-    first, second = service.get(path, key).json["data"]
+def test_a_damaged_trade_is_left_out_and_the_others_remain(seen, read, caplog):
+    path = f"trades?wallet={EVE}&limit=2"
+    first, second = read(path)["data"]
     Trade.update(lots="{").where(Trade.uid == first["id"]).execute()
-    page = service.get(path, key).json
+    page = read(path)
     # The requested number of rows was examined, so the next page begins at the usual place.
     assert page["data"] == [second] and page["nextCursor"]
     number = Trade.get(Trade.uid == first["id"]).id
@@ -168,4 +165,4 @@ def test_a_damaged_trade_is_left_out_and_the_others_remain(seen, service, key, c
     assert named and {one.level for one in named} == {"wrong"}
     assert any(first["signature"] in one.text for one in named)
     rebuild(seen)
-    assert service.get(path, key).json["data"] == [first, second]
+    assert read(path)["data"] == [first, second]

@@ -2,7 +2,6 @@
 
 import hashlib
 import random
-import threading
 from pathlib import Path
 
 import orjson
@@ -10,7 +9,7 @@ import pytest
 from auditing import ask_service, digest_as_documented, find_first
 from lookout import Lookout
 from node import FakeNode
-from service import NOW, address, hide_post, signature
+from service import NOW, address, hide_post, race, signature
 from story import ADA, market
 
 import storage
@@ -38,8 +37,8 @@ def ask(service, query="", bot=None, **more):
     return service.get(f"/bots/{bot or find_first().uid}/evidence.json{query}", **more)
 
 
-def read(service, query="", bot=None):
-    answer = ask(service, query, bot)
+def read(service, query=""):
+    answer = ask(service, query)
     assert answer.status_code == 200, answer.text
     return answer
 
@@ -57,8 +56,8 @@ def change_coverage(wallet, **changes):
 
 # ---- receipts ------------------------------------------------------------------------------------
 def test_evidence_lists_every_receipt_with_its_trades_fields(watched):
-    told = read(watched).json
-    trades = {trade.signature: trade for trade in Trade.select()}
+    answer = read(watched)
+    told, trades = answer.json, {trade.signature: trade for trade in Trade.select()}
     assert len(told["receipts"]) == len(trades) > 30
     for line in told["receipts"]:
         trade = trades[line["signature"]]
@@ -71,6 +70,7 @@ def test_evidence_lists_every_receipt_with_its_trades_fields(watched):
     assert (shown["address"], shown["coverage"]["state"]) == (wallet.address, "complete")
     assert shown["sums"]["results"] == orjson.loads(wallet.results)
     assert (told["markers"], told["addedPrograms"], told["pending"]) == ([], [], [])
+    assert ask(watched, headers={"If-None-Match": answer.headers["ETag"]}).status_code == 304
 
 
 def test_demonstration_evidence_says_so_and_can_be_checked(serve, chain, monkeypatch):
@@ -109,23 +109,16 @@ def test_full_pages_are_named_by_digest_and_never_change(watched, monkeypatch):
 
 
 def test_the_oldest_pending_signatures_are_listed_and_all_counted(watched):
-    dice = random.Random(7)
+    dice, row = random.Random(7), {"wallet": Wallet.get().id, "seen_at": 1, "state": "pending"}
     chosen = [(dice.randint(1, 300), f"sig{number}") for number in range(1_500)]
-    row = {"wallet": Wallet.get().id, "seen_at": 1, "state": "pending"}
-    rows = [
-        {**row, "signature": name, "slot": slot, "head": dice.random() < 0.5}
-        for slot, name in chosen
+    drawn = [
+        {"slot": slot, "signature": name, "head": dice.random() < 0.5} for slot, name in chosen
     ]
-    storage.write_rows(WalletSignature, rows)
+    storage.write_rows(WalletSignature, [row | one for one in drawn])
     told = read(watched).json
     assert told["pendingCount"] == 1_500
     named = [(one["slot"], one["signature"]) for one in told["pending"]]
     assert named == sorted(chosen)[:1_000]
-
-
-def test_an_etag_avoids_a_second_read(watched):
-    seen = {"If-None-Match": read(watched).headers["ETag"]}
-    assert ask(watched, headers=seen).status_code == 304
 
 
 # ---- digests -------------------------------------------------------------------------------------
@@ -153,14 +146,12 @@ def test_a_wallet_digest_changes_with_claims_and_not_with_polls(watched):
 def publish():
     """Publish a result and its totals as the observer does, on a separate connection."""
 
-    def write():
-        with storage.database.connection_context(), writing():
+    def write(_):
+        with writing():
             Trade.update(result=Trade.result + 1).where(Trade.result.is_null(False)).execute()
             Wallet.update(imbalance=Wallet.imbalance + 1).execute()
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    thread.join()
+    race(1, write)
 
 
 def test_documents_and_digests_are_one_snapshot(watched, monkeypatch):
@@ -213,12 +204,10 @@ def test_a_digest_is_logged_once_and_again_when_it_changes(look):
 def test_posts_are_listed_with_their_verifying_trade(service, bot, key):
     service.observe_trade(W, "sold", 2, kind="sell", mint=M, raw=-3, sol=700)
     said = {"eventId": "a", "body": "Sold", "signature": signature("sold")}, {"eventId": "b"}
-    posted = [service.post({"body": "Nothing", **one}, key).json["id"] for one in said]
+    first, second = (service.post({"body": "Nothing", **one}, key).json["id"] for one in said)
     sold, other = read(service).json["posts"]
-    assert [(one["id"], one["status"], one["words"]["body"]) for one in (sold, other)] == [
-        (posted[0], "verified", "Sold"),
-        (posted[1], "none", "Nothing"),
-    ]
+    told = [(one["id"], one["status"], one["words"]["body"]) for one in (sold, other)]
+    assert told == [(first, "verified", "Sold"), (second, "none", "Nothing")]
     assert (sold["wallet"], sold["tradeId"]) == (W, "trade_sold")
 
 

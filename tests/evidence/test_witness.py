@@ -77,14 +77,14 @@ def test_a_growing_log_is_cosigned_each_time(seen):
     assert Witnessed.get().note in seen.get("/log/witness").text
 
 
-@pytest.mark.parametrize("reasons", [["restore"], ["key", "operator"]], ids=str)
+@pytest.mark.parametrize("reasons", ["restore", "key, operator"])
 def test_new_logs_that_name_everything_seen_are_followed(seen, reasons):
-    for why in reasons:
+    for why in reasons.split(", "):
         log.renew_log(why, NOW)
-    told, named = look(seen), ", ".join(reasons)
+    told = look(seen)
     assert (told.verdict, told.text) == (
         "consistent",
-        f"a NEW LOG ({named}) of 1 leaves, consistent with the 300 seen before: it references the"
+        f"a NEW LOG ({reasons}) of 1 leaves, consistent with the 300 seen before: it references the"
         " old log, which still begins with them",
     )
 
@@ -102,7 +102,7 @@ def edit(sql):
             database.execute_sql(f"UPDATE log_node SET hash = ? {where}", (root, number, place))
 
 
-def edit_leaf(number):
+def edit_leaf(number=17):
     edit(f"UPDATE log_leaf SET data = '{{}}' WHERE id = {number}")
 
 
@@ -136,33 +136,31 @@ def edit_intermediate():
 
 # Changes of a log of 300 leaves, parts of the alarm, and the next verdict: a new log that says what
 # it lost is watched from then on.
+LOST = "of the 300 old leaves seen so far, it kept 291"
 CHANGES = {
-    "an edited leaf": ([lambda: edit_leaf(17)], ["FORK"], "alarm"),
-    "a shorter log": ([drop_leaves], ["ROLLBACK: it had 300 leaves and now has 291"], "alarm"),
-    "an edit after a renewal": ([renew, lambda: edit_leaf(17)], ["FORK"], "alarm"),
-    "an edit of an intermediate log": ([edit_intermediate], ["FORK"], "alarm"),
-    "a new log over a forged past": ([lambda: edit_leaf(17), renew], ["FORK"], "consistent"),
-    "a restore that lost leaves": (
-        [lose_leaves],
-        ["of the 300 old leaves seen so far", "it kept 291"],
-        "consistent",
-    ),
-    "a new log that names nothing": ([open_unlinked], ["NEW LOG"], "alarm"),
+    "an edited leaf": ([edit_leaf], "FORK", "alarm"),
+    "a shorter log": ([drop_leaves], "ROLLBACK: it had 300 leaves and now has 291", "alarm"),
+    "an edit after a renewal": ([renew, edit_leaf], "FORK", "alarm"),
+    "an edit of an intermediate log": ([edit_intermediate], "FORK", "alarm"),
+    "a new log over a forged past": ([edit_leaf, renew], "FORK", "consistent"),
+    "a restore that lost leaves": ([lose_leaves], LOST, "consistent"),
+    "a new log that names nothing": ([open_unlinked], "NEW LOG", "alarm"),
 }
 
 
-@pytest.mark.parametrize(("steps", "words", "next_verdict"), CHANGES.values(), ids=CHANGES)
-def test_a_changed_past_is_an_alarm(seen, steps, words, next_verdict):
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_past_is_an_alarm(seen, change):
+    steps, words, next_verdict = CHANGES[change]
     for step in steps:
         step()
     told = look(seen)
-    assert told.verdict == "alarm" and all(one in told.text for one in words)
+    assert told.verdict == "alarm" and words in told.text
     assert Witnessed.get().trouble == told.text
     assert look(seen).verdict == next_verdict
 
 
 def test_the_last_consistent_checkpoint_stays_after_a_fork(seen):
-    edit_leaf(17)
+    edit_leaf()
     for _ in range(2):
         assert look(seen).verdict == "alarm"
         assert Witnessed.get().note.split("\n")[1] == "300"

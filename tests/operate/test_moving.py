@@ -4,6 +4,7 @@ import ground
 import orjson
 import pytest
 from service import NOW, Service, address, signature
+from test_backups import leave
 
 import app
 import config
@@ -14,7 +15,6 @@ from market.tables import Token
 from models import Arrival, Trade
 from operate import backups, schema
 from operate.instance import Refused
-from storage import files
 
 pytestmark = ground.postgresql_only
 
@@ -23,11 +23,6 @@ pytestmark = ground.postgresql_only
 def target(tmp_path):
     """The URL of an empty database."""
     return ground.url_of(tmp_path / "target", migrated=False)
-
-
-def leave():
-    storage.database.close_all()
-    files.unlock_data_dir()
 
 
 @pytest.fixture
@@ -77,11 +72,6 @@ def test_all_rows_move_and_new_ones_follow_them(file, target):
     leave()
 
 
-def test_a_target_that_is_not_empty_is_unchanged(file, tmp_path):
-    with pytest.raises(Refused, match="has tables"):
-        backups.move(file, ground.url_of(tmp_path / "taken"))
-
-
 def test_a_row_that_differs_after_copying_undoes_everything(file, target, monkeypatch):
     """PostgreSQL stores no NUL, SQLite does."""
     with storage.connect(file).connection_context():
@@ -95,14 +85,15 @@ def test_a_row_that_differs_after_copying_undoes_everything(file, target, monkey
     empty.close_all()
 
 
-def test_a_copy_is_refused_while_a_server_runs(file, target):
+def test_a_copy_needs_an_empty_target_this_schema_and_no_server(
+    file, target, tmp_path, monkeypatch
+):
+    with pytest.raises(Refused, match="has tables"):
+        backups.move(file, ground.url_of(tmp_path / "taken"))
     storage.connect(file)
     with pytest.raises(Refused, match="stop it first"):
         backups.move(file, target)
     leave()
-
-
-def test_a_newer_or_older_schema_is_refused(file, target, monkeypatch):
     later = [*storage.list_migrations(), "9999_later"]
     monkeypatch.setattr(storage, "list_migrations", lambda: later)
     with pytest.raises(Refused, match="app.py migrate"):
