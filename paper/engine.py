@@ -487,24 +487,16 @@ def book_fill(
     trader.journal.orders[order.number] = order
     if position is not None:
         trader.journal.positions[position.number] = position
-    facts = describe_fill(order, done, position)
-    if facts["what"] == "bought" and order.detail:
-        facts |= describe_plan(trader, order, done)
+    facts = describe_fill(trader, order, done, position)
     trader.add_line("fill", done.at, done.mint, order.number, **facts)
     if position is not None and position.closed_at is not None:
         record_close(trader, position)
     return order
 
 
-def describe_plan(trader: Player, order: Order, done: Fill) -> dict[str, str]:
-    return {
-        "detail": order.detail,
-        "stopPct": exact(trader.strategy.stop_bps, 2),
-        "sharePct": exact(done.gross * 1_000 // max(1, trader.account.equity), 1),
-    }
-
-
-def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[str, Any]:
+def describe_fill(
+    trader: Player, order: Order, done: Fill, position: Position | None
+) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "side": done.side,
         "symbol": order.symbol,
@@ -520,8 +512,16 @@ def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[s
         "slippageSol": sol(done.slippage),
         "marks": list(done.marks),
     }
+    if done.side == "buy":
+        share = done.gross * 1_000 // max(1, trader.account.equity)
+        plan = {
+            "detail": order.detail,
+            "stopPct": exact(trader.strategy.stop_bps, 2),
+            "sharePct": exact(share, 1),
+        }
+        return {"what": "bought", **facts, **(plan if order.detail else {})}
     if position.closed_at is None:
-        return {"what": "bought" if done.side == "buy" else "reduced", **facts}
+        return {"what": "reduced", **facts}
     return {
         "what": "closed",
         **facts,
@@ -541,7 +541,9 @@ REVIEWED_FLAWS = {
 }
 
 
-def update_positions(trader: Player, moment: Round) -> None:
+def update_account(trader: Player, moment: Round) -> None:
+    """End expired orders, and value positions or write them off."""
+    expire_orders(trader, moment.at)
     faults, seen = moment.faults, moment.seen
     for position in trader.held:
         faults.mint = position.mint
@@ -902,12 +904,6 @@ def play_twins(trader: Player, moment: Round) -> None:
         twin.tickets = [sell(twin, apart, one) for one in twin.tickets]
         twin.tickets = [buy(twin, apart, views, one) for one in twin.tickets]
         twin.journal.entries = [one for one in twin.journal.entries if one.kind == "pause"]
-
-
-def update_account(trader: Player, moment: Round) -> None:
-    expire_orders(trader, moment.at)
-    if trader.account.positions or trader.account.orders:
-        update_positions(trader, moment)
 
 
 def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) -> None:
