@@ -416,8 +416,6 @@ def find_oldest_mark(traders: Iterable[Player], until: int) -> int:
 
 def find_silences(since: int, until: int) -> list[Silence]:
     """Return hours (ms) without a snapshot. Each hour's first snapshots are kept for a month."""
-    if since >= until:
-        return []
     awake = [hour for (hour,) in storage.read_rows(AWAKE_HOURS, (since, until))]
     ends = [since, *((hour + 1) * HOUR_MS for hour in awake)]
     starts = [*(hour * HOUR_MS for hour in awake), until]
