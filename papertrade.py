@@ -182,8 +182,7 @@ class PaperJob:
             oldest = store.find_oldest_mark(one.traders, begin)
             market.begin(begin, store.find_silences(oldest, begin))
             for snapshot in store.list_snapshots(tokens, begin, range(one.cursor + 1), faults):
-                with faults.isolate():
-                    faults.mint = snapshot.mint
+                with faults.isolate(mint=snapshot.mint):
                     market.push(snapshot, now)
                     market.note_sol([snapshot])
         market.eligible = measured.list_eligible(measured.list_errors(now))

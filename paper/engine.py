@@ -390,8 +390,7 @@ def settle_orders(traders: Sequence[Player], moment: Round) -> None:
     for trader, order in due:
         if faults.has(trader.id):
             continue
-        with faults.isolate(trader.id):
-            faults.mint = order.mint
+        with faults.isolate(trader.id, order.mint):
             settle_due(trader, order, *seen[order.mint], moment.market, moment.at)
 
 
@@ -1045,8 +1044,7 @@ def check_snapshots(
 ) -> dict[str, CheckedSnapshot]:
     seen: dict[str, CheckedSnapshot] = {}
     for one in snapshots:
-        with faults.isolate():
-            faults.mint = one.mint
+        with faults.isolate(mint=one.mint):
             if one.mint in market.tokens:
                 seen[one.mint] = market.push(one, now)
     market.note_sol(one.snapshot for one in seen.values())
