@@ -398,12 +398,8 @@ def test_a_profile_shows_a_followers_result(service):
     CopyTotal.create(**row, reason="too_few_sales", size=10**10, excluded="[]")
     overview = text_of(service.get(path))
     tab = text_of(service.get(f"{path}?tab=copying"))
-    for text in (
-        "Copied right after, 1 SOL per purchase",
-        "at most +14.1%",
-        "bot +15.6%, kept at most 90%",
-    ):
-        assert text in overview
+    assert "Copied right after, 1 SOL per purchase" in overview
+    assert "at most +14.1%" in overview and "bot +15.6%, kept at most 90%" in overview
     for text in (
         "you'd have made at most +14.1%, where the bot made +15.6%",
         "in 41 of 58 sales, 83% of their cost",
