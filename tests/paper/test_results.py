@@ -240,7 +240,7 @@ def test_a_difference_combines_both_errors():
 
 # ---- what is stored ------------------------------------------------------------------------------
 def test_marks_are_thinned_to_the_first_of_each_hour_for_three_days(db):
-    """At twenty past the hour: marks exactly a day old stay, and those that the job missed for three
+    """At twenty past the hour: marks exactly a day old stay, and those that the job missed for 3
     days. Two days ago, Ada's account ran for a whole hour, and Bo's from twenty past on.
     """
     now, step = NOW // HOUR_MS * HOUR_MS + 2 * MARK_MS, MARK_MS
