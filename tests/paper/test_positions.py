@@ -23,14 +23,7 @@ from paper.account import (
     public_id,
     read_close,
 )
-from paper.fills import (
-    MAX_ATTEMPTS,
-    MAX_NETWORK_FEE,
-    RENT,
-    Fill,
-    NetworkCosts,
-    Order,
-)
+from paper.fills import MAX_ATTEMPTS, MAX_NETWORK_FEE, RENT, Fill, NetworkCosts, Order
 from paper.market import ALL_SOL, SCALE
 from paper.player import Faults, Journal, Leg, ReviewReason, Ticket, refuse
 from paper.rules import Pause, Phase
