@@ -309,6 +309,9 @@ def test_only_new_sales_or_a_new_swap_program_trigger_a_recomputation(copied):
     Wallet.update(rules="with another program").execute()
     assert copying.run_tick(rested + copying.REST_MS) == (None, '{"bots":1}')
     assert copying.run_tick(later) == (None, '{"bots":0}')
+    # A wallet that belonged to another bot before has no result.
+    Wallet.update(bot_since=NOW).execute()
+    assert copying.run_tick(later) == (None, '{"bots":0}') and not CopyTotal.select().exists()
 
 
 def test_results_move_with_the_wallet(copied, monkeypatch):
