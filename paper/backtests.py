@@ -188,17 +188,18 @@ class Trial:
         return self.trader.journal.entries
 
     def list_closes(self) -> list[Close]:
-        return _list_closes(self.trader)
+        return _list_closes([self.trader])
 
     def list_random(self) -> list[Close]:
-        closes = [close for twin in self.trader.twins for close in _list_closes(twin)]
-        return sorted(closes, key=lambda close: close.closed_at)
+        return _list_closes(self.trader.twins)
 
 
-def _list_closes(trader: Player) -> list[Close]:
-    closed = [one for one in trader.journal.positions.values() if one.closed_at]
+def _list_closes(players: Sequence[Player]) -> list[Close]:
     closes = [
-        read_close(str(one.number), one, one.marks, reviewed=trader.reviewed) for one in closed
+        read_close(str(one.number), one, one.marks, reviewed=player.reviewed)
+        for player in players
+        for one in player.journal.positions.values()
+        if one.closed_at
     ]
     return sorted(closes, key=lambda close: close.closed_at)
 

@@ -292,7 +292,7 @@ def run_heartbeat(trader: Player, now: int) -> None:
 
 def end_pause(trader: Player, pause: Pause, now: int) -> None:
     trader.pauses.remove(pause)
-    covered = rules.list_covered(pause, trader.closes)
+    covered = [close for close in trader.closes if pause.covers(close.mint, close.opened_at)]
     trader.add_line(
         "pause",
         now,
@@ -832,7 +832,8 @@ def consider(
         refuse(trader, view.token, found, at)
     if not isinstance(found, Enter):
         return
-    lamports = size_entry(trader, view, at)
+    share = rules.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
+    lamports = cap_entry(trader, view, trader.account.equity * share // ONE)
     if lamports < MIN_ENTRY:
         refuse(trader, view.token, Refusal("no_cash", "not enough cash for an entry"), at)
         return
@@ -862,12 +863,6 @@ def find_limit(trader: Player, token: Token, at: int) -> Refusal | None:
         noun = "1 position is" if count == 1 else f"{count} positions are"
         return Refusal("position_limit", f"{noun} open already")
     return None
-
-
-def size_entry(trader: Player, view: View, at: int) -> int:
-    mint = view.token.mint
-    share = rules.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
-    return cap_entry(trader, view, trader.account.equity * share // ONE)
 
 
 def cap_entry(trader: Player, view: View, wanted: int) -> int:

@@ -235,7 +235,3 @@ def is_locked(equity: int, peak: int, phase: Phase) -> bool:
     return (
         phase.name == "standard" and peak > 0 and equity * ONE <= peak * (ONE - DRAWDOWN_LOCK_BPS)
     )
-
-
-def list_covered(pause: Pause, closes: Sequence[Close]) -> list[Close]:
-    return [close for close in closes if pause.covers(close.mint, close.opened_at)]
