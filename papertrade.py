@@ -56,6 +56,11 @@ class Trouble:
     # Whether the trader's diary mentions it.
     noted: bool = False
 
+    def tell(self, now: int, mint: str | None) -> DiaryLine:
+        symbol = mint[:6] if mint else brain.EVERY_TRADE
+        facts = {"reason": "put_off", "detail": self.what, "symbol": symbol}
+        return DiaryLine("refusal", now, facts, mint)
+
 
 @dataclass
 class Pass:
@@ -162,9 +167,7 @@ class PaperJob:
         for mint in sorted(trader.put_off):
             trouble = self.troubles[FaultKey(trader.id, mint)]
             if not trouble.noted:
-                trader.add_line(
-                    "refusal", now, mint, reason="put_off", detail=trouble.what, symbol=mint[:6]
-                )
+                trader.journal.entries.append(trouble.tell(now, mint))
         drop_orders(trader, now, all_of_them=self.fresh)
         for twin in trader.twins:
             drop_orders(twin, now, all_of_them=self.fresh)
@@ -182,8 +185,7 @@ class PaperJob:
             oldest = store.find_oldest_mark(one.traders, begin)
             market.begin(begin, store.find_silences(oldest, begin))
             for snapshot in store.list_snapshots(tokens, begin, range(one.cursor + 1), faults):
-                with faults.isolate():
-                    faults.mint = snapshot.mint
+                with faults.isolate(mint=snapshot.mint):
                     market.push(snapshot, now)
                     market.note_sol([snapshot])
         market.eligible = measured.list_eligible(measured.list_errors(now))
@@ -238,15 +240,7 @@ class PaperJob:
         }
         traders = store.list_trader_rows() if unnoted else {}
         return [
-            store.show(
-                DiaryLine(
-                    "refusal",
-                    now,
-                    {"reason": "put_off", "detail": trouble.what, "symbol": brain.EVERY_TRADE},
-                ),
-                DiaryEntry,
-                period=traders[trader].period,
-            )
+            store.show(trouble.tell(now, None), DiaryEntry, period=traders[trader].period)
             for trader, trouble in unnoted.items()
             if trader in traders
         ]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import storage
 from chain.amounts import sol
 from chain.stored.derived import show_time
+from market.rules import KEPT, SHORTEST_MS
 from paper import engine, measured, results, store
 from paper.account import PIPELINE, STARTING_CASH, Account, Close, read_close
 from paper.brain import format_line
@@ -61,9 +62,6 @@ class Recording:
 
 
 # ---- stored snapshots ----------------------------------------------------------------------------
-MINUTE_MS = 60_000
-# The (maximum age, interval) of kept snapshots (market.rules.keep_until).
-KEPT = ((30 * MINUTE_MS, 0), (2 * HOUR_MS, MINUTE_MS), (DAY_MS, 5 * MINUTE_MS))
 MAX_SPAN_MS = 31 * DAY_MS
 PAGE = 5_000
 # IDs increase with time.
@@ -98,8 +96,9 @@ def read_recording(times: range, interval_ms: int, now: int) -> Recording:
 
 def find_grain(start: int, interval_ms: int, now: int) -> int:
     """Return the interval (ms) at which every snapshot since `start` is still kept."""
-    kept = (distance for age, distance in KEPT if start >= now - age)
-    return max(interval_ms, next(kept, HOUR_MS))
+    kept = (one.interval_ms for one in sorted(KEPT) if start >= now - one.age_ms)
+    least = 0 if start >= now - SHORTEST_MS else next(kept, HOUR_MS)
+    return max(interval_ms, least)
 
 
 def find_recorded() -> range | None:
@@ -189,17 +188,18 @@ class Trial:
         return self.trader.journal.entries
 
     def list_closes(self) -> list[Close]:
-        return _list_closes(self.trader)
+        return _list_closes([self.trader])
 
     def list_random(self) -> list[Close]:
-        closes = [close for twin in self.trader.twins for close in _list_closes(twin)]
-        return sorted(closes, key=lambda close: close.closed_at)
+        return _list_closes(self.trader.twins)
 
 
-def _list_closes(trader: Player) -> list[Close]:
-    closed = [one for one in trader.journal.positions.values() if one.closed_at]
+def _list_closes(players: Sequence[Player]) -> list[Close]:
     closes = [
-        read_close(str(one.number), one, one.marks, reviewed=trader.reviewed) for one in closed
+        read_close(str(one.number), one, one.marks, reviewed=player.reviewed)
+        for player in players
+        for one in player.journal.positions.values()
+        if one.closed_at
     ]
     return sorted(closes, key=lambda close: close.closed_at)
 

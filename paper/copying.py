@@ -28,7 +28,7 @@ from chain.reading.entries import Entry
 from chain.reading.pools import ONE, PoolReading, State, unpack_pool
 from chain.stored.attachments import HELD, UNREADABLE, write_last
 from paper.fills import add_raw, buy, sell, shift
-from paper.store import STORED_TRADES, Row, read_entry
+from paper.store import MAX_INTEGER, STORED_TRADES, Row, read_entry
 from paper.tables import CopyTotal
 from storage.rows import make_row_type, write_marks
 from storage.rows import read as read_rows
@@ -241,8 +241,6 @@ log = logging.getLogger("candor.copying")
 # Minimum time between two computations for a bot.
 REST_MS = 600_000
 ROWS_AT_ONCE = 500
-# Results must fit a 64-bit column.
-LARGEST = 2**63 - 1
 MATCHED = ("matched", "partial")
 
 
@@ -349,7 +347,7 @@ def _make_row(bot: int, mark: str, now: int, best: Follower, worst: Follower) ->
 
 def _cut(value: int | None) -> int | None:
     """Limit a sum to its column: a lying node can claim all SOL in existence for each sale."""
-    return None if value is None else max(-LARGEST, min(LARGEST, value))
+    return None if value is None else max(-MAX_INTEGER, min(MAX_INTEGER, value))
 
 
 # ---- a bot's trades ------------------------------------------------------------------------------

@@ -292,7 +292,7 @@ def run_heartbeat(trader: Player, now: int) -> None:
 
 def end_pause(trader: Player, pause: Pause, now: int) -> None:
     trader.pauses.remove(pause)
-    covered = rules.list_covered(pause, trader.closes)
+    covered = [close for close in trader.closes if pause.covers(close.mint, close.opened_at)]
     trader.add_line(
         "pause",
         now,
@@ -390,8 +390,7 @@ def settle_orders(traders: Sequence[Player], moment: Round) -> None:
     for trader, order in due:
         if faults.has(trader.id):
             continue
-        with faults.isolate(trader.id):
-            faults.mint = order.mint
+        with faults.isolate(trader.id, order.mint):
             settle_due(trader, order, *seen[order.mint], moment.market, moment.at)
 
 
@@ -487,24 +486,16 @@ def book_fill(
     trader.journal.orders[order.number] = order
     if position is not None:
         trader.journal.positions[position.number] = position
-    facts = describe_fill(order, done, position)
-    if facts["what"] == "bought" and order.detail:
-        facts |= describe_plan(trader, order, done)
+    facts = describe_fill(trader, order, done, position)
     trader.add_line("fill", done.at, done.mint, order.number, **facts)
     if position is not None and position.closed_at is not None:
         record_close(trader, position)
     return order
 
 
-def describe_plan(trader: Player, order: Order, done: Fill) -> dict[str, str]:
-    return {
-        "detail": order.detail,
-        "stopPct": exact(trader.strategy.stop_bps, 2),
-        "sharePct": exact(done.gross * 1_000 // max(1, trader.account.equity), 1),
-    }
-
-
-def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[str, Any]:
+def describe_fill(
+    trader: Player, order: Order, done: Fill, position: Position | None
+) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "side": done.side,
         "symbol": order.symbol,
@@ -520,8 +511,16 @@ def describe_fill(order: Order, done: Fill, position: Position | None) -> dict[s
         "slippageSol": sol(done.slippage),
         "marks": list(done.marks),
     }
+    if done.side == "buy":
+        share = done.gross * 1_000 // max(1, trader.account.equity)
+        plan = {
+            "detail": order.detail,
+            "stopPct": exact(trader.strategy.stop_bps, 2),
+            "sharePct": exact(share, 1),
+        }
+        return {"what": "bought", **facts, **(plan if order.detail else {})}
     if position.closed_at is None:
-        return {"what": "bought" if done.side == "buy" else "reduced", **facts}
+        return {"what": "reduced", **facts}
     return {
         "what": "closed",
         **facts,
@@ -541,7 +540,9 @@ REVIEWED_FLAWS = {
 }
 
 
-def update_positions(trader: Player, moment: Round) -> None:
+def update_account(trader: Player, moment: Round) -> None:
+    """End expired orders, and value positions or write them off."""
+    expire_orders(trader, moment.at)
     faults, seen = moment.faults, moment.seen
     for position in trader.held:
         faults.mint = position.mint
@@ -831,7 +832,8 @@ def consider(
         refuse(trader, view.token, found, at)
     if not isinstance(found, Enter):
         return
-    lamports = size_entry(trader, view, at)
+    share = rules.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
+    lamports = cap_entry(trader, view, trader.account.equity * share // ONE)
     if lamports < MIN_ENTRY:
         refuse(trader, view.token, Refusal("no_cash", "not enough cash for an entry"), at)
         return
@@ -861,12 +863,6 @@ def find_limit(trader: Player, token: Token, at: int) -> Refusal | None:
         noun = "1 position is" if count == 1 else f"{count} positions are"
         return Refusal("position_limit", f"{noun} open already")
     return None
-
-
-def size_entry(trader: Player, view: View, at: int) -> int:
-    mint = view.token.mint
-    share = rules.size_for(trader.strategy.size_bps, trader.phase, trader.pauses, mint, at)
-    return cap_entry(trader, view, trader.account.equity * share // ONE)
 
 
 def cap_entry(trader: Player, view: View, wanted: int) -> int:
@@ -902,12 +898,6 @@ def play_twins(trader: Player, moment: Round) -> None:
         twin.tickets = [sell(twin, apart, one) for one in twin.tickets]
         twin.tickets = [buy(twin, apart, views, one) for one in twin.tickets]
         twin.journal.entries = [one for one in twin.journal.entries if one.kind == "pause"]
-
-
-def update_account(trader: Player, moment: Round) -> None:
-    expire_orders(trader, moment.at)
-    if trader.account.positions or trader.account.orders:
-        update_positions(trader, moment)
 
 
 def follow(twin: Player, trader: Player, done: JournalFill, interval_ms: int) -> None:
@@ -1049,8 +1039,7 @@ def check_snapshots(
 ) -> dict[str, CheckedSnapshot]:
     seen: dict[str, CheckedSnapshot] = {}
     for one in snapshots:
-        with faults.isolate():
-            faults.mint = one.mint
+        with faults.isolate(mint=one.mint):
             if one.mint in market.tokens:
                 seen[one.mint] = market.push(one, now)
     market.note_sol(one.snapshot for one in seen.values())

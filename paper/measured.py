@@ -141,7 +141,7 @@ def predict(swap: RealSwap, amount: int, pool: PoolReading, market_cap: int | No
 
 def quote_snapshot(swap: RealSwap, amount: int, snapshot: Snapshot) -> int:
     """Return the model's result on a snapshot. 0 if the venues differ or it can't fill the swap."""
-    if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:
+    if snapshot.venue != swap.venue or not snapshot.price:
         return 0
     terms = Terms(swap.decimals, swap.transfer_bps)
     found = quote(swap.side, amount, snapshot, terms, NEVER_TRADED, 0)
@@ -277,7 +277,7 @@ def list_costs() -> list[CostsFrom]:
 def _measure_costs(now: int) -> NetworkCosts | None:
     begin = (now - KEPT_MS) // 1000
     ((swaps, since, with_rent),) = storage.read_rows(COUNT_PAID, (begin,))
-    if since is None or swaps < MIN_PAID:
+    if swaps < MIN_PAID:
         return None
     found = [_find_quantile(NTH_PAID, begin, swaps, percent) for percent in (50, 75, 90)]
     quantiles = [one for one in found if one is not None]

@@ -137,17 +137,16 @@ def describe_error(error: BaseException, path: str) -> str:
 
 def reply(kind: type[Strategy], asked: Mapping[str, Any]) -> Any:
     if asked["ask"] == "describe":
-        return {public_name(one.name): _show_bounds(one) for one in fields(kind)}
+        return {
+            public_name(one.name): [one.default, one.metadata["low"], one.metadata["high"]]
+            for one in fields(kind)
+        }
     names = {public_name(one.name): one.name for one in fields(kind)}
     strategy = kind(**{names[name]: value for name, value in asked["settings"].items()})
     if asked["ask"] == "enter":
         return [show_found(strategy.enter(read_view(view))) for view in asked["views"]]
     position = Position(**{**asked["position"], "marks": tuple(asked["position"]["marks"])})
     return show_found(strategy.leave(read_view(asked["view"]), position))
-
-
-def _show_bounds(one: Any) -> list[int]:
-    return [one.default, one.metadata["low"], one.metadata["high"]]
 
 
 def show_found(found: object) -> Any:

@@ -209,9 +209,9 @@ class Faults:
         self._raising = raising
 
     @contextmanager
-    def isolate(self, trader: int | None = None) -> Iterator[None]:
+    def isolate(self, trader: int | None = None, mint: str | None = None) -> Iterator[None]:
         """Store an exception raised inside as a fault of the trader and of the token `mint`."""
-        self.mint = None
+        self.mint = mint
         try:
             yield
         except Exception as error:

@@ -58,7 +58,7 @@ def describe(closes: Sequence[Close], start: int) -> dict[str, Any]:
 def describe_rates(eligible: Sequence[Close]) -> dict[str, Any]:
     groups = cluster(eligible)
     wins = sum(close.net > 0 for close in eligible)
-    days = count_days(groups)
+    days, mean = count_days(groups), find_ratio(groups, find_return)
     return {
         "eligibleCloses": len(eligible),
         "clusters": len(groups),
@@ -66,7 +66,7 @@ def describe_rates(eligible: Sequence[Close]) -> dict[str, Any]:
         "sample": name_sample(len(groups)),
         "intervalReason": explain_missing(len(groups), days),
         "meanReturnPct": find_mean(list_returns(eligible)),
-        "meanReturnInterval": _show(find_ratio(groups, find_return), 100, 2),
+        "meanReturnInterval": mean and [round(100 * bound, 2) for bound in mean.interval()],
         "winRate": _round(Decimal(wins) / len(eligible), 4) if eligible else None,
         "winRateInterval": find_win_interval(groups),
     }
@@ -211,10 +211,6 @@ def list_returns(closes: Sequence[Close]) -> list[Decimal]:
 
 def find_mean(returns: Sequence[Decimal]) -> float | None:
     return _round(sum(returns, Decimal(0)) / len(returns), 2) if returns else None
-
-
-def _show(ratio: Ratio | None, times: float, digits: int) -> list[float] | None:
-    return ratio and [round(bound * times, digits) for bound in ratio.interval()]
 
 
 def compare_costs(eligible: Sequence[Close]) -> list[dict[str, Any]]:

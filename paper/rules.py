@@ -8,6 +8,7 @@ points.
 import math
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from chain.amounts import sol
 from paper.account import Close, cluster
@@ -111,10 +112,12 @@ def is_rare(hits: int, of: int) -> bool:
     return tail * ACCOUNTS * LOOKS <= 1 << of
 
 
-def _count_losses(closes: Sequence[Close], reasons: Container[str] | None = None) -> str | None:
+def _count_losses(
+    closes: Sequence[Close], reasons: Container[str] | None = None, how: str = ""
+) -> str | None:
     """Return the number of losing clusters, in words, if a fair coin would rarely lose as many.
 
-    With `reasons`, only clusters with such a close count.
+    With `reasons`, only clusters with such a close count. `how` is added to the words.
     """
     groups = cluster(closes)
     lost = sum(
@@ -122,13 +125,8 @@ def _count_losses(closes: Sequence[Close], reasons: Container[str] | None = None
         and (reasons is None or any(close.reason in reasons for close in group))
         for group in groups
     )
-    return f"{lost} of {len(groups)} separate closes lost" if is_rare(lost, len(groups)) else None
-
-
-def _stop_cluster(closes: Sequence[Close]) -> str | None:
-    """Count losing clusters with a stop. A trailing stop that won did its job."""
-    found = _count_losses(closes, STOPS)
-    return found and f"{found} by a stop"
+    words = f"{lost} of {len(groups)} separate closes lost{how}"
+    return words if is_rare(lost, len(groups)) else None
 
 
 def _drawdown(closes: Sequence[Close]) -> str | None:
@@ -154,16 +152,14 @@ def _drawdown(closes: Sequence[Close]) -> str | None:
     )
 
 
-def _poor_mint(closes: Sequence[Close]) -> str | None:
-    found = _count_losses(closes)
-    return found and f"{found} in this token"
-
-
+# A trailing stop that won did its job.
+_count_stops = partial(_count_losses, reasons=STOPS, how=" by a stop")
+_count_in_mint = partial(_count_losses, how=" in this token")
 RULES = (
     Rule("cool_down", "long_cooldown", DAY_MS, 12 * HOUR_MS, _count_losses),
-    Rule("stop_cluster", "pause_family", DAY_MS, 6 * HOUR_MS, _stop_cluster),
+    Rule("stop_cluster", "pause_family", DAY_MS, 6 * HOUR_MS, _count_stops),
     Rule("drawdown", "half_size", LOOK_BACK_MS, DAY_MS, _drawdown),
-    Rule("poor_mint", "pause_mint", LOOK_BACK_MS, 3 * DAY_MS, _poor_mint, by_mint=True),
+    Rule("poor_mint", "pause_mint", LOOK_BACK_MS, 3 * DAY_MS, _count_in_mint, by_mint=True),
 )
 COOLDOWN_FACTOR = 4
 
@@ -239,7 +235,3 @@ def is_locked(equity: int, peak: int, phase: Phase) -> bool:
     return (
         phase.name == "standard" and peak > 0 and equity * ONE <= peak * (ONE - DRAWDOWN_LOCK_BPS)
     )
-
-
-def list_covered(pause: Pause, closes: Sequence[Close]) -> list[Close]:
-    return [close for close in closes if pause.covers(close.mint, close.opened_at)]

@@ -403,8 +403,7 @@ def list_snapshots(
     found, mints = [], {one.mint for one in tokens.values()}
     for row in sorted(select(SnapshotRow, SNAPSHOTS, (since, ids.start, ids.stop))):
         if row.mint in mints:
-            with faults.isolate():
-                faults.mint = row.mint
+            with faults.isolate(mint=row.mint):
                 found.append(parse_snapshot(row))
     return found
 
@@ -416,8 +415,6 @@ def find_oldest_mark(traders: Iterable[Player], until: int) -> int:
 
 def find_silences(since: int, until: int) -> list[Silence]:
     """Return hours (ms) without a snapshot. Each hour's first snapshots are kept for a month."""
-    if since >= until:
-        return []
     awake = [hour for (hour,) in storage.read_rows(AWAKE_HOURS, (since, until))]
     ends = [since, *((hour + 1) * HOUR_MS for hour in awake)]
     starts = [*(hour * HOUR_MS for hour in awake), until]
@@ -443,8 +440,7 @@ def find_tokens(faults: Faults, statement: str = TOKENS) -> dict[int, Token]:
     for ident, mint, symbol, decimals, paired_at, found_at, checks, fee in storage.read_rows(
         statement
     ):
-        with faults.isolate():
-            faults.mint = mint
+        with faults.isolate(mint=mint):
             name = show_symbol(mint, symbol) or mint[:6]
             known = tuple(Check(one["key"], one["status"]) for one in orjson.loads(checks or "[]"))
             about = decimals, paired_at, found_at or 0, known, fee or 0

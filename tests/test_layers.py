@@ -37,7 +37,7 @@ MAY_IMPORT = {
     "chain.stored": {"chain", *BELOW, "orjson", "peewee"},
     "paper": {"paper", "chain"},
     "paper.store": {"models", "storage", "market", "orjson", "peewee"},
-    "paper.backtests": {"storage"},
+    "paper.backtests": {"storage", "market"},
     "paper.own": {"storage", "market"},
     "paper.tables": {"models", "peewee"},
     "paper.measured": {"storage"},

@@ -156,6 +156,7 @@ def test_measured_costs_and_venues_are_used(stage):
     ]
     assert recording.find_costs(START - 1) == RECORDED_COSTS
     assert recording.find_costs(START + 2 * MINUTE - 1) == NetworkCosts(1, 8, 9)
+    assert recording.find_costs(START + 2 * MINUTE) == NetworkCosts(2, 8, 9)
     # Two recorded venues, until this instance has ten fills of its own.
     eligible = [(one.venue, one.eligible) for one in recording.errors]
     assert eligible == [("pumpfun", True), ("raydium", True)]

@@ -585,22 +585,15 @@ def test_a_kill_between_any_two_writes_loses_nothing(stage):
 
 
 # ---- flow ----------------------------------------------------------------------------------------
-@pytest.fixture
-def service_trades(db):
-    """Observed trades, as written by the ledger store."""
-
-    def trade(name, owner, at, mint="MintA", side="buy", entry=None):
-        uid = name if mint == "MintA" else f"{name} {mint}"
-        uid += "" if side == "buy" else f" {side}"
-        about = {"block_time": at // 1000, "kind": side, "mint": mint, "entry": entry}
-        move(observe(uid, wallet=name, owner=owner, bot=name, **about), mint, side)
-
-    return trade
+def trade(bot, owner, at, mint="MintA", side="buy", entry=None):
+    """Store a bot's trade as the ledger store does."""
+    about = {"block_time": at // 1000, "kind": side, "mint": mint, "entry": entry}
+    move(observe(f"{bot} {mint} {side}", wallet=bot, owner=owner, bot=bot, **about), mint, side)
 
 
-def test_flows_are_stored_once(stage, service_trades, monkeypatch):
+def test_flows_are_stored_once(stage, monkeypatch):
     """A round without new observations reads no trade and writes no flow."""
-    service_trades("one", "owner 1", stage.now)
+    trade("one", "owner 1", stage.now)
     store.see_flows(stage.now - MINUTE, 7, stage.now)
     seen = store.list_flows(stage.now - MINUTE)
     assert [(flow.wallet, flow.first_snapshot) for flow in seen["MintA"]] == [("one", 7)]
@@ -610,20 +603,20 @@ def test_flows_are_stored_once(stage, service_trades, monkeypatch):
     assert store.list_flows(stage.now - MINUTE) == seen
 
 
-def test_a_flow_decision_replays_from_stored_data(stage, service_trades):
+def test_a_flow_decision_replays_from_stored_data(stage):
     """Even if a trade is recomputed, or an earlier one arrives late."""
     stage.trader(family="flow")
     stage.play(["0.001"])
-    service_trades("one", "owner 1", stage.now)
+    trade("one", "owner 1", stage.now)
     stage.round += 1
     stage.play(["0.001"])
     assert facts("refusal")[-1]["reason"] == "one_wallet"
-    service_trades("two", "owner 2", stage.now)
+    trade("two", "owner 2", stage.now)
     stage.round += 1
     stage.play(["0.001"] * 2)
     assert PaperFill.select().count() == 1
-    service_trades("late", "owner 3", stage.now - 2 * MINUTE)
-    models.Trade.update(kind="transfer").where(models.Trade.uid == "one").execute()
+    trade("late", "owner 3", stage.now - 2 * MINUTE)
+    models.Trade.update(kind="transfer").where(models.Trade.uid == "one MintA buy").execute()
     stage.play(["0.001"] * 2)
     order, told = PaperOrder.get(), facts("decision")[0]
     assert order.reason == "flow" and "2 owners" in told["detail"]
@@ -658,41 +651,29 @@ def read_trade(side, after, change, mint="MintB"):
 PURCHASE = read_trade("buy", BOUGHT, 10**12)
 
 
-@pytest.fixture
-def copy(stage, service_trades):
-    """copy(**settings) -> a trader that copies bot_one from now on."""
-
-    def make(**settings):
-        service_trades("bot_one", "owner 1", stage.now - 60 * MINUTE, mint="MintC")
-        settings = {"bot": "bot_one", "sizeBps": 2_500, **settings}
-        trader = stage.trader(family="copy", settings=settings)
-        stage.tick()
-        return trader
-
-    return make
+def copy(stage, **settings):
+    """Create a trader that copies bot_one from now on."""
+    trade("bot_one", "owner 1", stage.now - 60 * MINUTE, mint="MintC")
+    settings = {"bot": "bot_one", "sizeBps": 2_500, **settings}
+    trader = stage.trader(family="copy", settings=settings)
+    stage.tick()
+    return trader
 
 
-@pytest.fixture
-def bot_trades(stage, service_trades):
-    """The copied bot trades MintB now."""
-
-    def trade(entry=PURCHASE, side="buy", at=None):
-        at = stage.now if at is None else at
-        service_trades("bot_one", "owner 1", at, mint="MintB", side=side, entry=entry)
-
-    return trade
+def trade_copied(at, entry=PURCHASE, side="buy"):
+    trade("bot_one", "owner 1", at, "MintB", side, entry)
 
 
-def test_a_copy_follows_its_bot_and_names_what_it_cannot_copy(stage, service_trades, copy):
+def test_a_copy_follows_its_bot_and_names_what_it_cannot_copy(stage):
     """The copied bot buys MintA, which has prices, and MintB, which doesn't; another bot buys."""
-    copy()
+    copy(stage)
     stage.play(["0.001"])
-    service_trades("bot_two", "owner 2", stage.now)
+    trade("bot_two", "owner 2", stage.now)
     stage.round += 1
     stage.play(["0.001"])
     assert not PaperOrder.select().exists()
-    service_trades("bot_one", "owner 1", stage.now)
-    service_trades("bot_one", "owner 1", stage.now, mint="MintB")
+    trade("bot_one", "owner 1", stage.now)
+    trade("bot_one", "owner 1", stage.now, mint="MintB")
     stage.round += 1
     stage.play(["0.001"] * 2)
     assert PaperOrder.get().reason == "copy" and PaperFill.select().count() == 1
@@ -701,12 +682,12 @@ def test_a_copy_follows_its_bot_and_names_what_it_cannot_copy(stage, service_tra
     assert [(one.bot, one.share_bps) for one in seen] == [("bot_two", 10_000), ("bot_one", 10_000)]
 
 
-def test_a_copy_without_a_cached_price_fills_from_observed_reserves(stage, copy, bot_trades):
+def test_a_copy_without_a_cached_price_fills_from_observed_reserves(stage):
     """Right behind the bot, without any provider's snapshot. Guarded Start spends a quarter of 2.5
     SOL; the fee is a hundredth on top, and a buyer pays one lamport more.
     """
-    trader = copy(latencyMs=0)
-    bot_trades()
+    trader = copy(stage, latencyMs=0)
+    trade_copied(stage.now)
     stage.tick()
     lamports = 625_000_000
     paid = lamports * 100 // 101 - 1
@@ -716,7 +697,7 @@ def test_a_copy_without_a_cached_price_fills_from_observed_reserves(stage, copy,
     assert bought.mid + bought.slippage + bought.pool_fee == lamports
     assert bought.marks == '["observed_reserves"]'
     stage.round += 1
-    bot_trades(read_trade("sell", SOLD, -(10**12) // 2), "sell")
+    trade_copied(stage.now, read_trade("sell", SOLD, -(10**12) // 2), "sell")
     stage.tick()
     part, (_, sold) = raw // 2, fills_of(trader)
     # Its payment left with the bot's sale in the pool's proportion.
@@ -729,10 +710,10 @@ def test_a_copy_without_a_cached_price_fills_from_observed_reserves(stage, copy,
     assert stage.rebuild(trader) == []
 
 
-def test_a_later_copy_waits_and_fills_from_the_last_reserves(stage, copy, bot_trades):
+def test_a_later_copy_waits_and_fills_from_the_last_reserves(stage):
     """MintA's snapshots make the rounds; it is due 60 seconds after the purchase was seen."""
-    trader = copy(latencyMs=60_000)
-    bot_trades()
+    trader = copy(stage, latencyMs=60_000)
+    trade_copied(stage.now)
     stage.play(["0.001"])
     assert PaperOrder.get().state == "open" and not PaperFill.select().exists()
     stage.round += 1
@@ -743,15 +724,16 @@ def test_a_later_copy_waits_and_fills_from_the_last_reserves(stage, copy, bot_tr
 
 
 @pytest.mark.parametrize("case", ["cached", "late", "unreadable", "own token", "damaged"])
-def test_reserves_are_used_only_without_a_cached_price(stage, copy, bot_trades, case):
-    copy()
+def test_reserves_are_used_only_without_a_cached_price(stage, case):
+    copy(stage)
     if case == "cached":
         stage.list_token("MintB").snapshot("MintB")
     entry = {
         "unreadable": PURCHASE._replace(pool=("route",)),
         "own token": PURCHASE._replace(created=("MintB",)),
     }.get(case, PURCHASE)
-    bot_trades(entry, at=stage.now - store.LATE_MS - MINUTE if case == "late" else None)
+    late_by = store.LATE_MS + MINUTE if case == "late" else 0
+    trade_copied(stage.now - late_by, entry)
     if case == "damaged":
         models.WalletSignature.update(entry=b"no").execute()
     stage.play(["0.001"])

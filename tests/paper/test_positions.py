@@ -23,14 +23,7 @@ from paper.account import (
     public_id,
     read_close,
 )
-from paper.fills import (
-    MAX_ATTEMPTS,
-    MAX_NETWORK_FEE,
-    RENT,
-    Fill,
-    NetworkCosts,
-    Order,
-)
+from paper.fills import MAX_ATTEMPTS, MAX_NETWORK_FEE, RENT, Fill, NetworkCosts, Order
 from paper.market import ALL_SOL, SCALE
 from paper.player import Faults, Journal, Leg, ReviewReason, Ticket, refuse
 from paper.rules import Pause, Phase
@@ -119,25 +112,22 @@ def test_a_purchase_and_two_sales_add_up():
     assert done.latency_ms == 20_000 and account.lost_fees == 0
 
 
-@pytest.mark.parametrize(
-    "name", ["cash", "lost_fees", "peak", "day_equity", "lost", "worth", "rent", "at"]
-)
+OF_ACCOUNT = ("cash", "lost_fees", "peak", "day_equity")
+
+
+@pytest.mark.parametrize("name", [*OF_ACCOUNT, "lost", "worth", "rent", "at"])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_oversized_values_are_named(name, sign):
     """63 bits and a sign. Figures stored as text may have any size."""
 
     def put(value):
-        made = trader(row=SimpleNamespace(period=7))
-        if name == "lost":
-            made.journal.orders[1] = order(lost=value, amount=2**70)
-        elif name == "worth":
-            made.journal.positions[1] = position_of(1, "A", worth=value, bought_raw=2**70)
-        elif name == "rent":
-            made.journal.fills.append((bought(rent=value, raw=2**70), 1))
-        elif name == "at":
-            made.add_line("phase", value)
-        else:
-            setattr(made.account, name, value)
+        made, wanted = trader(row=SimpleNamespace(period=7)), {name: value}
+        lost, worth, rent, at = (wanted.get(one, 1) for one in ("lost", "worth", "rent", "at"))
+        made.journal.orders[1] = order(lost=lost, amount=2**70)
+        made.journal.positions[1] = position_of(1, "A", worth=worth, bought_raw=2**70)
+        made.journal.fills.append((bought(rent=rent, raw=2**70), 1))
+        made.add_line("phase", at)
+        vars(made.account).update({one: wanted.get(one, 1) for one in OF_ACCOUNT})
         return made
 
     store.check_round(put(sign * (2**63 - 1)))

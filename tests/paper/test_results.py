@@ -239,33 +239,25 @@ def test_a_difference_combines_both_errors():
 
 
 # ---- what is stored ------------------------------------------------------------------------------
-def test_an_hour_without_a_mark_at_its_beginning_keeps_the_first(db):
-    """The service ran from twenty past to ten to, two days ago; another account ran the
-    whole hour.
+def test_marks_are_thinned_to_the_first_of_each_hour_for_three_days(db):
+    """At twenty past the hour: marks exactly a day old stay, and those that the job missed for 3
+    days. Two days ago, Ada's account ran for a whole hour, and Bo's from twenty past on.
     """
-    hour, periods = NOW // HOUR_MS * HOUR_MS - 2 * DAY_MS, []
-    for name, minutes in (("Ada", (20, 30, 40)), ("Bo", (0, 10, 20, 30, 40, 50))):
-        periods.append(accounts.create_trader(name, "momentum", NOW).trader.periods.get())
-        for minute in minutes:
-            EquityMark.create(period=periods[-1], at=hour + minute * 60_000, equity=1, held=0)
-    store.thin_out(NOW)
-    kept = [(one.period, one.at - hour) for one in EquityMark.select().order_by(EquityMark.id)]
-    assert kept == [(periods[0], 20 * 60_000), (periods[1], 0)]
-
-
-def test_marks_are_thinned_for_three_days_only(db):
-    """At twenty past the hour, marks exactly a day old stay, and so do those that the job missed
-    for three days.
-    """
-    period = accounts.create_trader("Ada", "momentum", NOW).trader.periods.get()
     now, step = NOW // HOUR_MS * HOUR_MS + 2 * MARK_MS, MARK_MS
-    stays = [now - 5 * DAY_MS, now - 3 * DAY_MS - step, now - 3 * DAY_MS]
-    stays += [now - DAY_MS - 2 * step, now - DAY_MS, now - step]
-    goes = [now - 3 * DAY_MS + step, now - DAY_MS - step]
-    for at in stays + goes:
+    hour = now - 2 * step - 2 * DAY_MS
+    ada, bo = (
+        accounts.create_trader(name, "momentum", NOW).trader.periods.get().id
+        for name in ("Ada", "Bo")
+    )
+    ages = (5 * DAY_MS, 3 * DAY_MS + step, 3 * DAY_MS, DAY_MS + 2 * step, DAY_MS, step)
+    stays = {(ada, hour), (bo, hour + 2 * step), *((ada, now - age) for age in ages)}
+    goes = {(ada, hour + n * step) for n in range(1, 6)}
+    goes |= {(bo, hour + 3 * step), (bo, hour + 4 * step)}
+    goes |= {(ada, now - age) for age in (3 * DAY_MS - step, DAY_MS + step)}
+    for period, at in stays | goes:
         EquityMark.create(period=period, at=at, equity=1, held=0)
     store.thin_out(now)
-    assert [one.at for one in EquityMark.select().order_by(EquityMark.at)] == stays
+    assert {(one.period_id, one.at) for one in EquityMark.select()} == stays
 
 
 def test_growth_dates_streaks_and_durations_are_expected():

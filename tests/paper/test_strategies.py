@@ -8,16 +8,7 @@ import pytest
 from tape import DAY, MINUTE, START, quote, token
 
 from chain.reading.pools import PoolReading, State
-from paper.market import (
-    SCALE,
-    Check,
-    Flow,
-    Snapshot,
-    SnapshotRow,
-    View,
-    find_flaw,
-    parse_snapshot,
-)
+from paper.market import SCALE, Check, Flow, Snapshot, SnapshotRow, View, find_flaw, parse_snapshot
 from paper.strategies import (
     FAMILIES,
     BadSetting,
