@@ -139,41 +139,36 @@ def test_every_letter_of_the_table_is_recognized():
         assert find_trusted(f"adm{letter}n") == ("admin" if like in "il1" else None), letter
 
 
-def test_a_look_alike_name_is_refused(service):
-    made = service.make_bot("Ada")
-    for owner in (None, made.owner):
-        refuse(service.make_bot, "A-d.a", owner=owner)
-    refuse(traders.create_trader, "ADA", "momentum", NOW)
+@pytest.fixture
+def ada(service):
+    """A NewBot, next to the paper trader Wren."""
     traders.create_trader("Wren", "momentum", NOW)
-    refuse(service.make_bot, "wren")
-    third = service.make_bot("Third")
-    refuse(influencers.set_profile, third.bot, name="Аdа", now=1)
-    assert Bot.get(Bot.id == third.bot.id).name == "Third"
-    influencers.retire_bot(made.bot, NOW)
-    refuse(service.make_bot, "ada!")
+    return service.make_bot("Ada")
 
 
-def test_changed_names_are_checked(service):
-    bot = service.make_bot("Ada").bot
-    trader = traders.create_trader("Wren", "momentum", NOW).trader
-    for name in ("wallet proven", "Wr€n admin", "candor"):
-        refuse(influencers.set_profile, bot, name=name, now=1)
-        refuse(traders.set_profile, trader, name=name)
-    refuse(influencers.set_profile, bot, name="W.r.e.n", now=1)
-    refuse(traders.set_profile, trader, name="A·d·a")
+def test_deceptive_and_look_alike_names_are_refused(service, ada):
+    """Of new bots and traders, of changed ones, and next to retired ones."""
+    for owner, name in ((None, "A-d.a"), (ada.owner, "A-d.a"), (None, "wren")):
+        refuse(service.make_bot, name, owner=owner)
+    refuse(traders.create_trader, "ADA", "momentum", NOW)
+    for name in ("wallet proven", "Wr€n admin", "candor", "W.r.e.n"):
+        refuse(influencers.set_profile, ada.bot, name=name, now=1)
+    for name in ("wallet proven", "Wr€n admin", "candor", "A·d·a"):
+        refuse(traders.set_profile, Trader.get(), name=name)
     assert (Bot.get().name, Trader.get().name) == ("Ada", "Wren")
+    influencers.retire_bot(ada.bot, NOW)
+    refuse(service.make_bot, "ada!")
     # The error names the conflicting word.
     (error,) = refused(service.make_bot, "Ada is vér1fied").errors
     assert "“verified”" in error["message"]
 
 
-def test_a_name_may_be_respelled_and_is_free_after_a_change(service):
-    made, trader = service.make_bot("ada"), traders.create_trader("Wren", "momentum", NOW).trader
-    influencers.set_profile(made.bot, name="Ada", now=1)
-    influencers.set_profile(made.bot, name="Nell", now=1)
+def test_a_name_may_be_respelled_and_is_free_after_a_change(service, ada):
+    for name in ("ADA", "Nell"):
+        influencers.set_profile(ada.bot, name=name, now=1)
     service.make_bot("Ada")
     assert [bot.name for bot in Bot.select().order_by(Bot.id)] == ["Nell", "Ada"]
-    traders.set_profile(trader, name="WREN")
+    traders.set_profile(Trader.get(), name="WREN")
     owl = traders.create_trader("Owl", "momentum", NOW).trader
     refuse(traders.set_profile, owl, name="Wren")
 
