@@ -58,15 +58,10 @@ def test_a_mistyped_key_needs_no_database_query():
     assert not [text for text in wrong if keys.is_well_formed(text)]
 
 
-def test_only_the_hash_is_stored(service):
-    text = service.make_bot().publish_key.text
-    row = Key.select().dicts().get()
+def test_only_the_hash_of_a_key_is_stored_next_to_its_owner_and_bot(bot):
+    text, row = bot.publish_key.text, Key.select().dicts().get()
     told = row["prefix"], row["last4"], row["hash"]
-    assert told == ("cnd_pub_", text[-4:], keys.hash_secret(text))
-    assert text not in str(row)
-
-
-def test_a_publishing_key_has_a_bot_and_a_read_key_none(bot):
+    assert told == ("cnd_pub_", text[-4:], keys.hash_secret(text)) and text not in str(row)
     callers = find(bot.publish_key), find(*create(bot.owner))
     told = [(one.scope, one.bot_id, one.bot_uid, one.owner_uid) for one in callers]
     mine = "publish", bot.bot.id, bot.bot.uid, bot.owner.uid
@@ -178,14 +173,11 @@ def test_only_one_request_wins_the_last_key(owner):
     assert sorted(outcomes) == ["key_limit"] * 7 + ["read"]
 
 
-def test_a_key_name_is_limited_to_60_characters(owner):
-    assert api_keys.create_key(owner, "read", NOW, "n" * 60).key.name == "n" * 60
-    problem = refused(api_keys.create_key, owner, "read", NOW, "n" * 61)
-    assert [one["field"] for one in problem.errors] == ["name"]
-
-
-def test_a_retired_bot_gets_no_key_and_the_error_says_so(service):
+def test_a_key_has_a_short_name_and_no_retired_bot(service):
     made = service.make_bot()
+    (named,) = create(made.owner, name="n" * 60)
+    (error,) = refused(create, made.owner, name="n" * 61).errors
+    assert (named.key.name, error["field"]) == ("n" * 60, "name")
     influencers.retire_bot(made.bot, NOW)
     # Once as another request read it earlier, and once as it is now.
     for bot in (made.bot, Bot.get()):
