@@ -125,6 +125,16 @@ def test_an_archive_is_one_snapshot(service, life, tmp_path, monkeypatch):
     assert list_bots(export(life, tmp_path / "b.zip")) == ([ada, "Late"], {ada, "Late"})
 
 
+def test_long_files_of_an_archive_are_cut_and_named(life, tmp_path, monkeypatch):
+    """There are three posts. A table's header is no row."""
+    monkeypatch.setattr(departures, "MAX_ROWS", 2)
+    with zipfile.ZipFile(export(life, tmp_path / "a.zip")) as archive:
+        head = json.loads(archive.read("export.json"))
+        counts = [len(archive.read(name).splitlines()) for name in ("posts.jsonl", "posts.csv")]
+    assert (head["cut"], counts) == (["posts.jsonl", "posts.csv"], [2, 3])
+    assert [head["rows"][name] for name in ("posts.csv", "traders.csv")] == [2, 1]
+
+
 def test_archive_downloads_are_limited_per_minute(service, standing_clock):
     browser = Browser(service)
     browser.create("Ada")
