@@ -8,7 +8,7 @@ from test_cli import cli, shown
 
 from accounts import acts, admin, conduct, hooks, influencers, posts
 from accounts.tables import AdminAct, AdminLogin, AdminSession, Hook, Report
-from models import Attachment, Bot, Post
+from models import Bot, Post
 from storage import database
 
 __all__ = ["cli"]
@@ -17,8 +17,8 @@ WHO, WHY = "sess_1", "as told"
 
 @pytest.fixture
 def made(db, settings):
-    """A bot with a wallet and a publishing key."""
-    return influencers.create_bot(settings, "Ada", NOW, address("w"))
+    """A bot with a publishing key."""
+    return influencers.create_bot(settings, "Ada", NOW)
 
 
 def list_lines():
@@ -27,6 +27,7 @@ def list_lines():
 
 
 def test_each_action_takes_effect_once_and_adds_a_line(made, settings):
+    """Bans of wallets: test_conduct.py."""
     hook = hooks.add_hook(settings, made.owner, "https://hooks.example/h", NOW).uid
     post = posts.publish(made.bot.id, posts.PostBody(eventId="e", body="words"), NOW).uid
     conduct.report_post(post, "spam", "", NOW)
@@ -45,8 +46,6 @@ def test_each_action_takes_effect_once_and_adds_a_line(made, settings):
         (acts.ban_owner, [owner], None, None),
         (acts.lift_ban, ["owner", owner], "unban_owner", owner),
         (acts.lift_ban, ["owner", owner], None, None),
-        *((acts.ban_wallet, [one], "ban_wallet", one) for one in map(address, ("w", "free"))),
-        (acts.ban_wallet, [address("w")], None, None),
     ]
     for at, (act, given, what, _) in enumerate(done):
         assert act(*given, WHO, WHY, at) == bool(what)
@@ -55,9 +54,7 @@ def test_each_action_takes_effect_once_and_adds_a_line(made, settings):
     told = [(what, target, WHO, WHY, at) for at, (*_, what, target) in enumerate(done) if what]
     assert list_lines() == [*told, ("remove_hook", hook, WHO, None, NOW)]
     assert hooks.list_hooks() == [] and conduct.count_open() == 0
-    assert Attachment.get().detached_at == 11
     assert conduct.find_ban("owner", owner) is None
-    assert conduct.find_ban("wallet", address("free")) == WHY
 
 
 def test_an_unknown_target_is_named_and_not_recorded(db):

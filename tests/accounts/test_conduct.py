@@ -238,7 +238,7 @@ def test_a_banned_wallet_is_disconnected_and_cannot_be_connected(service, ada, o
     assert operator.send(path, page="/admin", reason="stolen").status_code == 302
     assert not acts.ban_wallet(f" {W}", "operator", "twice", NOW)
     assert wallets.find_attachment(Bot.get()) is None
-    assert Attachment.get().detached_at is not None
+    assert conduct.find_ban("wallet", W) == "stolen" and Attachment.get().detached_at
     for ownership in ("claimed", "proven"):
         problem = refused(wallets.attach_wallet, service.config, Bot.get(), W, NOW, ownership)
         assert problem.code == "wallet_banned"
