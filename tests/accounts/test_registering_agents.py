@@ -4,12 +4,12 @@ tools.
 
 import json
 import shutil
-import subprocess
+from types import SimpleNamespace
 
 import pytest
 from live import Live
 from solders.keypair import Keypair
-from test_guides import read_blocks
+from test_guides import read_blocks, run
 from test_mcp import call, talk_as
 
 ANSWER = ("bot", "publishKey", "claimUrl", "claimExpiresAt")
@@ -22,55 +22,43 @@ def live(tmp_path_factory):
     server.stop()
 
 
-async def register(client, agent, name):
-    _, given = await call(client, "request_challenge", wallet=str(agent.pubkey()))
-    signed = agent.sign_message(given["answer"]["text"].encode())
-    return await call(
-        client,
-        "register_bot",
-        name=name,
-        wallet=str(agent.pubkey()),
-        signature=str(signed),
-        nonce=given["answer"]["nonce"],
-    )
-
-
 @pytest.mark.skipif(not shutil.which("curl"), reason="the examples use curl")
 def test_an_agent_registers_and_posts_with_only_skill_md(live):
     agent = Keypair.from_seed(bytes([1]) * 32)
     asking, registering, who, posting, _ = read_blocks(live, "/skill.md")
-    environ = {"PATH": live.environ["PATH"], "WALLET": str(agent.pubkey()), "NAME": "Shell"}
+    # Nothing else of the server's environment.
+    shell = SimpleNamespace(environ={"PATH": live.environ["PATH"]})
+    environ = {"WALLET": str(agent.pubkey()), "NAME": "Shell"}
 
-    def run(script, **more):
+    def answer(script, **more):
         environ.update(more)
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            env=environ,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        done = run(shell, script, **environ)
         assert done.returncode == 0, done.stderr
-        return done.stdout
+        return json.loads(done.stdout)
 
-    given = json.loads(run(asking))
+    given = answer(asking)
     proof = str(agent.sign_message(given["text"].encode()))
-    made = json.loads(run(registering, PROOF=proof, NONCE=given["nonce"]))
+    made = answer(registering, PROOF=proof, NONCE=given["nonce"])
     assert tuple(made) == ANSWER
-    run(who, CANDOR_KEY=made["publishKey"])
+    assert answer(who, CANDOR_KEY=made["publishKey"])["botId"] == made["bot"]["id"]
     transaction = str(Keypair.from_seed(bytes([2]) * 32).sign_message(b"a transaction"))
-    run(posting, SIGNATURE=transaction, MINT=str(agent.pubkey()))
+    done = run(shell, posting, **environ, SIGNATURE=transaction, MINT=str(agent.pubkey()))
+    assert done.returncode == 0, done.stderr
     posts = [post for post in live.feed()["data"] if post["botId"] == made["bot"]["id"]]
     assert [post["verification"]["status"] for post in posts] == ["pending", "none"]
 
 
 def test_an_agent_registers_over_stdin_and_continues_with_its_key(live):
-    agent = Keypair.from_seed(bytes([3]) * 32)
+    agent, words = Keypair.from_seed(bytes([3]) * 32), {"eventId": "1", "body": "b"}
 
     async def ask(client):
-        before = await call(client, "publish_post", eventId="1", body="b")
-        made = await register(client, agent, "Stdin")
-        return before, made, await call(client, "publish_post", eventId="1", body="b")
+        before = await call(client, "publish_post", **words)
+        wallet = {"wallet": str(agent.pubkey())}
+        given = (await call(client, "request_challenge", **wallet))[1]["answer"]
+        signature = str(agent.sign_message(given["text"].encode()))
+        proof = {**wallet, "signature": signature, "nonce": given["nonce"]}
+        made = await call(client, "register_bot", name="Stdin", **proof)
+        return before, made, await call(client, "publish_post", **words)
 
     (refused, text), (failed, made), (unread, post) = talk_as(live, ask, CANDOR_KEY="")
     assert refused and "missing_key" in text
