@@ -15,8 +15,8 @@ ROOMS = {
         "own_strategies papertrade positions results shapes strategies twins"
     ),
     "accounts": (
-        "accounts acts attachments auto_posts keys leaving log posts proof quotas "
-        "said_and_did several_wallets verification"
+        "accounts attachments auto_posts conduct leaving log posts proof quotas said_and_did "
+        "several_wallets verification"
     ),
 }
 # Modules on the money path, in rooms that also have others.
