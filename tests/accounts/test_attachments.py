@@ -134,6 +134,7 @@ STORIES = {
         "claim eve A ! wallet_taken, prove eve A ! wallet_taken, add eve A ! wallet_taken = A* /"
     ),
     "a disconnected wallet is free": "leave ada, claim eve A = / A",
+    "a repeated claim is no proof": "claim eve B, claim eve B = A* / B",
     "a proof displaces a claim": "claim eve B, prove ada B, prove eve B ! wallet_taken = B* /",
     "disconnecting removes the badge": "leave ada, claim ada A = A /",
     "a proven wallet is added last": "add ada B, add ada C = A* B* C* /",
