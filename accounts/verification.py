@@ -214,11 +214,11 @@ def time_posts(bot_id: int, posts: Iterable[int], trades: Iterable[int]) -> None
     """
     came: Counter[int] = Counter()
     told = Post.id.in_(list(posts)) | Post.trade.in_(list(trades))
-    for post, right in judge_delays(_list_posts((Post.bot == bot_id) & told)):
-        if right != post.delay:
-            _store_delay(post.id, right)
-            came.update([right] if right is not None else [])
-            came.subtract([post.delay] if post.delay is not None else [])
+    for before, right in _correct_delays((Post.bot == bot_id) & told):
+        if right is not None:
+            came[right] += 1
+        if before is not None:
+            came[before] -= 1
     if any(came.values()):
         row = DelayTotal.get_or_none(DelayTotal.bot == bot_id)
         delays = Counter(dict(orjson.loads(row.delays))) if row else Counter()
@@ -230,21 +230,24 @@ def time_posts(bot_id: int, posts: Iterable[int], trades: Iterable[int]) -> None
 def count_delays(bot_id: int) -> None:
     delays: Counter[int] = Counter()
     told = Post.delay.is_null(False) | ((Post.status == "verified") & Post.trade.is_null(False))
-    for post, right in judge_delays(_list_posts((Post.bot == bot_id) & told)):
-        if right != post.delay:
-            _store_delay(post.id, right)
+    for _, right in _correct_delays((Post.bot == bot_id) & told):
         if right is not None:
             delays[round_down(right)] += 1
     _store_total(bot_id, delays)
 
 
-def _list_posts(where: Any) -> list[TimedPost]:
+def _correct_delays(where: Any) -> Iterator[tuple[int | None, int | None]]:
+    """Store the correct delays of these posts, and yield each with its former value."""
     columns = (
         *(Post.id, Post.bot, Post.trade, Post.delay, Post.status, Post.created_at),
         Trade.block_time,
     )
     found: Any = Post.select(*columns).left_outer_join(Trade).where(where)
-    return list(map(TimedPost._make, found.order_by(Post.created_at, Post.id).tuples()))
+    rows = found.order_by(Post.created_at, Post.id).tuples()
+    for post, right in judge_delays(list(map(TimedPost._make, rows))):
+        if right != post.delay:
+            Post.update(delay=right).where(Post.id == post.id).execute()
+        yield post.delay, right
 
 
 def judge_delays(posts: Iterable[TimedPost]) -> Iterator[tuple[TimedPost, int | None]]:
@@ -259,10 +262,6 @@ def judge_delays(posts: Iterable[TimedPost]) -> Iterator[tuple[TimedPost, int | 
         if is_first:
             told.add(about)
         yield post, find_delay(post.created_at, post.block_time) if is_first else None
-
-
-def _store_delay(post_id: int, delay: int | None) -> None:
-    Post.update(delay=delay).where(Post.id == post_id).execute()
 
 
 def _store_total(bot_id: int, delays: Counter[int]) -> None:

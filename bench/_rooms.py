@@ -15,7 +15,7 @@ ROOMS = {
         "own_strategies papertrade positions results shapes strategies twins"
     ),
     "accounts": (
-        "accounts acts attachments auto_posts keys leaving log posts proof quotas said_and_did "
+        "accounts attachments auto_posts conduct fields leaving log posts quotas said_and_did "
         "several_wallets verification"
     ),
 }

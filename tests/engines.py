@@ -14,7 +14,7 @@ AROUND = set(
     (
         "alerts apprise backtest_pages browser children damaged_coverage demo deploy"
         " examples feeds first_minute guides hostile lengths listening make mcp measured"
-        " messengers names own_strategies paper_pages programs quotes_shown risk_shown"
+        " messengers own_strategies paper_pages programs quotes_shown risk_shown"
         " said_and_did shapes share_cards studio symbols value_shown witness worker"
     ).split()
 )

@@ -24,6 +24,7 @@ A, B, C, D, E = (addresses.b58encode(key.verify_key.encode()) for key in KEYS.va
 ADDRESSES = dict(zip("ABCDE", (A, B, C, D, E), strict=True))
 VAULT = addresses.b58encode(b"\x02" + bytes(31))
 MINT, HOUR = address("mint"), 3_600_000
+PEOPLE = "ada", "eve", "bob", "dan"
 
 
 class Acts:
@@ -58,14 +59,20 @@ class Acts:
 
 
 class World(Acts):
-    """Ada, Eve and Bob, and wallets A to E."""
+    """Ada, Eve, Bob and Dan, and wallets A to E."""
 
     addresses = ADDRESSES
 
     def __init__(self, service, acts):
         self.service, self.config = service, service.config
-        self.bots = {name: service.make_bot(name.title()).bot for name in ("ada", "eve", "bob")}
+        self.bots = {name: service.make_bot(name.title()).bot for name in PEOPLE}
         self.play(acts)
+
+    def share(self, name):
+        """Give a bot to ada's owner."""
+        bot = self.bots[name]
+        bot.owner = self.bots["ada"].owner
+        bot.save()
 
     def claim(self, name, wallet, ownership="claimed"):
         """Connect a wallet in place of the leading one."""
@@ -127,6 +134,7 @@ STORIES = {
         "claim eve A ! wallet_taken, prove eve A ! wallet_taken, add eve A ! wallet_taken = A* /"
     ),
     "a disconnected wallet is free": "leave ada, claim eve A = / A",
+    "a repeated claim is no proof": "claim eve B, claim eve B = A* / B",
     "a proof displaces a claim": "claim eve B, prove ada B, prove eve B ! wallet_taken = B* /",
     "disconnecting removes the badge": "leave ada, claim ada A = A /",
     "a proven wallet is added last": "add ada B, add ada C = A* B* C* /",
@@ -194,42 +202,24 @@ def test_removing_one_wallet_ends_its_attachment_only(service, world, gone, hour
 
 # ---- limits --------------------------------------------------------------------------------------
 def test_an_owner_at_the_limit_moves_a_wallet_to_another_bot_by_proof(serve):
-    service = serve(max_wallets_per_owner=2)
-    first = service.make_bot("A", A)
-    second = service.make_bot("B", B, first.owner)
-    third, stranger = service.make_bot("C", None, first.owner), service.make_bot("D", C)
-
-    def prove(made, wallet):
-        wallets.attach_wallet(service.config, made.bot, wallet, NOW + HOUR, "proven")
-
-    # Two before, two after.
-    prove(third, A)
-    assert held(first.bot) == []
-    # A third wallet, from a stranger.
-    assert refused(prove, first, C).code == "wallet_limit"
-    # Replacing its wallet: two before, one after.
-    prove(third, B)
-    assert held(first.bot) == held(second.bot) == []
-    # One wallet is free now.
-    prove(first, C)
-    assert held(stranger.bot) == []
-    assert refused(prove, second, A).code == "wallet_limit"
+    """Two wallets each time, of three bots, except for a stranger's and a third one."""
+    World(
+        serve(max_wallets_per_owner=2),
+        "share eve, share dan, claim ada A, claim eve B, claim bob C, "
+        "prove dan A = / B, prove ada C ! wallet_limit, prove dan B = /, "
+        "prove ada C = C* /, prove eve A ! wallet_limit",
+    )
 
 
 def test_each_wallet_counts_toward_the_owner_limit(serve):
-    config = serve(max_wallets_per_owner=2, max_wallet_changes_per_day=1).config
-    bot = influencers.create_bot(config, "Ada", NOW).bot
-    for place, one in enumerate((A, B)):
-        wallets.add_wallet(config, bot, one, NOW + place)
-    full = refused(wallets.add_wallet, config, bot, C, NOW + 2)
+    service = serve(max_wallets_per_owner=2, max_wallet_changes_per_day=1)
+    world = World(service, "add ada A, add ada B")
+    full = refused(world.add, "ada", "C")
     assert (full.code, full.more["limit"], full.more["used"]) == ("wallet_limit", 2, 2)
-    wallets.attach_wallet(config, bot, C, NOW + HOUR, "proven")
-    assert held(bot) == [B, C]
-    changed = refused(wallets.attach_wallet, config, bot, D, NOW + 2 * HOUR, "proven").more
-    assert (changed["quota"], changed["used"]) == ("wallet_changes_per_day", 1)
-    most = {one.quota: one for one in quotas.list_use(database.execute_sql, config, NOW)}
-    assert (most["wallets"].used, most["wallets"].owners_at_limit) == (2, 1)
-    assert most["wallet_changes_per_day"].used == 1
+    world.play("prove ada C @1 = B* C* /, prove ada D @2 ! quota_exceeded")
+    uses = quotas.list_use(database.execute_sql, service.config, NOW)
+    most = {one.quota: (one.used, one.owners_at_limit) for one in uses}
+    assert (most["wallets"], most["wallet_changes_per_day"]) == ((2, 1), (1, 1))
 
 
 def test_concurrent_additions_connect_a_wallet_once(world):

@@ -1,5 +1,5 @@
 """Moderation: reports of posts of bots and paper traders, bans of owners and wallets, an instance's
-rules.
+rules, and the log of what the operator did: each action once, with who did it, when and why.
 """
 
 import csv
@@ -13,11 +13,12 @@ import pytest
 from peewee import IntegrityError
 from service import NOW, address, refused
 from test_admin_pages import list_done, log_in
+from test_cli import cli, shown
 from test_studio import Browser, errors_of
 
-from accounts import acts, conduct, influencers, traders, wallets
+from accounts import acts, admin, conduct, hooks, influencers, posts, traders, wallets
 from accounts.departures import write_archive
-from accounts.tables import Report
+from accounts.tables import AdminAct, AdminLogin, AdminSession, Hook, Report
 from cli.parser import main
 from models import Attachment, Bot, Owner, Post, Session
 from operate import doctor
@@ -26,6 +27,7 @@ from paper.tables import DiaryEntry, PaperPost, Period
 from storage import database
 from web.api.stream import find_working_keys
 
+__all__ = ["cli"]
 W = address("w")
 # Long enough to fill database pages.
 WORDS = "canary-words " * 300
@@ -105,6 +107,9 @@ def test_an_invalid_report_is_not_stored_and_no_secret_in_it_is_repeated(service
         answer = report(reader, Post.get(), **{field: text})
         assert answer.status_code == 422 and [*errors_of(answer)] == [field]
         assert key not in answer.text and Report.select().count() == 0
+    missing = "/posts/post_nobody/report"
+    answers = reader.get(missing), reader.send(missing, about="spam")
+    assert [one.status_code for one in answers] == [404, 404]
 
 
 @pytest.mark.usefixtures("standing_clock")
@@ -123,19 +128,13 @@ def test_open_reports_are_limited(service, ada, monkeypatch):
     def report_one(uid):
         conduct.report_post(uid, "spam", "", NOW)
 
-    report_one(first)
-    report_one(first)
+    for _ in range(2):
+        report_one(first)
     assert refused(report_one, first).code == "reported_enough"
     conduct.dismiss(Report.get().uid, NOW)
     report_one(first)
     monkeypatch.setattr(conduct, "MAX_OPEN", 2)
     assert refused(report_one, second).code == "reported_enough"
-
-
-def test_a_missing_post_has_no_report_form(service):
-    browser = Browser(service)
-    assert browser.get("/posts/post_nobody/report").status_code == 404
-    assert browser.send("/posts/post_nobody/report", about="spam").status_code == 404
 
 
 @pytest.mark.parametrize("posts", ["both", "neither"])
@@ -241,7 +240,7 @@ def test_a_banned_wallet_is_disconnected_and_cannot_be_connected(service, ada, o
     assert operator.send(path, page="/admin", reason="stolen").status_code == 302
     assert not acts.ban_wallet(f" {W}", "operator", "twice", NOW)
     assert wallets.find_attachment(Bot.get()) is None
-    assert Attachment.get().detached_at is not None
+    assert conduct.find_ban("wallet", W) == "stolen" and Attachment.get().detached_at
     for ownership in ("claimed", "proven"):
         problem = refused(wallets.attach_wallet, service.config, Bot.get(), W, NOW, ownership)
         assert problem.code == "wallet_banned"
@@ -283,3 +282,136 @@ def test_operator_rules_are_escaped(service):
     assert "published any" in browser.get("/about").text
     (told,) = doctor.check_files(service.config)
     assert (told.level, told.text) == ("wrong", "about.txt can't be read, so /about shows no rules")
+
+
+# ---- the operator's log --------------------------------------------------------------------------
+WHO, WHY = "sess_1", "as told"
+
+
+@pytest.fixture
+def made(db, settings):
+    """A bot with a publishing key."""
+    return influencers.create_bot(settings, "Ada", NOW)
+
+
+def list_lines():
+    rows = AdminAct.select().order_by(AdminAct.id)
+    return [(act.what, act.target, act.who, act.reason, act.at) for act in rows]
+
+
+def test_each_action_takes_effect_once_and_adds_a_line(made, settings):
+    """Bans of wallets: see above."""
+    hook = hooks.add_hook(settings, made.owner, "https://hooks.example/h", NOW).uid
+    post = posts.publish(made.bot.id, posts.PostBody(eventId="e", body="words"), NOW).uid
+    conduct.report_post(post, "spam", "", NOW)
+    owner, report = made.owner.uid, Report.get().uid
+    # The target in the line, if there is one.
+    done = [
+        (acts.ping_hook, [hook], "ping_hook", hook),
+        (acts.switch_hook, [hook, False], "switch_off_hook", hook),
+        (acts.switch_hook, [hook, False], None, None),
+        # A hook that is off gets nothing.
+        (acts.ping_hook, [hook], None, None),
+        (acts.switch_hook, [hook, True], "switch_on_hook", hook),
+        (acts.dismiss_report, [report], "dismiss_report", post),
+        (acts.dismiss_report, [report], None, None),
+        (acts.ban_owner, [owner], "ban_owner", owner),
+        (acts.ban_owner, [owner], None, None),
+        (acts.lift_ban, ["owner", owner], "unban_owner", owner),
+        (acts.lift_ban, ["owner", owner], None, None),
+    ]
+    for at, (act, given, what, _) in enumerate(done):
+        assert act(*given, WHO, WHY, at) == bool(what)
+    # A missing reason is null, not an empty string.
+    acts.remove_hook(hook, WHO, "", NOW)
+    told = [(what, target, WHO, WHY, at) for at, (*_, what, target) in enumerate(done) if what]
+    assert list_lines() == [*told, ("remove_hook", hook, WHO, None, NOW)]
+    assert hooks.list_hooks() == [] and conduct.count_open() == 0
+    assert conduct.find_ban("owner", owner) is None
+
+
+def test_an_unknown_target_is_named_and_not_recorded(db):
+    for act, noun in (
+        (acts.hide_post, "post"),
+        (acts.retire_bot, "bot"),
+        (acts.revoke_key, "key"),
+        (acts.ping_hook, "hook"),
+        (acts.ban_owner, "owner"),
+    ):
+        problem = refused(act, "nobody", WHO, WHY, NOW)
+        assert (problem.code, problem.detail) == ("not_found", f"there is no such {noun}")
+    assert list_lines() == []
+
+
+def test_the_list_contains_known_actions_only_and_pages_back(db):
+    with pytest.raises(AssertionError):
+        acts.store_act("unheard_of", WHO, NOW)
+    with database.atomic():
+        for number in range(4):
+            acts.store_act("login", WHO, NOW + number)
+    newest = acts.list_acts(2)
+    assert [act.at - NOW for act in newest] == [3, 2]
+    assert [act.at - NOW for act in acts.list_acts(2, newest[-1].id)] == [1, 0]
+    assert (newest[0].target, newest[0].reason) == (None, None)
+    assert acts.list_acts(2, 1) == []
+
+
+def test_a_reason_is_limited_to_300_characters():
+    assert acts.check_reason("x" * 300) == "x" * 300
+    assert acts.check_reason("") == ""
+    for text, shortest in (("x" * 301, 0), ("", 1)):
+        problem = refused(acts.check_reason, text, shortest)
+        assert problem.errors[0]["field"] == "reason"
+
+
+# ---- on the command line -------------------------------------------------------------------------
+def test_a_command_prints_sign_in_links_and_another_ends_sessions(cli):
+    """Only the hash of a link is stored, for ten minutes."""
+    for _ in range(2):
+        made, login = shown(cli, "admin", "login"), AdminLogin.get()
+        code = made["code"]
+        assert made["link"] == f"http://127.0.0.1:8000/admin/login?code={code}"
+        assert re.fullmatch(r"[\w-]{43}", code) and code not in str(login.__data__)
+        assert login.ends_at - login.created_at == 600_000
+        assert admin.use_login(code, login.created_at + 1) is not None
+    first = AdminSession.select().order_by(AdminSession.id).get().uid
+    assert shown(cli, "admin", "logout", "--session", first) == {"ended": 1}
+    assert cli("admin", "logout", "--session", first)[0] == 1
+    shown(cli, "admin", "login")
+    # The other session, and the unused link.
+    assert shown(cli, "admin", "logout", "--all") == {"ended": 2}
+    assert cli("admin", "logout")[0] == 2
+
+
+def test_commands_are_listed_with_their_reasons(cli):
+    made = shown(cli, "bot", "create", "--name", "Ada", "--wallet", address("w"))
+    key = shown(cli, "key", "create", "--owner", made["ownerId"], "--scope", "read")["keyId"]
+    hook = shown(cli, "hook", "add", made["ownerId"], "https://x.example/in")["hookId"]
+    post = posts.publish(Bot.get().id, posts.PostBody(eventId="e", body="words"), NOW).uid
+    done = [
+        ("hide_post", "post hide", post),
+        ("revoke_key", "key revoke", key),
+        ("switch_off_hook", "hook off", hook),
+        ("switch_on_hook", "hook on", hook),
+        ("remove_hook", "hook remove", hook),
+        ("retire_bot", "bot retire", made["botId"]),
+    ]
+    for what, command, uid in done:
+        # Repeating an action does nothing and adds no line.
+        for _ in range(1 if what == "remove_hook" else 2):
+            shown(cli, *command.split(), uid, "--reason", f"why {command}")
+    listed = shown(cli, "admin", "audit")["data"]
+    told = [(row["what"], row["reason"].removeprefix("why "), row["target"]) for row in listed]
+    assert told[::-1] == done
+    assert {row["who"] for row in listed} == {"command line"}
+    older = shown(cli, "admin", "audit", "--limit", "2", "--before", str(listed[1]["number"]))
+    assert older["data"] == listed[2:4]
+    assert Post.get().body == "" and Hook.select().count() == 0
+
+
+def test_a_reason_with_line_breaks_is_refused_first(cli):
+    made = shown(cli, "bot", "create", "--name", "Ada")
+    assert cli("bot", "retire", made["botId"], "--reason", "a\nb")[0] == 1
+    assert cli("admin", "audit", "--limit", "0")[0] == 1
+    assert Bot.get().retired_at is None
+    assert shown(cli, "admin", "audit") == {"data": []}

@@ -1,11 +1,20 @@
-"""Registration by agents: what a wallet signs, what the agent receives, who becomes the owner."""
+"""Registration by agents: what a wallet signs, what the agent receives, who becomes the owner; and
+at a running instance, with skill.md and a shell, and with MCP tools.
+"""
+
+import json
+import shutil
+from types import SimpleNamespace
 
 import ground
 import orjson
 import pytest
+from live import Live
 from service import NOW, address
 from solders.keypair import Keypair
 from test_admin_pages import log_in
+from test_guides import read_blocks, run
+from test_mcp import call, talk_as
 
 from accounts import acts, influencers, registration
 from accounts.keys import make_key
@@ -15,6 +24,7 @@ from models import Attachment, Bot, Owner, Session
 
 AGENT = Keypair.from_seed(bytes(32))
 SECONDS, DAY_MS = 1000, 86_400_000
+ANSWER = ("bot", "publishKey", "claimUrl", "claimExpiresAt")
 
 
 @pytest.fixture
@@ -81,7 +91,7 @@ def test_an_agent_registers_posts_and_gets_a_proven_wallet(opened):
     voice = {"tone": "dry", "topics": ["winter"]}
     answer = register(opened, body=fill(opened, bio="Few  arrows.", voice=voice))
     assert answer.status_code == 201
-    assert answer.json.keys() == {"bot", "publishKey", "claimUrl", "claimExpiresAt"}
+    assert answer.json.keys() == {*ANSWER}
     bot = answer.json["bot"]
     assert answer.headers["Location"] == f"/api/v1/bots/{bot['id']}"
     assert "no-store" in answer.headers["Cache-Control"]
@@ -102,14 +112,12 @@ def check_bot(bot, uid):
 
 
 def test_a_closed_instance_refuses_agents_and_names_the_setting(serve, clock):
-    closed = serve(self_registration="on", registration="closed")
-    answers = [register(closed)]
+    closed = register(serve(self_registration="on", registration="closed"))
     assert Bot.select().count() == 0
-    off = serve()
-    for path in ("/api/v1/bots", "/api/v1/bots/challenge"):
-        answers.append(send(off, path, {"wallet": str(AGENT.pubkey())}))
-        assert "SELF_REGISTRATION" in answers[-1].json["detail"]
-    told = {(one.status_code, one.json["code"]) for one in answers}
+    service, body = serve(), {"wallet": str(AGENT.pubkey())}
+    off = [send(service, f"/api/v1/bots{path}", body) for path in ("", "/challenge")]
+    assert all("SELF_REGISTRATION" in one.json["detail"] for one in off)
+    told = {(one.status_code, one.json["code"]) for one in (closed, *off)}
     assert told == {(403, "registration_closed")} and Bot.select().count() == 0
 
 
@@ -148,12 +156,11 @@ def test_a_retired_bot_stays_retired_and_a_banned_one_until_the_ban_ends(opened,
     first = register(opened).json["bot"]["id"]
     row = Registration.get()
     banned = {"owner_banned": row.bot.owner.uid, "wallet_banned": row.wallet}.get(end)
-    if end == "bot_retired":
-        influencers.retire_bot(row.bot, NOW)
-    elif end == "owner_banned":
-        acts.ban_owner(banned, "me", "spam", NOW)
+    if banned:
+        ban = acts.ban_owner if end == "owner_banned" else acts.ban_wallet
+        ban(banned, "me", "spam", NOW)
     else:
-        acts.ban_wallet(banned, "me", "spam", NOW)
+        influencers.retire_bot(row.bot, NOW)
     clock.now += 1
     assert register(opened).json["code"] == end and Bot.select().count() == 1
     if banned:
@@ -300,7 +307,7 @@ def test_the_operator_bans_all_accounts_from_a_source(opened, clock):
     page = operator.get("/admin/registrations").text
     assert all(one in page for one in addresses) and "claimed by an owner" in page
     few = operator.get(f"/admin/registrations?source={source}").text
-    assert addresses[6] not in few and addresses[5] in few
+    assert [one in few for one in addresses] == [True] * 6 + [False]
     path = f"/admin/registrations/{source}/ban"
     assert operator.send(path, page=path, reason="a farm").status_code == 302
 
@@ -334,3 +341,56 @@ def test_the_command_line_lists_and_bans_by_source(opened, capsys):
         assert main(["owner", "ban", "--source", row.source, "--reason", "spam", "--json"]) == 0
         assert orjson.loads(capsys.readouterr().out) == {"banned": 1}
         assert main(["owner", "ban"]) == 1 and "not both" in capsys.readouterr().err
+
+
+# ---- at a running instance -----------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    server = Live(tmp_path_factory.mktemp("agents"), SELF_REGISTRATION="on")
+    yield server
+    server.stop()
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="the examples use curl")
+def test_an_agent_registers_and_posts_with_only_skill_md(live):
+    agent = Keypair.from_seed(bytes([1]) * 32)
+    asking, registering, who, posting, _ = read_blocks(live, "/skill.md")
+    # Nothing else of the server's environment.
+    shell = SimpleNamespace(environ={"PATH": live.environ["PATH"]})
+    environ = {"WALLET": str(agent.pubkey()), "NAME": "Shell"}
+
+    def answer(script, **more):
+        environ.update(more)
+        done = run(shell, script, **environ)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    given = answer(asking)
+    proof = str(agent.sign_message(given["text"].encode()))
+    made = answer(registering, PROOF=proof, NONCE=given["nonce"])
+    assert tuple(made) == ANSWER
+    assert answer(who, CANDOR_KEY=made["publishKey"])["botId"] == made["bot"]["id"]
+    transaction = str(Keypair.from_seed(bytes([2]) * 32).sign_message(b"a transaction"))
+    done = run(shell, posting, **environ, SIGNATURE=transaction, MINT=str(agent.pubkey()))
+    assert done.returncode == 0, done.stderr
+    posts = [post for post in live.feed()["data"] if post["botId"] == made["bot"]["id"]]
+    assert [post["verification"]["status"] for post in posts] == ["pending", "none"]
+
+
+def test_an_agent_registers_over_stdin_and_continues_with_its_key(live):
+    agent, words = Keypair.from_seed(bytes([3]) * 32), {"eventId": "1", "body": "b"}
+
+    async def ask(client):
+        before = await call(client, "publish_post", **words)
+        wallet = {"wallet": str(agent.pubkey())}
+        given = (await call(client, "request_challenge", **wallet))[1]["answer"]
+        signature = str(agent.sign_message(given["text"].encode()))
+        proof = {**wallet, "signature": signature, "nonce": given["nonce"]}
+        made = await call(client, "register_bot", name="Stdin", **proof)
+        return before, made, await call(client, "publish_post", **words)
+
+    (refused, text), (failed, made), (unread, post) = talk_as(live, ask, CANDOR_KEY="")
+    assert refused and "missing_key" in text
+    assert not failed and made["answer"]["bot"]["name"] == "Stdin"
+    assert made["answer"]["claimUrl"].startswith(f"{live.url}/claim#cnd_claim_")
+    assert not unread and post["answer"]["botId"] == made["answer"]["bot"]["id"]

@@ -26,7 +26,8 @@ START = 1_793_880_000_000
 END = START + 24 * HOUR
 DAY = 24 * HOUR
 TEXTS = {
-    **{"name": "Winter Cup", "starts_at": "2026-11-05T12:00Z", "ends_at": "2026-11-06T12:00Z"},
+    # Times without a zone are UTC, and offsets are applied.
+    **{"name": "Winter Cup", "starts_at": "2026-11-05T12:00", "ends_at": "2026-11-06T14:00+02:00"},
     **{"wallets": "all", "min_trades": "1"},
 }
 EARLIER = START - 2 * HOUR
@@ -167,11 +168,6 @@ def test_invalid_terms_name_the_field_and_what_is_allowed(db, field, text, told)
     assert told in error["message"] and not Season.select().exists()
 
 
-def test_times_without_a_zone_are_utc_and_offsets_are_applied(db):
-    season = create(starts_at="2026-11-05T12:00", ends_at="2026-11-06T14:00+02:00")
-    assert (season.starts_at, season.ends_at) == (START, END)
-
-
 def test_at_most_20_seasons_are_open(db):
     for _ in range(seasons.MAX_OPEN):
         last = create()
@@ -187,7 +183,7 @@ def test_terms_can_be_changed_until_the_start(made):
     assert [rename(START - 1), rename(START - 1)] == [True, False]
     assert refused(rename, START).code == "season_closed"
     changed = seasons.find_season(made.uid)
-    assert (changed.name, changed.starts_at) == ("Summer Cup", START)
+    assert (changed.name, changed.starts_at, changed.ends_at) == ("Summer Cup", START, END)
     told = [(act.what, act.reason) for act in AdminAct.select()]
     assert told == [("create_season", None), ("change_season", "typo")]
 
@@ -258,9 +254,9 @@ def test_only_results_within_the_season_and_in_its_currency_count(field):
 def test_an_oversized_return_does_not_stop_the_freeze(field):
     field.add("ada")
     field.earn("ada", 10**16, cost=1, proceeds=10**16 + 1)
-    field.play("freeze @24")
+    field.play(f"freeze @24 = final: ada 1 {10**16}")
     (row,) = field.list_rows()
-    assert (row.rank, row.realized, row.cost, row.return_points) == (1, 10**16, 1, None)
+    assert (row.cost, row.return_points) == (1, None)
 
 
 def test_a_bots_wallets_are_summed_and_an_owners_bots_are_not(field, settings):
@@ -351,22 +347,19 @@ def test_a_season_may_be_for_proven_wallets_only(settings, db, name):
     Field(settings, create(wallets="proven")).play(PROVEN_ONLY[name])
 
 
-def test_before_the_start_expected_participants_are_listed(field, made):
-    field.add("ada")
-    assert field.show(EARLIER) == "ada not_started None"
-    assert seasons.count_entrants(made, EARLIER) == 1
+def test_expected_participants_are_listed_and_only_final_ranks_logged_and_badges(field, made):
+    field.play(ADA_AND_BOB)
+    assert field.show(START - 1) == "ada not_started None; bob not_started None"
+    assert seasons.count_entrants(made, START - 1) == 2
 
+    def list_badges():
+        return [one.rank for one in seasons.list_badges(field.bots["ada"].id, END + HOUR)]
 
-def test_only_final_ranks_are_logged_and_shown_as_badges(field, made):
-    field.play(f"{ADA_AND_BOB}, cover bob unseen, freeze @24")
-    ada = field.bots["ada"].id
-    assert [one.rank for one in seasons.list_badges(ada, END + HOUR)] == [None]
-    assert not list_leaves("standing")
+    field.play("cover bob unseen, freeze @24")
+    assert (list_badges(), list_leaves("standing")) == ([None], [])
     field.play("cover bob, freeze @25")
-    assert [one.rank for one in seasons.list_badges(ada, END + HOUR)] == [2]
-    first, second = list_leaves("standing")
-    assert (first["season"], first["rank"], first["realized"]) == (made.uid, "1", "9")
-    assert second["rank"] == "2"
+    ranked = [(one["season"], one["rank"], one["realized"]) for one in list_leaves("standing")]
+    assert ranked == [(made.uid, "1", "9"), (made.uid, "2", "5")] and list_badges() == [2]
     assert [one["state"] for one in list_leaves("season")] == ["open", "final"]
 
 
@@ -412,15 +405,14 @@ def test_an_export_lists_an_owners_seasons(field, monkeypatch):
     seasons.cancel_season(other.uid, "me", "", EARLIER)
     field.play("freeze @24")
     rows = list(departures.list_rows(departures.SHEETS["seasons.csv"], ada.owner))
-    found = [(row["season"], row["botId"], row["rank"], row["realizedRaw"]) for row in rows]
-    assert found == [
-        ("Winter Cup", ada.uid, 3, 5),
-        ("Winter Cup", eve.uid, 2, 7),
-        ("Second", ada.uid, None, None),
+    names = "season botId rank realizedRaw currency countsFromAt frozenAt joinedAt".split()
+    final = "SOL", "2026-11-05T12:00:00.000Z", "2026-11-06T12:05:00.000Z", None
+    joined = "SOL", None, None, "2026-11-05T10:00:00.000Z"
+    assert [tuple(row[name] for name in names) for row in rows] == [
+        ("Winter Cup", ada.uid, 3, 5, *final),
+        ("Winter Cup", eve.uid, 2, 7, *final),
+        ("Second", ada.uid, None, None, *joined),
     ]
-    told = [rows[0][name] for name in ("countsFromAt", "currency", "frozenAt")]
-    assert told == ["2026-11-05T12:00:00.000Z", "SOL", "2026-11-06T12:05:00.000Z"]
-    assert rows[2]["joinedAt"] == "2026-11-05T10:00:00.000Z"
 
 
 # ---- audit ---------------------------------------------------------------------------------------
