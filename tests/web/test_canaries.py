@@ -68,6 +68,8 @@ HEADERS = """
 Cookie User-Agent Referer Origin X-Request-Id X-Forwarded-For Forwarded Idempotency-Key
 Last-Event-ID If-None-Match Accept Content-Type
 """.split()
+# Malformed requests.
+LINES = "GET /{0} HTTP/1.1\r\nHost: localhost\r\n{0}", "{0}", "GET / {0}\r\nHost: localhost"
 OPENED = """
 / /leaderboard /market /traders /strategies /status /docs /docs/errors /create /connect
 /bots/{uid} /bots/{uid}/manage /bots/{bot} /feed.json /feed.atom /openapi.json /llms.txt /skill.md
@@ -120,12 +122,10 @@ class Searched(Live):
             "LLM_BASE_URL": f"http://{at}/{{LLM_BASE}}",
         }
         self.secrets = {name: url.format(**SETTING) for name, url in urls.items()}
-        self.secrets |= {"LLM_MODEL": "m", "LLM_API_KEY": SETTING["LLM_API_KEY"]}
-        self.secrets |= {"SECRET_KEY": SETTING["SECRET_KEY"]}
-        jobs = ("OBSERVER", "SCOUT", "PAPER")
-        super().__init__(
-            folder, **{f"{name}_INTERVAL_SECONDS": "2" for name in jobs}, **self.secrets
-        )
+        self.secrets |= {name: SETTING[name] for name in ("LLM_API_KEY", "SECRET_KEY")}
+        self.secrets["LLM_MODEL"] = "m"
+        jobs = (f"{name}_INTERVAL_SECONDS" for name in ("OBSERVER", "SCOUT", "PAPER"))
+        super().__init__(folder, **dict.fromkeys(jobs, "2"), **self.secrets)
 
     def ask(self, method, path, body=None, headers=(), keep=True):
         """(status, text) of a response."""
@@ -242,17 +242,10 @@ def paste_into_addresses_and_headers(server, secret):
         server.read("/api/v1/me", **{name: one_line})
     for text in (one_line, f"Bearer {one_line}x"):
         server.read("/api/v1/me", Authorization=text)
-    for method, path, name in (
-        ("GET", "/", "Host"),
-        ("POST", "/connect", "Cookie"),
-        ("DELETE", "/api/v1/feed", "X-Api-Key"),
-    ):
+    for asked in ("GET / Host", "POST /connect Cookie", "DELETE /api/v1/feed X-Api-Key"):
+        method, path, name = asked.split()
         server.ask(method, path, headers={name: one_line})
-    for line in (
-        "GET /{0} HTTP/1.1\r\nHost: localhost\r\n{0}",
-        "{0}",
-        "GET / {0}\r\nHost: localhost",
-    ):
+    for line in LINES:
         server.answers["malformed"] += server.send(f"{line}\r\n\r\n".format(one_line).encode())
 
 
@@ -284,14 +277,11 @@ def paste_into_forms(server, uid, secret):
     refuse("/traders/new", ("name", "bio", "family", "start", "tone"), "/connect", **trader)
     fields = ("body", "mint", "symbol", "signature", "reason", "draft")
     refuse(f"{bot}/posts", fields, draft="d1", body="words")
-    for path, field in (
-        (f"{bot}/wallet", "wallet"),
-        (f"{bot}/challenge", "prove"),
-        (f"{bot}/keys", "label"),
-        ("/connect/keys", "label"),
-        ("/recover", "code"),
-    ):
-        refuse(path, [field])
+    refuse(f"{bot}/wallet", ["wallet"])
+    refuse(f"{bot}/challenge", ["prove"])
+    refuse(f"{bot}/keys", ["label"])
+    refuse("/connect/keys", ["label"])
+    refuse("/recover", ["code"])
     # Half of all 32-byte strings aren't curve points, and can't prove anything.
     assert server.submit(f"{bot}/challenge", manage, prove=address("nora"))[0] == 302
     refuse(proof, ["signature"], proof)

@@ -349,9 +349,3 @@ def test_an_addresss_usage_survives_a_restart(serve, storage_url):
         assert market_codes(after, *[""] * 20, peer="2001:db8::2") == [200] * 16 + [429] * 4
         with after.get("/static/candor.js", peer="2001:db8::2") as script:
             assert script.status_code == 200
-
-
-def test_evidence_has_its_own_count(serve, stopped_clock):
-    service = serve(evidence_per_minute=2)
-    path = f"/bots/{service.make_bot().bot.uid}/evidence.json"
-    assert [service.get(path).status_code for _ in range(3)] == [200, 200, 429]

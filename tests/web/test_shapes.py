@@ -122,34 +122,22 @@ def list_answers(show):  # noqa: F811
     for operation in openapi.OPERATIONS:
         if operation.method != "get" or operation.answer is None:
             continue
-        parameters = openapi.list_parameters(operation)
-        in_path = [one["description"] for one in parameters if one["in"] == "path"]
-        uids = ids[in_path[0].removeprefix("ID of the ")] if in_path else [""]
-        query = write_query(operation, mint)
-        paths = [f"{operation.path.replace('{id}', uid)}?{query}" for uid in uids]
-        if operation.name == "getLeaderboard":
-            paths.append(f"{operation.path}?currency=USDC")
+        known = {one["name"]: one["description"] for one in openapi.list_parameters(operation)}
+        uids = ids[known["id"].removeprefix("ID of the ")] if "id" in known else [""]
+        paths = [operation.path.replace("{id}", uid) for uid in uids]
+        # Another list's parameter is an error.
+        query = {name: text for name, text in {"mint": mint, "q": "the"}.items() if name in known}
         for path in paths:
-            yield operation, show.get(path, key)
-        if any(one["name"] == "cursor" for one in parameters):
-            yield from list_pages(show, operation, f"{paths[0]}&limit=100", key)
-
-
-def write_query(operation, mint):
-    """The parameters that the operation accepts; another list's parameter is an error."""
-    known = {one["name"] for one in openapi.list_parameters(operation)}
-    given = {"mint": mint, "q": "the"}
-    return "&".join(f"{name}={text}" for name, text in given.items() if name in known)
-
-
-def list_pages(show, operation, path, key):  # noqa: F811
-    cursor = ""
-    for _ in range(20):
-        answer = show.get(path + cursor, key)
-        yield operation, answer
-        if not answer.json["nextCursor"]:
-            return
-        cursor = f"&cursor={answer.json['nextCursor']}"
+            yield operation, show.get(path, key, query_string=query)
+        if operation.name == "getLeaderboard":
+            yield operation, show.get(operation.path, key, query_string={"currency": "USDC"})
+        query["limit"] = 100
+        for _ in range(20 if "cursor" in known else 0):
+            answer = show.get(paths[0], key, query_string=query)
+            yield operation, answer
+            query["cursor"] = answer.json["nextCursor"]
+            if not query["cursor"]:
+                break
 
 
 @pytest.fixture(scope="module")

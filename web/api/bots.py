@@ -726,9 +726,7 @@ def get_challenge() -> JsonResponse:
     unknown = value.keys() - {"wallet"}
     if unknown or "wallet" not in value:
         raise invalid("wallet", "is required; no other field is allowed")
-    made = registration.make_challenge(
-        app.settings, app.secret, value["wallet"], gate.find_context().now
-    )
+    made = registration.make_challenge(app.settings, app.secret, value["wallet"], g.now)
     shown: Challenge = {
         "text": made.text,
         "nonce": made.nonce,
@@ -754,16 +752,16 @@ def register_bot() -> JsonResponse:
     registered an unclaimed bot: the same bot with a new key, which replaces the old one, and a new
     link.
     """
-    app, now = find_app(), gate.find_context().now
+    app = find_app()
     body = parse_body(registration.RegistrationBody, parse_json(request.get_data()))
     try:
-        given_at = registration.check_proof(app.settings, app.secret, body, now)
+        given_at = registration.check_proof(app.settings, app.secret, body, g.now)
     except Problem:
         gate.note_failure()
         raise
     gate.check_creation(by_agent=True)
     source = registration.name_source(app.secret, gate.find_network())
-    done = registration.register(app.settings, body, source, given_at, now)
+    done = registration.register(app.settings, body, source, given_at, g.now)
     shown: Registered = {
         "bot": show_bots([find_row(done.bot.uid)])[0],
         "publishKey": done.publish_key.text,

@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import orjson
-from flask import Blueprint, Response, request, url_for
+from flask import Blueprint, Response, g, request, url_for
 
 from accounts import discord, posts
 from accounts.fields import parse_json
@@ -477,7 +477,7 @@ def publish_post() -> JsonResponse:
     """Publish a post; an identical retry returns 200 and the same post. Needs a publishing key.
     After a timeout, send the same request again. Nothing in the request can make a post verified.
     """
-    app, context, caller = find_app(), gate.find_context(), gate.find_caller()
+    app, caller = find_app(), gate.find_caller()
     if caller.scope != "publish" or caller.bot_id is None:
         raise Problem("insufficient_scope", "a read key can't post; use the bot's publishing key")
     if request.mimetype != "application/json":
@@ -485,9 +485,7 @@ def publish_post() -> JsonResponse:
     body, sanitized = posts.parse_post(parse_json(request.get_data()), read_event_id())
     if body.botId not in (None, caller.bot_uid):
         raise Problem("bot_mismatch", "botId must be the bot that this key belongs to")
-    done = posts.publish(
-        caller.bot_id, body, context.now, "api", caller.key_id, sanitized, app.settings
-    )
+    done = posts.publish(caller.bot_id, body, g.now, "api", caller.key_id, sanitized, app.settings)
     post = find_post(done.uid)
     shown = orjson.dumps({**post, "logPromise": make_promise(done, post["logId"] or "")})
     if done.replayed:
@@ -564,17 +562,17 @@ def take_message(key: str) -> Response:
     Returns 204. With `?wait=true`, returns 200 and Discord's message object, with the Post as
     `post`.
     """
-    app, context, caller = find_app(), gate.find_context(), gate.find_caller()
+    app, caller = find_app(), gate.find_caller()
     if caller.bot_id is None:
         raise Problem("bot_retired", "this key's bot is retired")
     value = read_message()
     given = discord.read_message(value)
     event_id = read_event_id() or discord.name_event(
-        value, given.get("signature"), caller.key_uid, context.now
+        value, given.get("signature"), caller.key_uid, g.now
     )
     body, sanitized = posts.parse_post({**given, "eventId": event_id})
     done = posts.publish(
-        caller.bot_id, body, context.now, "discord", caller.key_id, sanitized, app.settings
+        caller.bot_id, body, g.now, "discord", caller.key_id, sanitized, app.settings
     )
     if request.args.get("wait") not in YES:
         return Response(status=204)

@@ -130,14 +130,14 @@ def _cached(
     def decorate(make: View) -> View:
         @functools.wraps(make)
         def view(**place: str) -> Response:
-            context, args = gate.find_context(), read_known(request.args, names)
+            args = read_known(request.args, names)
             fields = read_fields(request.args.get("fields"), shape)
             body = find_app().list_cache.find(
                 (path, *place.values(), *args.items(), fields),
-                (context.version, start_of_minute(context.now)),
+                (gate.find_context().version, start_of_minute(g.now)),
                 lambda: Body(keep_fields(make(args, **place), fields)),
             )
-            return answer(body, end(context.now))
+            return answer(body, end(g.now))
 
         return register(view)
 

@@ -193,7 +193,7 @@ class ApiCaller(NamedTuple):
 class RequestContext:
     """The current request (`g.context`), with the results of its checks.
 
-    `now` is its arrival in ms, `began` in seconds of perf_counter.
+    `began` is its arrival in seconds of perf_counter. `g.now` is the same in UTC milliseconds.
     """
 
     method: str = ""
@@ -201,7 +201,6 @@ class RequestContext:
     route: str | None = None
     # Unique but not secret. The system's random source would cost a system call.
     request_id: str = field(default_factory=lambda: f"req_{random.getrandbits(96):024x}")
-    now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
     began: float = field(default_factory=time.perf_counter)
     # The database's.
     version: object = None
@@ -247,8 +246,7 @@ def end(error: BaseException | None) -> None:
 
 
 def begin(method: str = "", route: str | None = None) -> None:
-    g.context = context = RequestContext(method, route)
-    g.now = context.now
+    g.context, g.now = RequestContext(method, route), time.time_ns() // 1_000_000
 
 
 def list_hosts(environ: WSGIEnvironment) -> list[str]:
@@ -277,7 +275,7 @@ def admit(header: str, *scopes: str) -> None:
     """Admit and count a request whose Authorization header has a key with one of these scopes."""
     app, context, this = find_app(), find_context(), request_ctx.request
     try:
-        caller = identify(app, context, header)
+        caller = identify(header)
         if caller.scope not in scopes:
             raise Problem("insufficient_scope", "this kind of key can't do this")
     except Problem:
@@ -287,11 +285,11 @@ def admit(header: str, *scopes: str) -> None:
     limits = ratelimit.list_limits(app.settings, caller.owner_id, posting=is_posting(context))
     if this.endpoint in FREE:
         count_address()
-        context.rate_limit = app.allowance.peek(limits, context.now / 1000)
+        context.rate_limit = app.allowance.peek(limits, g.now / 1000)
         return
     by_address = ratelimit.find_address_limit(app.settings, find_network())
     # Charge the address and the owner atomically: in all windows or in none.
-    state = app.allowance.charge([by_address, *limits], context.now / 1000)
+    state = app.allowance.charge([by_address, *limits], g.now / 1000)
     address, *windows = state.windows
     context.rate_limit = ratelimit.RateLimitState(state.admitted, tuple(windows))
     if not state.admitted and not address.remaining:
@@ -310,12 +308,13 @@ def find_caller() -> ApiCaller:
     return cast(ApiCaller, find_context().caller)
 
 
-def identify(app: Application, context: RequestContext, header: str) -> ApiCaller:
+def identify(header: str) -> ApiCaller:
     """Find the Authorization header's caller, and record the key's use.
 
     Raises Problem 401 without a valid key and 403 if the owner is banned. A key is looked up once
     per database version.
     """
+    app, context = find_app(), find_context()
     context.version = version = database.data_version()
     scheme, _, text = header.partition(" ")
     if scheme.lower() != "bearer" or not text.strip():
@@ -324,7 +323,7 @@ def identify(app: Application, context: RequestContext, header: str) -> ApiCalle
         )
     caller = find_key(
         text.strip(),
-        context.now,
+        g.now,
         lambda digest: app.caller_cache.find(digest, version, lambda: read_key(digest)),
     )
     if caller is None:
@@ -334,7 +333,7 @@ def identify(app: Application, context: RequestContext, header: str) -> ApiCalle
     if caller.ban_reason is not None:
         raise Problem("owner_banned", tell_owner(caller.ban_reason))
     context.caller = caller
-    app.allowance.note_use(caller.key_uid, context.now)
+    app.allowance.note_use(caller.key_uid, g.now)
     return caller
 
 
