@@ -144,7 +144,7 @@ def test_the_last_trade_of_a_claim_belongs_to_it(world):
 
 
 # ---- the label of a post -------------------------------------------------------------------------
-# On all pages and in all feeds: tests/web/test_feeds.py, test_share_cards.py and test_words.py.
+# On all pages and in all feeds: tests/web/test_feeds.py and test_share_cards.py.
 CLAIMED_LABEL = "receipt verified · wallet claimed, not proven"
 
 
