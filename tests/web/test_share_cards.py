@@ -179,8 +179,7 @@ def test_the_strip_counts_the_last_sixty_claims(service, key, claim, path, strip
     assert shown.sentence == "1 of 60 claims match a transaction; 59 are not verified."
     assert (shown.total, shown.matching, shown.contradicting, shown.width) == (60, 1, 0, 540)
     # Oldest first: the verified one is in the last of 60 slots of 9 units.
-    drawn = {one.status: one.shapes for one in shown.paths}
-    assert drawn["verified"] == f"M{59 * 9 + 1} 2h7v14h-7z"
+    assert shown.paths["verified"] == f"M{59 * 9 + 1} 2h7v14h-7z"
     for page in (path, "/leaderboard", f"/embed{path}"):
         assert shown.sentence in service.get(page).text, page
 
