@@ -67,7 +67,6 @@ TOKENS = (
     Token("NIMBUS", "Nimbus", 6, 0.0000026, 2.1, 35, 9.0, 900, "pools"),
     Token("VELLUM", "Vellum", 6, 0.00008, 1.9, 45, 9.0, 2_700, "pools"),
 )
-BY_SYMBOL = {token.symbol: token for token in TOKENS}
 
 
 # ---- prices and volumes --------------------------------------------------------------------------

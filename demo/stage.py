@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,13 +35,9 @@ from storage import files
 MAX_BYTES = 1 << 16
 
 
-def start_server(
-    node: Node, market: Market, clock: Callable[[], float] = time.time
-) -> ThreadingHTTPServer:
+def start_server(node: Node, market: Market) -> ThreadingHTTPServer:
     """Serve both the node and the market from a thread of this process, on a free port."""
-    server = ThreadingHTTPServer(
-        ("127.0.0.1", 0), _handler(node, market, lambda: clock() - node.start)
-    )
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(node, market))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, name="stand-ins", daemon=True).start()
     return server
@@ -78,9 +74,7 @@ def answer_call(node: Node, call: object, at: float) -> dict[str, object]:
         return {**answer, "error": {"code": error.code, "message": str(error)}}
 
 
-def _handler(
-    node: Node, market: Market, elapsed: Callable[[], float]
-) -> type[BaseHTTPRequestHandler]:
+def _handler(node: Node, market: Market) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         # Keep connections alive, and send each response in one piece.
         protocol_version, wbufsize = "HTTP/1.1", -1
@@ -94,10 +88,10 @@ def _handler(
                 call = json.loads(self.rfile.read(length))
             except ValueError:
                 call = None
-            self.answer(200, answer_call(node, call, elapsed()))
+            self.answer(200, answer_call(node, call, time.time() - node.start))
 
         def do_GET(self) -> None:
-            found = find_answer(market, urlsplit(self.path).path, elapsed())
+            found = find_answer(market, urlsplit(self.path).path, time.time() - node.start)
             self.answer(404 if found is None else 200, found)
 
         def answer(self, status: int, value: object) -> None:

@@ -372,7 +372,7 @@ def test_the_last_trade_of_a_claim_belongs_to_it(heirs):
         assert heirs.read("eve")["lastTradeAt"] == shown
 
 
-# On other pages and in other feeds: tests/web/test_feeds.py, test_share_cards.py and test_words.py.
+# On other pages and in other feeds: tests/web/test_feeds.py and test_share_cards.py.
 CLAIMED_LABEL = "receipt verified · wallet claimed, not proven"
 
 

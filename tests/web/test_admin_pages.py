@@ -111,13 +111,10 @@ def test_only_hashes_are_stored_and_the_cookie_is_for_the_operators_pages_only(s
     assert operator.client.get_cookie("candor_admin", path="/") is None
 
 
-@pytest.mark.parametrize(
-    "root, name, path",
-    [
-        ("", "__Host-candor_admin", "/"),
-        ("/feed", "__Secure-candor_admin", "/feed/admin"),
-    ],
-)
+COOKIES = [("", "__Host-candor_admin", "/"), ("/feed", "__Secure-candor_admin", "/feed/admin")]
+
+
+@pytest.mark.parametrize("root, name, path", COOKIES)
 def test_behind_https_other_hosts_cannot_set_the_cookie(serve, root, name, path):
     host = "https://candor.example"
     service = serve(base_url=host + root, allowed_hosts=("candor.example",))

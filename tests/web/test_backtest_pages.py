@@ -32,8 +32,7 @@ def waiting(monkeypatch):
 
 
 def record(settings):
-    stage = Stage(settings).list_token()
-    stage.record(RISE)
+    Stage(settings).list_token().record(RISE)
 
 
 @pytest.fixture
@@ -177,6 +176,5 @@ def test_ten_per_hour_run_and_ten_are_kept(runs):
 def test_a_failing_process_is_reported_in_one_sentence(settings, owner, monkeypatch, waiting):
     record(settings)
     monkeypatch.setattr(backtests, "COMMAND", "nothing_of_the_kind")
-    run = begin_backtest(settings, owner, TYPED, NOW)
-    run = Backtest.get_by_id(run.id)
+    run = Backtest.get_by_id(begin_backtest(settings, owner, TYPED, NOW).id)
     assert (run.state, run.result, run.error) == ("failed", None, backtests.FAILED)

@@ -17,11 +17,9 @@ W, M, OTHER = address("w"), address("mint"), address("other mint")
 def trades(service, bot):
     """Twelve trades: bought, sold and failed in turn, every other one of another token."""
     place = {"slot": lambda n: 100 + n // 2, "place": lambda n: n % 2}
-    kinds = {
-        "kind": lambda n: ("buy", "sell", "failed")[n % 3],
-        "mint": lambda n: (M, OTHER)[n % 2],
-    }
-    service.observe_trades(W, [f"t{n}" for n in range(12)], **place, **kinds)
+    kinds, mints = ("buy", "sell", "failed"), (M, OTHER)
+    drawn = {"kind": lambda n: kinds[n % 3], "mint": lambda n: mints[n % 2], **place}
+    service.observe_trades(W, [f"t{n}" for n in range(12)], **drawn)
 
 
 def names(rows):
@@ -79,9 +77,8 @@ def test_filtered_arrivals_search_a_limited_number(service, get, bot, monkeypatc
     monkeypatch.setattr(api, "MAX_LOOK_BACK", 4)
     monkeypatch.setattr(api, "BATCH", 2)
     since = get("trades?kind=sell").json["newestCursor"]
-    service.observe_trades(
-        W, [f"a{n}" for n in range(6)], kind=lambda n: "sell" if n == 5 else "buy"
-    )
+    kinds = {"kind": lambda n: "sell" if n == 5 else "buy"}
+    service.observe_trades(W, [f"a{n}" for n in range(6)], **kinds)
     page = get(f"trades?kind=sell&since={since}").json
     assert page["data"] == [] and page["newestCursor"] != since
     page = get(f"trades?kind=sell&since={page['newestCursor']}").json
@@ -98,11 +95,7 @@ def test_an_unknown_kind_is_refused(service, bot, get):
 @pytest.fixture
 def read(service, bot):
     """read(query) -> (the signatures of the trades on this page of the tab, its HTML)"""
-
-    def show(query):
-        return list_shown(service.get(f"/bots/{bot.bot.uid}?tab=trades{query}"))
-
-    return show
+    return lambda query: list_shown(service.get(f"/bots/{bot.bot.uid}?tab=trades{query}"))
 
 
 def list_shown(page):

@@ -170,9 +170,7 @@ def test_an_unusable_path_is_refused_at_startup(url):
 
 def test_templates_and_scripts_contain_no_root_addresses():
     """`{{ root }}` precedes each; without it, an address leads out of the path."""
+    rooted = r"""(?:href|src|action|data-[a-z]+)=["']/|fetch\(["'`]/|href = ["'`]/"""
     root = config.Path(__file__).resolve().parents[2]
-    for path in [*(root / "templates").glob("*.html"), root / "static" / "candor.js"]:
-        assert not re.findall(
-            r"""(?:href|src|action|data-[a-z]+)=["']/|fetch\(["'`]/|href = ["'`]/""",
-            path.read_text(),
-        ), path.name
+    for path in [*(root / "templates").rglob("*.html"), *(root / "static").glob("*.js")]:
+        assert not re.findall(rooted, path.read_text()), path.name

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import apsw
 import apsw.ext
@@ -29,7 +29,7 @@ from web.api import (
     wallets,
 )
 from web.api.serialize import fill
-from web.api.shapes import Exact, NotRequired, Time, TypedDict, Whole
+from web.api.shapes import TypedDict
 from web.server import gate
 
 MODULES = (gate, bots, health, market, metrics, paper, paper_closes, results, leaderboard, wallets)
@@ -117,38 +117,6 @@ def test_row_types_match_their_statements(show, monkeypatch):  # noqa: F811
 # ---- objects from rows ---------------------------------------------------------------------------
 class Sold(TypedDict):
     id: str
-    method: Literal["fifo"]
-    costLamports: Whole | None
-    costSol: Exact | None
-    priceSol: Exact
-    soldAt: Time | None
-    failed: bool
-    note: NotRequired[str]
-
-
-class SoldRow(NamedTuple):
-    id: int
-    uid: str
-    cost: int | None
-    price_sol: str
-    sold_at: int | None
-    failed: int
-
-
-def test_fields_come_from_columns_of_their_name_without_the_unit():
-    row = SoldRow(7, "sold_7", 1_500_000_000, "0.10", 1_793_880_000_000, 0)
-    assert fill(Sold, row) == {
-        "id": "sold_7",
-        "method": "fifo",
-        "costLamports": "1500000000",
-        "costSol": "1.5",
-        "priceSol": "0.10",
-        "soldAt": "2026-11-05T12:00:00Z",
-        "failed": False,
-    }
-    unknown = fill(Sold, row._replace(cost=None, sold_at=None), note="told")
-    assert (unknown["costLamports"], unknown["costSol"], unknown["soldAt"]) == (None, None, None)
-    assert unknown["note"] == "told"
 
 
 def test_a_field_without_a_column_is_a_bug():

@@ -1,5 +1,6 @@
 """Posts and bots on other sites: previews, pictures, the strip of claims, frames and badges."""
 
+import itertools
 import re
 import struct
 import threading
@@ -40,10 +41,15 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def post(service, key):
-    """post(body, **more) -> the post's ID"""
-    return lambda body="b", **more: service.post(
-        {"eventId": str(more or len(body)), "body": body, **more}, key
-    ).json["id"]
+    """post(body, trade, **more) -> the ID of a new post, which cites this trade"""
+    events = itertools.count()
+
+    def send(body="Sold.", trade=None, **more):
+        cited = {"signature": signature(trade)} if trade else {}
+        said = {"eventId": str(next(events)), "body": body, **cited, **more}
+        return service.post(said, key).json["id"]
+
+    return send
 
 
 @pytest.fixture
@@ -54,7 +60,7 @@ def path(bot):
 # ---- link previews -------------------------------------------------------------------------------
 def test_a_post_link_shows_its_label_first(service, post):
     service.observe_trade(W, "buy", 10)
-    uid = post("bought\nthe dip", signature=signature("buy"))
+    uid = post("bought\nthe dip", "buy")
     label = "eceipt verified · wallet claimed, not proven"
     # 1,000 raw units with 3 decimals, 5,000 lamports, an hour before NOW
     trade = (
@@ -152,25 +158,14 @@ def test_a_request_that_cannot_queue_is_refused(service, key, monkeypatch):
 
 # ---- the strip -----------------------------------------------------------------------------------
 @pytest.fixture
-def claim(service, key):
-    """claim(event, trade, **more): post about a trade"""
-
-    def send(event, trade, **more):
-        said = {"eventId": event, "body": "Sold.", "signature": signature(trade), **more}
-        return service.post(said, key).json["id"]
-
-    return send
-
-
-@pytest.fixture
 def strip(bot):
     """strip() -> the bot's strip"""
     return lambda: candor.find_strip(bot.bot.uid)
 
 
-def test_the_strip_counts_the_last_sixty_claims(service, key, claim, path, strip):
+def test_the_strip_counts_the_last_sixty_claims(service, key, post, path, strip):
     for n in range(61):
-        claim(f"talk {n}", f"talk {n}")
+        post(trade=f"talk {n}")
     say(service, key)
     observe(service)
     Post.update(status="none").where(Post.status == "pending").execute()
@@ -179,17 +174,16 @@ def test_the_strip_counts_the_last_sixty_claims(service, key, claim, path, strip
     assert shown.sentence == "1 of 60 claims match a transaction; 59 are not verified."
     assert (shown.total, shown.matching, shown.contradicting, shown.width) == (60, 1, 0, 540)
     # Oldest first: the verified one is in the last of 60 slots of 9 units.
-    drawn = {one.status: one.shapes for one in shown.paths}
-    assert drawn["verified"] == f"M{59 * 9 + 1} 2h7v14h-7z"
+    assert shown.paths["verified"] == f"M{59 * 9 + 1} 2h7v14h-7z"
     for page in (path, "/leaderboard", f"/embed{path}"):
         assert shown.sentence in service.get(page).text, page
 
 
-def test_only_a_bots_own_posts_about_a_transaction_are_claims(service, post, claim, strip):
+def test_only_a_bots_own_posts_about_a_transaction_are_claims(service, post, strip):
     post("hello")
     shown = strip()
     assert (shown.sentence, shown.total, shown.width) == ("No claims yet.", 0, 0)
-    claim("1", "sale")
+    post(trade="sale")
     other = service.make_bot("Otto", address("o"))
     said = {"eventId": "1", "body": "Sold.", "signature": signature("sale")}
     service.post(said, other.publish_key.text)
@@ -198,18 +192,16 @@ def test_only_a_bots_own_posts_about_a_transaction_are_claims(service, post, cla
     assert [(one.total, one.contradicting) for one in strips] == [(1, 0), (1, 1)]
 
 
-def test_repeating_a_claim_improves_no_record(service, claim, strip):
-    claim("lie", "lie")
+def test_repeating_a_claim_improves_no_record(service, post, strip):
+    lie = post(trade="lie")
     service.observe_trade(W, "sale", 1)
-    for n in range(5):
-        claim(f"{n}", "sale")
-    # The false claim, repeated under new event IDs.
-    for n in range(3):
-        claim(f"lie {n}", "lie")
-    Post.update(status="mismatch").where(Post.event_id == "lie").execute()
+    # Both are repeated under new event IDs.
+    for trade in ("sale",) * 5 + ("lie",) * 3:
+        post(trade=trade)
+    Post.update(status="mismatch").where(Post.uid == lie).execute()
     assert strip().sentence == "1 of 2 claims match a transaction; 1 contradicts one."
     # A repetition that cites a token that wasn't traded contradicts the claim.
-    claim("again", "sale", mint=address("another"))
+    post(trade="sale", mint=address("another"))
     assert strip().sentence == "0 of 2 claims match a transaction; 2 contradict one."
 
 
@@ -263,8 +255,8 @@ def test_an_embedded_post_shows_its_label(service, post):
     assert not [name for name in names if name.startswith("on") or name == "style"]
 
 
-def test_a_badge_and_a_frame_show_the_result_and_matching_claims(service, claim, path):
-    claim("lie", "other")
+def test_a_badge_and_a_frame_show_the_result_and_matching_claims(service, post, path):
+    post(trade="other")
     Post.update(status="mismatch").execute()
     service.observe_results(W, 18_000_000_000, realizedSol="18", volumeSol="20")
     answer = service.get(f"{path}/badge.svg")

@@ -166,33 +166,6 @@ def test_a_result_states_its_number_of_sales():
         assert words.describe_results(dict(zip(names, counts, strict=True))) == said
 
 
-CLAIMED, PAPER = {"ownership": "claimed"}, {"simulated": True}
-LABELS = [
-    ("verified", {}, "receipt verified", "The wording is the bot’s"),
-    ("verified", CLAIMED, "receipt verified · wallet claimed, not proven", "Nobody has proven"),
-    ("pending", {}, "waiting for the chain", "not been observed yet"),
-    ("pending", CLAIMED, "waiting for the chain", "not been observed yet"),
-    ("mismatch", {"reason": "failed"}, "does not match", "failed"),
-    ("mismatch", {"reason": "other_wallet"}, "does not match", "another wallet"),
-    ("none", {}, "not verified", "own words"),
-    ("not_found", {}, "not verified", "not found"),
-    ("none", PAPER, "simulated", "virtual money"),
-    ("none", {**PAPER, "own": True}, "simulated · operator’s own strategy", "virtual money"),
-]
-
-
-@pytest.mark.parametrize("status, more, label, detail", LABELS)
-def test_each_post_has_one_label(status, more, label, detail):
-    post = {
-        "simulated": more.get("simulated", False),
-        "ownStrategy": more.get("own", False),
-        "provenance": {"ownership": more.get("ownership", "proven")},
-        "verification": {"status": status, "reason": more.get("reason")},
-    }
-    trust = words.trust_of(post)
-    assert trust.label == label and detail in trust.detail
-
-
 def test_other_peoples_names_are_one_clean_line():
     assert words.plain("<b>\u202egnp.exe\u202c\x00\n\t x\U000e0041") == "<b>gnp.exe x"
     assert words.plain("n" * 100) == "n" * 39 + "…"

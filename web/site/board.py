@@ -12,7 +12,6 @@ from flask.typing import ResponseReturnValue
 from chain.reading.currencies import map_currencies
 from web.api import leaderboard
 from web.api.leaderboard import show_connected
-from web.api.serialize import Json
 from web.site import pictures
 from web.site.candor import find_strips
 from web.site.figures import SOL_DECIMALS, find_unit_places
@@ -40,11 +39,12 @@ def show_leaderboard() -> ResponseReturnValue:
     # A form sends every field, including empty ones.
     board = leaderboard.read_board({name: text for name, text in request.args.items() if text})
     entries = leaderboard.list_entries(board, g.now, MAX_RANKS)
-    rows = leaderboard.show_entries(entries, board, g.now)
+    rows: list[Any] = leaderboard.show_entries(entries, board, g.now)
     decimals = board.stablecoin.decimals if board.stablecoin else SOL_DECIMALS
-    groups = defaultdict(list)
+    groups, unit = defaultdict(list), "Raw" if board.stablecoin else "Lamports"
     for row in rows:
-        groups[row["ownership"]].append({**row, **find_amounts(row, board)})
+        amounts = {"realized": row[f"realized{unit}"], "worst": row[f"worstCase{unit}"]}
+        groups[row["ownership"]].append({**row, **amounts})
     return render_template(
         "leaderboard.html",
         groups=groups,
@@ -61,12 +61,6 @@ def show_leaderboard() -> ResponseReturnValue:
         connected=show_connected(),
         race=pictures.draw_race(board, rows),
     )
-
-
-def find_amounts(row: Json, board: leaderboard.Board) -> Json:
-    """Return a row's amounts in raw units of the board's currency."""
-    unit = "Raw" if board.stablecoin else "Lamports"
-    return {"realized": row[f"realized{unit}"], "worst": row[f"worstCase{unit}"]}
 
 
 def find_places(groups: Mapping[Any, list[Any]], board: leaderboard.Board) -> dict[Any, int]:

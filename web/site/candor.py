@@ -49,18 +49,14 @@ SELECT b.uid AS bot, (
 FROM bot b WHERE b.uid IN """
 
 
-class Path(NamedTuple):
-    """All shapes of one status, as the `d` attribute of an SVG path."""
-
-    status: str
-    shapes: str
-
-
 class Strip(NamedTuple):
-    """A bot's strip: its width in units of the drawing (0 without claims), and counts of claims."""
+    """A bot's strip: its width in units of the drawing (0 without claims), and counts of claims.
+
+    `paths`: {status: its shapes, as the `d` attribute of an SVG path}.
+    """
 
     sentence: str
-    paths: tuple[Path, ...]
+    paths: dict[str, str]
     width: int
     total: int
     matching: int
@@ -78,13 +74,12 @@ def find_strips(bots: Sequence[str]) -> dict[str, Strip]:
 
 
 def draw_strip(statuses: Sequence[str]) -> Strip:
-    shapes: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for place, status in enumerate(statuses):
-        shape = SHAPES[status].format(x=place * STEP + 1)
-        shapes[status] = shapes.get(status, "") + shape
+        paths[status] = paths.get(status, "") + SHAPES[status].format(x=place * STEP + 1)
     return Strip(
         describe_claims(statuses),
-        tuple(Path(status, drawn) for status, drawn in shapes.items()),
+        paths,
         len(statuses) * STEP,
         len(statuses),
         statuses.count("verified"),

@@ -101,9 +101,8 @@ def write_suffix(post: Json) -> str:
     return f"{label} {facts.write_fact(post)}".strip() + f"\n{link}"
 
 
-def _cut(text: str, max_length: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= max_length else line[: max_length - 1] + "…"
+def _cut(text: str, longest: int) -> str:
+    return words.cut(" ".join(text.split()), longest)
 
 
 # ---- pictures ------------------------------------------------------------------------------------

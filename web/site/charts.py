@@ -175,11 +175,6 @@ class Run(NamedTuple):
     line: str
 
 
-class Band(NamedTuple):
-    x: float
-    width: float
-
-
 class Mark(NamedTuple):
     """A trade on a curve.
 
@@ -209,6 +204,7 @@ class Curve(NamedTuple):
 
     `zero` is the y coordinate of the baseline: the starting equity, or zero PnL.
     `total`: the lamports at its end.
+    `gaps`: each with its x coordinate and its width.
     `connected`: when the wallet was connected to its bot.
     """
 
@@ -216,7 +212,7 @@ class Curve(NamedTuple):
     zero: float
     levels: list[Tick]
     dates: list[Tick]
-    gaps: list[Band]
+    gaps: list[tuple[float, float]]
     marks: list[Mark]
     connected: float | None
     begins: int
@@ -262,7 +258,7 @@ def draw_curve(
         scale.find_y(base),
         list_levels(scale, base, write_level),
         list_dates(axis),
-        [_draw_band(axis, *gap) for gap in gaps if gap[1] >= axis.begins and gap[0] <= axis.ends],
+        [_draw_gap(axis, *gap) for gap in gaps if gap[1] >= axis.begins and gap[0] <= axis.ends],
         [_draw_mark(one, steps, axis, scale) for one in trades if one.at >= axis.begins],
         axis.find_x(connected_at) if is_inside and connected_at is not None else None,
         axis.begins,
@@ -294,10 +290,10 @@ def find_side(amount: int) -> str:
     return "up" if amount > 0 else "down" if amount < 0 else "flat"
 
 
-def _draw_band(axis: Axis, begins: int, ends: int) -> Band:
+def _draw_gap(axis: Axis, begins: int, ends: int) -> tuple[float, float]:
     x = axis.find_x(begins)
     # Keeps a gap within one block visible.
-    return Band(x, max(0.6, round(axis.find_x(ends) - x, 2)))
+    return x, max(0.6, round(axis.find_x(ends) - x, 2))
 
 
 def _draw_mark(trade: TimedTrade, steps: Sequence[Step], axis: Axis, scale: Scale) -> Mark:

@@ -30,8 +30,7 @@ from web.site.forms import (
     LISTS,
     TONES,
     Texts,
-    find_errors,
-    find_profile_errors,
+    check_profile,
     first_error,
     list_errors,
     read_texts,
@@ -51,6 +50,10 @@ SILENT_MS = 7 * 86_400_000
 WRONG_PRESENT_CODE = (
     "That isn’t your current recovery code, so nothing was changed. If you lost it, only the"
     " operator of this instance can replace it"
+)
+CREATED_ALREADY = (
+    "You already created this bot with this form. Its key was shown then; if you lost it, rotate"
+    " it."
 )
 UNKNOWN_CODE = (
     "This code is unknown or already used. Each code works once; only the newest is valid."
@@ -140,18 +143,11 @@ def create_bot() -> ResponseReturnValue:
     """Create a bot. Its ID is the form's draft number, so reloading doesn't create another."""
     texts = read_texts("name", "bio", "wallet", "tone", "emoji", *LISTS)
     wallet, owner, uid = texts["wallet"].strip(), sessions.find_owner(), read_draft()
-    errors = find_profile_errors(texts)
-    if wallet:
-        errors |= find_errors(lambda: check_wallet(wallet))
-    if errors:
-        return render_connect(texts, errors, 422)
-    if owner and uid and profiles.is_own(uid):
-        flash(
-            "You already created this bot with this form. Its key was shown then; if you lost"
-            " it, rotate it."
-        )
-        return redirect(url_for("studio.show_manage", uid=uid))
     try:
+        check_profile(texts, None, lambda: wallet and check_wallet(wallet))
+        if owner and uid and profiles.is_own(uid):
+            flash(CREATED_ALREADY)
+            return redirect(url_for("studio.show_manage", uid=uid))
         made = _create(texts, wallet or None, owner, uid)
     except Problem as problem:
         return render_connect(texts, list_errors(problem), problem.status, problem.headers)

@@ -63,16 +63,12 @@ def write_exact(number: Number, sign: bool = False) -> str:
     return _find_mark(value, sign) + _strip(f"{abs(value):,f}")
 
 
-def write_sol(number: Number, sign: bool = False) -> str:
-    return f"{write_number(number, sign)} SOL"
-
-
 def write_lamports(lamports: str | int, sign: bool = False) -> str:
     return write_units(lamports, "SOL", SOL_DECIMALS, sign)
 
 
 def write_units(raw: str | int, symbol: str, decimals: int, sign: bool = False) -> str:
-    """Write raw units of a currency, like write_sol: `+2.500 USDC`."""
+    """Write raw units of a currency: `+2.500 USDC`."""
     return f"{write_number(amounts.exact(int(raw), decimals), sign)} {symbol}"
 
 

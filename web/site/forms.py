@@ -119,22 +119,27 @@ def write_samples(voice: dict[str, Any]) -> list[str]:
 
 
 # ---- refusing ------------------------------------------------------------------------------------
-def find_errors(*checks: Callable[[], object]) -> Texts:
-    errors: Texts = {}
+def check_all(*checks: Callable[[], object]) -> None:
+    """Run all checks. Raises one Problem, which names every rejected field."""
+    errors: list[dict[str, str]] = []
     for check in checks:
         try:
             check()
         except Problem as problem:
-            errors.update(list_errors(problem))
-    return errors
+            errors += problem.errors or [{"field": "", "message": problem.detail}]
+    if errors:
+        raise Problem("validation_failed", "the form is invalid", errors)
 
 
-def find_profile_errors(texts: Texts, present_name: str | None = None) -> Texts:
+def check_profile(
+    texts: Texts, present_name: str | None = None, *more: Callable[[], object]
+) -> None:
     """Check name, bio and voice. The current name is accepted even under newer rules."""
-    return find_errors(
+    check_all(
         lambda: texts["name"].strip() == present_name or check_name(texts["name"]),
         lambda: influencers.check_bio(texts["bio"]),
         lambda: influencers.check_voice(read_voice()),
+        *more,
     )
 
 

@@ -21,7 +21,7 @@ from web.site.forms import (
     LISTS,
     TONES,
     Texts,
-    find_profile_errors,
+    check_profile,
     first_error,
     list_errors,
     list_errors_of,
@@ -105,11 +105,9 @@ def return_to_manage(bot: Bot, message: str, kind: str = "message") -> ResponseR
 @managing
 def change_profile(bot: Bot) -> ResponseReturnValue:
     texts = read_texts("name", "bio", "tone", "emoji", *LISTS)
-    errors = find_profile_errors(texts, bot.name)
-    if errors:
-        return render_manage(bot, texts, errors, 422)
     voice = {**influencers.VOICE, **read_voice()}
     try:
+        check_profile(texts, bot.name)
         influencers.set_profile(bot, texts["name"], texts["bio"], voice, now=g.now)
     except Problem as problem:
         unchanged = influencers.find_bot(bot.uid)

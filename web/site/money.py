@@ -206,7 +206,7 @@ def describe_outside(trade: Json, symbols: Mapping[str, str]) -> str:
         moved.insert(0, figures.write_lamports(outside["solLamports"], True))
     return (
         f"In the same transaction, but not part of the trade: {', '.join(moved)}."
-        f" The trade itself moved {figures.write_sol(venue_sol(trade), True)}."
+        f" The trade itself moved {figures.write_number(venue_sol(trade), True)} SOL."
     )
 
 

@@ -12,7 +12,7 @@ from storage import writing
 from web.server import gate, sessions
 from web.server.gate import settings
 from web.site.creator import forbid_caching
-from web.site.forms import TONES, Texts, find_errors, list_errors, read_texts, without_secrets
+from web.site.forms import TONES, Texts, check_all, list_errors, read_texts, without_secrets
 from web.site.paper_pages import find_price_trouble
 
 blueprint = Blueprint("new_trader", __name__)
@@ -62,10 +62,8 @@ def render_new_trader(
 def create_trader() -> ResponseReturnValue:
     texts = read_texts("name", "bio", "family", "bot", "start", "tone")
     texts["start"] = texts["start"] or "guarded"
-    errors = _find_errors(texts)
-    if errors:
-        return render_new_trader(texts, errors, 422)
     try:
+        _check(texts)
         made = _create(texts, sessions.find_owner())
     except Problem as problem:
         return render_new_trader(texts, list_errors(problem), problem.status, problem.headers)
@@ -80,9 +78,9 @@ def create_trader() -> ResponseReturnValue:
     )
 
 
-def _find_errors(texts: Texts) -> Texts:
+def _check(texts: Texts) -> None:
     chosen = _settings_of(texts)
-    return find_errors(
+    check_all(
         lambda: check_name(texts["name"]),
         lambda: influencers.check_bio(texts["bio"]),
         lambda: check_choice("family", texts["family"], (*FAMILIES, COPY)),

@@ -13,14 +13,13 @@ from storage.rows import read, select_value, write_marks
 from web.api import bots, paging, posts, results
 from web.api.bots import add_estimates
 from web.api.copying import find_copying
-from web.api.paging import ListPage, cut_page, read_choice
+from web.api.paging import cut_page, read_choice
 from web.api.posts import PostFilter, show_posts
 from web.api.results import show_ends
 from web.api.serialize import Json
 from web.api.trades import (
     MAX_LOOK_BACK,
     TRADE_KINDS,
-    Found,
     TradeSortKey,
     Wanted,
     expand_kinds,
@@ -94,13 +93,14 @@ def find_wanted(uid: str, asked: TradeFilter) -> Wanted:
 def read_trades(bot: Json) -> dict[str, Any]:
     asked = read_filter()
     wanted = find_wanted(bot["id"], asked)
-    found, cursor = list_trades_of(bot["id"], asked, wanted)
+    scope = ("trades of", bot["id"], *(asked if any(asked) else ()))
+    found = find_trades(wanted, PAGE_SIZE, read_cursor("trades", scope, TradeSortKey))
     return {
         "asked": asked,
         "is_unknown": wanted.mints == (),
         "trades": draw_trades(show_trades(found.rows)),
         "ended_early": found.ended_early,
-        "older_trades": cursor,
+        "older_trades": found.sort_key and paging.write_cursor(scope, found.sort_key),
         "look_back": MAX_LOOK_BACK,
         "tokens": list_ends(bot["row"].id)
         if bot["risk"] and "trades" not in request.args
@@ -182,8 +182,11 @@ def sum_priced(positions: Sequence[Json]) -> dict[str, int]:
 
 # ---- the other tabs ------------------------------------------------------------------------------
 def read_posts(bot: Json) -> dict[str, Any]:
-    page = list_posts_of(bot["id"])
-    return {"posts": draw_posts(page.rows, "h3"), "older_posts": page.cursor}
+    scope = ("posts of", bot["id"])
+    before = read_cursor("posts", scope, paging.IdSortKey)
+    rows = posts.read_posts(PAGE_SIZE + 1, before and before.id, PostFilter(bot["id"]))
+    page = cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
+    return {"posts": draw_posts(show_posts(page.rows), "h3"), "older_posts": page.cursor}
 
 
 def read_record(bot: Json) -> dict[str, Any]:
@@ -216,17 +219,3 @@ CONTENTS: dict[str, Callable[[Json], dict[str, Any]]] = {
     "record": read_record,
     "copying": read_copying,
 }
-
-
-def list_posts_of(uid: str) -> ListPage[Json]:
-    scope = ("posts of", uid)
-    before = read_cursor("posts", scope, paging.IdSortKey)
-    rows = posts.read_posts(PAGE_SIZE + 1, before and before.id, PostFilter(uid))
-    page = cut_page(rows, PAGE_SIZE, scope, lambda row: (row.id,))
-    return ListPage(show_posts(page.rows), page.cursor)
-
-
-def list_trades_of(uid: str, asked: TradeFilter, wanted: Wanted) -> tuple[Found, str | None]:
-    scope = ("trades of", uid, *asked) if any(asked) else ("trades of", uid)
-    found = find_trades(wanted, PAGE_SIZE, read_cursor("trades", scope, TradeSortKey))
-    return found, found.sort_key and paging.write_cursor(scope, found.sort_key)

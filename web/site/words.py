@@ -393,8 +393,11 @@ def short(address: str) -> str:
 
 def plain(text: str) -> str:
     """Write an untrusted name on one line, cut to MAX_NAME, without invisible characters."""
-    text = write_line(text)
-    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"
+    return cut(write_line(text), MAX_NAME)
+
+
+def cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def name_token(mint: str | None, symbol: str | None) -> str:
