@@ -47,9 +47,7 @@ def test_a_withheld_transaction_is_a_gap_until_returned(look, chain, truth, plac
 @pytest.mark.parametrize("place", sample(range(237), 1))
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_withheld_recorded_transaction_leaves_only_true_results(look, history, number, place):
-    """What it moved is unknown until the wallet's next transaction with it: no result of that mint
-    is shown in between, and all others are the true ones.
-    """
+    """What it moved is unknown until the wallet's next transaction with it."""
     wallet, chain = history["wallets"][number], Chain.recorded(history)
     told = {"wallets": [wallet], "extra_swap_programs": (history["venue"],)}
     # Everything has happened by then.
@@ -78,9 +76,7 @@ def test_a_withheld_recorded_transaction_leaves_only_true_results(look, history,
 
 
 def test_a_transaction_without_a_balance_change_is_found_by_the_nightly_full_scan(look):
-    """No balance shows another person's transaction that only mentions ada. Once listed again, it
-    is found within a day.
-    """
+    """No balance shows another person's transaction that only mentions ada."""
     story = Story("ada")
     story.buy("ada", "CAT", 5, 5_000)
     quiet_one = story.mention("ada")
@@ -166,9 +162,7 @@ def test_an_untouched_account_balance_was_there_from_the_beginning(look):
 
 
 def test_an_unknown_mint_is_requested_with_backoff(look):
-    """A holding of it waits. It is requested at once, then after 60, 120, 240... seconds: in ten
-    minutes of polls every 15 s, at most 1 + log2(600 / 60 + 1) = 4.5 times.
-    """
+    """At once, then after 60, 120, 240... seconds: in ten minutes at most 4.5 times."""
     story = Story("ada")
     open_second_account(story, "DOG", 4)
     story.buy("ada", "CAT", 10, 1_000_000)

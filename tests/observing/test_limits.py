@@ -38,9 +38,7 @@ def limited(look, chain):
 
 
 def test_the_newest_part_of_a_long_history_is_loaded(limited, chain):
-    """12 of those that involve ada, and from that slot on all that involve only her token accounts.
-    Pages and the doctor say so.
-    """
+    """12 of those that involve ada, and from that slot on all of her token accounts."""
     first = [row for row in chain.touching(ADA) if ADA in row.keys][-12].slot
     assert (Wallet.get().history_from, read_stored()) == (first, list_from(chain, first))
     coverage = limited.coverage()

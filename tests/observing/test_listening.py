@@ -93,9 +93,7 @@ def node():
 
 @pytest.fixture
 def listen():
-    """listen(node, most) -> a started Listener, once it covers this many wallets; all are stopped
-    at the end.
-    """
+    """listen(node, most) -> a started Listener, once it covers this many wallets."""
     started = []
 
     def start(node, most=100, covering=2):
@@ -239,9 +237,7 @@ def test_a_flood_is_read_at_a_limited_rate(node, listen, monkeypatch):
 
 
 def test_a_connection_that_falls_silent_is_reopened(node, listen, monkeypatch):
-    """No bytes arrive, and the connection stays open: this is detected after two pings, 40 s of the
-    allowed 60; here half a second each. Until then, no wallet counts as covered.
-    """
+    """After two pings, 40 s of the allowed 60. Until then, no wallet counts as covered."""
     assert 2 * subscriptions.PING_SECONDS < 60
     monkeypatch.setattr(subscriptions, "PING_SECONDS", 0.5)
     listener, begun_at = listen(node), time.monotonic()

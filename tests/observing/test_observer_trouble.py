@@ -36,9 +36,7 @@ def list_troubled(seen):
 
 # ---- nodes that refuse ---------------------------------------------------------------------------
 def test_a_wallet_with_unlisted_token_accounts_is_not_complete(look, chain):
-    """Some providers refuse that list for some wallets: the rest is observed but not called
-    complete.
-    """
+    """Some providers refuse that list for some wallets: the rest is observed."""
     seen, problems = look(chain), set()
     seen.nodes[0].fail("getTokenAccountsByOwner", -32602)
     for _ in range(10):

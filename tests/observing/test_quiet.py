@@ -39,9 +39,7 @@ def is_quiet(seen):
 
 # ---- what it costs -------------------------------------------------------------------------------
 def test_a_poll_takes_three_statements_per_wallet(look, monkeypatch):
-    """One stores when it was polled, two list its head; all others run once per pass. A full poll
-    needs about forty.
-    """
+    """One stores when it was polled, two list its head. A full poll needs about forty."""
     counts = []
     for count in (3, 13):
         people = [f"bot {number}" for number in range(count)]

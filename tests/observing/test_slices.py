@@ -27,9 +27,7 @@ def wallet(settings, db):
 
 
 def list_pending(wallet, count, name="old", **columns):
-    """List this many signatures, newest first, like full scans: two per slot, "old 9a" and
-    "old 9b".
-    """
+    """List this many signatures, newest first and two per slot: "old 9a" and "old 9b"."""
     rows = [
         {"wallet": wallet, "signature": f"{name} {slot}{n}", "slot": slot, "seen_at": NOW} | columns
         for slot in range(count // 2, 0, -1)
@@ -116,9 +114,7 @@ def test_the_next_slice_takes_the_same_steps_however_much_waits(wallet):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_showing_a_slice_takes_a_tenth_of_the_total_time(count):
-    """Wallets take turns: a step takes a tenth of a second, showing it one second. In a thousand
-    seconds that is a hundred times, plus once for each.
-    """
+    """A step takes a tenth of a second, showing it one second: a hundred times in 1000 s."""
     watches, clock, shown = [Watch() for _ in range(count)], 0.0, 0
     while clock < 1000:
         for watch in watches:

@@ -41,9 +41,7 @@ def test_wallets_come_before_accounts_and_waiting_ones_before_busy_ones(look):
 
 # ---- when a wallet is polled ---------------------------------------------------------------------
 def poll(notices, now, outcome="nothing"):
-    """Begin a pass over the wallets that are due because of notices, and poll them. Return whether
-    there are any.
-    """
+    """Poll the wallets that are due because of notices. Return whether there are any."""
     due = notices.list_due(lambda: now)
     # One that could not be made due stays due.
     assert notices.list_due(lambda: now) == due
@@ -201,9 +199,7 @@ class Street:
             self.seen.observer.run_tick(self.seen.now)
 
     def pass_on(self, seconds=1.1):
-        """Let time pass and notices start a pass; return the requests to nodes by method, without
-        the block time, which is requested once a minute.
-        """
+        """Let time pass and a pass start; return the requests by method, without block times."""
         before = self.node.calls.copy()
         self.seen.clock.sleep(seconds)
         self.poll_noticed()
@@ -254,9 +250,7 @@ def test_wallets_with_notices_share_a_comparison_of_balances(look):
 
 
 def test_an_unannounced_sale_is_found_in_the_wallets_list(look):
-    """It moved a token account too, which then needs no list. If there is news, the page before it
-    is requested as well.
-    """
+    """Its token account needs no list, but if there is news, the page before it is read."""
     street = Street(look, ["ada"])
     street.seen.look(2)
     street.cover()
@@ -366,9 +360,7 @@ def test_a_long_pass_ends_early_when_a_notice_arrives(street):
 
 
 def test_with_every_notice_lost_polling_finds_everything(street):
-    """Subscribed without notices: the transaction shows in the next poll, and one that moves
-    nothing after two at most.
-    """
+    """In the next poll, or in two at most if nothing moved."""
     street.notices.want((Subscription(1, ADA),))
     street.cover()
     street.seen.look(3)

@@ -65,9 +65,7 @@ class Beside(NamedTuple):
 
 
 class Grounds:
-    """What the worlds of one process share, because it is slow to create: the application without
-    its caches, the settings, and initial databases.
-    """
+    """The worlds' application without its caches, their settings and initial databases."""
 
     def __init__(self, folder=None):
         in_memory = Path("/dev/shm")
@@ -355,9 +353,7 @@ class World:
         self.scythe.raise_up(commits)
 
     def beside(self, first, count, step):
-        """Another process takes a step during this many requests to nodes, from the `first`
-        one on.
-        """
+        """Another process takes a step during this many requests to nodes, from `first` on."""
         self._beside = Beside(first, first + count, step)
 
     def go_beside(self):

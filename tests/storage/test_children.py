@@ -99,9 +99,7 @@ def test_a_child_process_has_limits_and_gets_its_input(folder, monkeypatch):
 
 
 def test_a_child_outlives_the_thread_that_started_it():
-    """The system ends a child with the thread that started it, so no requesting thread may be that
-    one.
-    """
+    """The system ends a child with its starting thread, so that isn't the caller's."""
     started = []
 
     def begin():
