@@ -334,10 +334,7 @@ class State:
         return self.ledger_store.apply(wallet, new)
 
     def check_balances(self, wallet: Wallet) -> dict[str, bool | None]:
-        """Return, by address, whether the ledger explains the balance in the last comparison.
-
-        None means that the ledger is ahead of that node.
-        """
+        """Return, by address, whether the ledger explains the balance, or None if it is ahead."""
         holdings = self.watches[wallet.id].holdings
         seen = self.apply_entries(wallet).chain.seen if holdings else {}
         return {

@@ -228,10 +228,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             return super().execute_sql(sql, params)
 
     def find_trouble(self) -> str | None:
-        """Return why the database isn't writable now (a key of TROUBLES).
-
-        This acquires and releases the write lock, but doesn't write.
-        """
+        """Return why the database isn't writable now (a key of TROUBLES), without writing."""
         if trouble := self._find_file_trouble():
             return trouble
         folder, now = Path(self.database).parent, time.monotonic()
