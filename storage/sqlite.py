@@ -50,15 +50,11 @@ IN_MEMORY: Files = (None, None)
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
-def _configure_library() -> None:
-    """Set options that have an effect only before the first connection."""
-    with contextlib.suppress(apsw.MisuseError):
-        apsw.shutdown()
-        apsw.config(apsw.SQLITE_CONFIG_STMTJRNL_SPILL, STATEMENT_JOURNAL_BYTES)
-        apsw.initialize()
-
-
-_configure_library()
+# Has an effect only before the first connection.
+with contextlib.suppress(apsw.MisuseError):
+    apsw.shutdown()
+    apsw.config(apsw.SQLITE_CONFIG_STMTJRNL_SPILL, STATEMENT_JOURNAL_BYTES)
+    apsw.initialize()
 
 
 def _distrust_schema(connection: apsw.Connection) -> None:
