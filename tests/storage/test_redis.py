@@ -27,7 +27,7 @@ PAGES = ("/", "/market", "/status", "/api/traders", "/feed.json")
 
 @pytest.fixture
 def shared_redis(redis_server, monkeypatch):
-    """The server, empty, and running again afterwards whatever the test did to it."""
+    """The server, empty, and running again afterwards."""
     redis_server.client.flushall()
     monkeypatch.setattr(counters, "REST_SECONDS", REST)
     yield redis_server
