@@ -201,10 +201,7 @@ class Leadership:
         self._run_late(name)
 
     def _judge(self, name: str, problem: str | None) -> str:
-        """Return `failing` if it hasn't succeeded for SILENT_SECONDS beyond its interval, or ever.
-
-        Without a problem, it isn't failing.
-        """
+        """Return `failing` if a problem has lasted for SILENT_SECONDS beyond the interval."""
         now = time.monotonic()
         if problem is None:
             self._well_at[name] = now

@@ -176,10 +176,7 @@ class Listing:
             update_wallet(wallet, history_from=first)
 
     def load_deeper(self, wallet: Wallet, now: int) -> bool:
-        """Start another scan if there is room for older transactions. Return whether it started.
-
-        There is room if many listed transactions turned out not to change the wallet.
-        """
+        """Scan again if many transactions didn't change the wallet. Return whether that started."""
         if wallet.history_from == 0 and not self._is_scanning(wallet):
             update_wallet(wallet, history_from=None)
         if not wallet.history_from or not wallet.backfilled:

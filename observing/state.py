@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import orjson
-
 import storage
 from accounts.auto_posts import update_posts
 from chain.ledger.coverage import Progress, describe_trouble, is_explained
@@ -25,6 +23,7 @@ from chain.reading.programs import table
 from chain.rpc import Resting, Rpc, RpcError, Unavailable
 from chain.stored.derived import read_coverage
 from chain.stored.store import LedgerStore, PendingLedger, name_rules, show_coverage
+from chain.stored.trades import to_json
 from config import Config
 from models import IS_PROGRAM, Wallet
 
@@ -335,10 +334,7 @@ class State:
         return self.ledger_store.apply(wallet, new)
 
     def check_balances(self, wallet: Wallet) -> dict[str, bool | None]:
-        """Return, by address, whether the ledger explains the balance in the last comparison.
-
-        None means that the ledger is ahead of that node.
-        """
+        """Return, by address, whether the ledger explains the balance, or None if it is ahead."""
         holdings = self.watches[wallet.id].holdings
         seen = self.apply_entries(wallet).chain.seen if holdings else {}
         return {
@@ -427,38 +423,27 @@ class Attempts:
 
     def _store_trouble(self, wallet: Wallet, reason: str) -> None:
         self._state.note_trouble(wallet.id)
-        wallet.trouble, wallet.trouble_at = reason, wallet.trouble_at or self._state.now
-        wallet.trouble_tries += 1
         stored = Wallet.select(Wallet.coverage).where(Wallet.id == wallet.id).scalar()
         if stored is None:
             coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(trouble=reason))
         else:
             coverage = {**read_coverage(stored), "note": describe_trouble(reason)}
-        _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
+        trouble_at, tries = wallet.trouble_at or self._state.now, wallet.trouble_tries + 1
+        trouble = {"trouble": reason, "trouble_at": trouble_at, "trouble_tries": tries}
+        update_wallet(wallet, **trouble, coverage=to_json(coverage))
 
     def refuse_program(self, wallet: Wallet) -> None:
         self._state.skipped.add(wallet.id)
         self._state.note_trouble(wallet.id)
-        wallet.trouble, wallet.trouble_at, wallet.trouble_tries = IS_PROGRAM, self._state.now, 1
         coverage = show_coverage(wallet, PendingLedger(Ledger()), Progress(program=True))
-        _update_trouble(wallet, coverage=orjson.dumps(coverage).decode())
+        trouble = {"trouble": IS_PROGRAM, "trouble_at": self._state.now, "trouble_tries": 1}
+        update_wallet(wallet, **trouble, coverage=to_json(coverage))
 
     def clear(self, wallet: Wallet) -> None:
         """Clear a wallet's trouble, unless a step failed in this pass or is postponed."""
         postponed = self._state.watches[wallet.id].postponed
-        if wallet.trouble is None or wallet.id in self._state.troubled or postponed:
-            return
-        wallet.trouble, wallet.trouble_at, wallet.trouble_tries = None, None, 0
-        _update_trouble(wallet)
-
-
-def _update_trouble(wallet: Wallet, **more: str) -> None:
-    Wallet.update(
-        trouble=wallet.trouble,
-        trouble_at=wallet.trouble_at,
-        trouble_tries=wallet.trouble_tries,
-        **more,
-    ).where(Wallet.id == wallet.id).execute()
+        if wallet.trouble and wallet.id not in self._state.troubled and not postponed:
+            update_wallet(wallet, trouble=None, trouble_at=None, trouble_tries=0)
 
 
 def update_wallet(wallet: Wallet, **values: Any) -> None:

@@ -433,10 +433,7 @@ def _rank(now: int) -> dict[int, tuple[bool, int]]:
 
 
 def _list_accounts() -> dict[int, list[str]]:
-    """Return token accounts by wallet, most recently active first.
-
-    If a wallet has too many to subscribe to, only enough are returned to show that.
-    """
+    """Return token accounts by wallet, most recently active first, at most MAX_SUBSCRIPTIONS."""
     found: dict[int, list[str]] = {}
     for wallet_id, address in read_rows(ACCOUNTS, (MAX_SUBSCRIPTIONS,)):
         found.setdefault(wallet_id, []).append(address)

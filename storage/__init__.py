@@ -154,10 +154,7 @@ def erasing() -> Iterator[None]:
 
 
 def is_busy(error: object) -> bool:
-    """Whether the database is temporarily unreachable or not writable.
-
-    If so, nothing was stored, and the caller may retry.
-    """
+    """Whether the database is temporarily unusable. Nothing was stored, and callers may retry."""
     return bool(database.is_busy(error))
 
 

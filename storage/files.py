@@ -80,10 +80,7 @@ def sync(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder (mode 0700) and missing parents.
-
-    Each parent is synced; otherwise a power failure could lose the folder with its contents.
-    """
+    """Create a folder (mode 0700) and its parents, so that a power failure doesn't lose them."""
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     for one in missing:
@@ -93,10 +90,7 @@ def make_folder(path: Path) -> None:
 
 
 # Created by commands in DATA_DIR. Other files belong to the operator.
-MADE = (
-    *("app.db*", "*.lock", "ratelimit.db*", "secret_key", "log_key"),
-    *("backups", "backups/*"),
-)
+MADE = "app.db*", "*.lock", "ratelimit.db*", "secret_key", "log_key", "backups", "backups/*"
 
 
 def give_to_owner(folder: Path) -> None:

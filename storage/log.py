@@ -36,27 +36,11 @@ class Appended(NamedTuple):
     data: str
 
 
-def append_leaf(kind: str, now: int, **fields: Any) -> Appended:
+def append_leaf(kind: str, now: int, db: Any = database, **fields: Any) -> Appended:
     """Append a leaf, inside the caller's transaction. Open a log if there isn't one.
 
     Only one writer runs at a time, so indexes have no gaps. `now`: UTC milliseconds.
     """
-    return _append(database, kind, now, fields)
-
-
-def open_log(now: int, previous: dict[str, Any] | None = None, db: Any = database) -> str:
-    """Open a new log for all later leaves, and return its uid.
-
-    Call this inside a transaction. `previous` is the previous log's last checkpoint, which the
-    first leaf contains.
-    """
-    uid = new_uid("log")
-    db.execute_sql(OPEN, (uid, now))
-    _append(db, "opening", now, {"log": uid, "previous": previous})
-    return uid
-
-
-def _append(db: Any, kind: str, now: int, fields: dict[str, Any]) -> Appended:
     said = {"v": LEAF_VERSION, "kind": kind, "at": now, **fields}
     data = orjson.dumps(said, option=orjson.OPT_SORT_KEYS).decode()
     row = db.execute_sql(APPEND, (data,)).fetchall()
@@ -68,6 +52,18 @@ def _append(db: Any, kind: str, now: int, fields: dict[str, Any]) -> Appended:
     if (place + 1) % TILE_WIDTH == 0:
         _store_node(db, first, place // TILE_WIDTH)
     return Appended(leaf, place, data)
+
+
+def open_log(now: int, previous: dict[str, Any] | None = None, db: Any = database) -> str:
+    """Open a new log for all later leaves, and return its uid.
+
+    Call this inside a transaction. `previous` is the previous log's last checkpoint, which the
+    first leaf contains.
+    """
+    uid = new_uid("log")
+    db.execute_sql(OPEN, (uid, now))
+    append_leaf("opening", now, db, log=uid, previous=previous)
+    return uid
 
 
 def _store_node(db: Any, first: int, place: int) -> None:

@@ -314,10 +314,7 @@ class SessionLock:
         self._session: psycopg.Connection[Any] | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Acquire the lock, and return whether this process has it now.
-
-        By then the previous holder's transaction has ended. Raises OperationalError.
-        """
+        """Return whether this process has the lock now. The last holder's transaction has ended."""
         ask = f"pg_{'' if wait else 'try_'}advisory_lock"
         with __exception_wrapper__:
             try:

@@ -4,10 +4,9 @@ Both indexes change in the transaction that changes a post, so hiding a post rem
 the index.
 """
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from storage import database
+from storage import database, read_rows
 
 # Words of a query that are used. For eight words that a million posts contain, a search takes 0.1
 # s.
@@ -54,18 +53,10 @@ def find_post_ids(words: Sequence[str], below: int, limit: int) -> list[int]:
         return []
     if database.engine == "sqlite":
         query = " ".join(f'"{word}"' for word in words[:MAX_WORDS])
-        rows = database.execute_sql(SQLITE, (query, below, limit)).fetchall()
-    else:
-        with _hurried():
-            query = " ".join(words[:MAX_WORDS])
-            rows = database.execute_sql(POSTGRESQL, (query, below, limit)).fetchall()
-    return [number for (number,) in rows]
-
-
-@contextlib.contextmanager
-def _hurried() -> Iterator[None]:
+        return [number for (number,) in read_rows(SQLITE, (query, below, limit))]
     database.execute_sql(f"SET statement_timeout = {MAX_MS}")
     try:
-        yield
+        query = " ".join(words[:MAX_WORDS])
+        return [number for (number,) in read_rows(POSTGRESQL, (query, below, limit))]
     finally:
         database.execute_sql("RESET statement_timeout")

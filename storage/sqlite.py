@@ -50,15 +50,11 @@ IN_MEMORY: Files = (None, None)
 WRITES = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 
 
-def _configure_library() -> None:
-    """Set options that have an effect only before the first connection."""
-    with contextlib.suppress(apsw.MisuseError):
-        apsw.shutdown()
-        apsw.config(apsw.SQLITE_CONFIG_STMTJRNL_SPILL, STATEMENT_JOURNAL_BYTES)
-        apsw.initialize()
-
-
-_configure_library()
+# Has an effect only before the first connection.
+with contextlib.suppress(apsw.MisuseError):
+    apsw.shutdown()
+    apsw.config(apsw.SQLITE_CONFIG_STMTJRNL_SPILL, STATEMENT_JOURNAL_BYTES)
+    apsw.initialize()
 
 
 def _distrust_schema(connection: apsw.Connection) -> None:
@@ -228,10 +224,7 @@ class SQLite(PooledDatabase, APSWDatabase):
             return super().execute_sql(sql, params)
 
     def find_trouble(self) -> str | None:
-        """Return why the database isn't writable now (a key of TROUBLES).
-
-        This acquires and releases the write lock, but doesn't write.
-        """
+        """Return why the database isn't writable now (a key of TROUBLES), without writing."""
         if trouble := self._find_file_trouble():
             return trouble
         folder, now = Path(self.database).parent, time.monotonic()

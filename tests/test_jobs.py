@@ -20,9 +20,7 @@ from storage import trouble
 
 @pytest.fixture
 def crew(settings, db, monkeypatch):
-    """crew(tick, seconds) -> a started Jobs that does this work as `job`; all are stopped at the
-    end.
-    """
+    """crew(tick, seconds) -> a started Jobs that does this work. All are stopped at the end."""
     started = []
     monkeypatch.setattr(jobs, "TAKEOVER_SECONDS", 0.05)
     monkeypatch.setattr(jobs, "FAULT_SECONDS", 0.5)
@@ -118,9 +116,7 @@ def test_only_one_process_works_at_a_time(settings, db):
 
 # ---- what health shows ---------------------------------------------------------------------------
 def test_health_shows_how_a_pass_ended(crew, tick, monkeypatch, caplog):
-    """The log gets an error's traceback, and health only its type, because its text may contain
-    anything. When endpoints pause for a pass or two, the job isn't failing until that lasts.
-    """
+    """Health shows only an error's type. A pause of a pass or two isn't a failure."""
     tick.problem = "endpoint 1: HTTP 500"
     crew(tick)
     until(lambda: read() == ("failing", "endpoint 1: HTTP 500"))
@@ -247,9 +243,7 @@ def test_an_endless_pass_does_not_keep_the_process_alive(crew, held, monkeypatch
 
 # ---- when they run -------------------------------------------------------------------------------
 def test_a_late_pass_runs_at_once_and_only_once(db, held):
-    """It is due repeatedly while the last pass is running: none runs at the same time, and
-    afterwards a single one makes up for them, without waiting for the next turn.
-    """
+    """One pass makes up for all turns that were due during the last one."""
     leadership = jobs.Leadership([jobs.Work("job", 0.05, held)], lambda: None)
     leadership.start()
     until(lambda: leadership._late)

@@ -61,19 +61,20 @@ def test_a_message_is_a_notice_a_reply_or_ignored(message, read):
     assert read_message(message) == read
 
 
-@pytest.mark.parametrize("message", [None, [], "word", 5])
-def test_a_message_must_be_an_object(message):
-    with pytest.raises(ValueError, match="^a message is not an object$"):
+INCOMPLETE = {}, {"params": []}, {"params": {"result": {}}}
+
+
+@pytest.mark.parametrize(
+    "message, said",
+    [
+        *((message, "a message is not an object") for message in (None, [], "word", 5)),
+        *((notify(k, n), "a notice of an unknown") for k in KINDS for n in (*NO_IDS, True)),
+        *(({"method": k, **m}, "a notice of an unknown") for k in KINDS for m in INCOMPLETE),
+    ],
+)
+def test_a_message_is_an_object_and_a_notice_belongs_to_a_subscription(message, said):
+    with pytest.raises(ValueError, match=said):
         read_message(message)
-
-
-@pytest.mark.parametrize("method", KINDS)
-def test_a_notice_belongs_to_a_subscription(method):
-    incomplete = ({}, {"params": []}, {"params": {"result": {}}})
-    unknown = (notify(method, number) for number in (*NO_IDS, True))
-    for message in (*unknown, *({"method": method, **more} for more in incomplete)):
-        with pytest.raises(ValueError, match="^a notice of an unknown subscription$"):
-            read_message(message)
 
 
 # ---- one node ------------------------------------------------------------------------------------
@@ -92,19 +93,16 @@ def node():
 
 @pytest.fixture
 def listen():
-    """listen(node, most) -> a started Listener, once it covers this many wallets; all are stopped
-    at the end.
-    """
+    """listen(node, most) -> a started Listener, once it covers this many wallets."""
     started = []
 
     def start(node, most=100, covering=2):
-        notices = Notices()
-        notices.want(WANTED)
-        made = Listener(node.url, "endpoint 1", notices, most)
-        made.notices = notices
+        made = Listener(node.url, "endpoint 1", Notices(), most)
+        made.notices = made._notices
+        made.notices.want(WANTED)
         made.start()
         started.append(made)
-        until(lambda: notices.count_covered() == covering)
+        until(lambda: made.notices.count_covered() == covering)
         return made
 
     yield start
@@ -148,16 +146,12 @@ OVERSIZED = "x" * (subscriptions.MAX_MESSAGE_BYTES + 1)
 
 @pytest.mark.parametrize("end", [BellNode.cut, partial(BellNode.flood, raw=OVERSIZED)])
 def test_subscriptions_are_renewed_after_a_disconnect(node, listen, end):
-    """An oversized message ends the connection."""
+    """An oversized message ends the connection. While disconnected, no wallet is covered."""
     listener = listen(node)
     end(node)
     until(lambda: node.connections == 2 and listener.notices.count_covered() == 2)
     assert sorted(node.list_places()) == sorted(PLACES)
-
-
-def test_no_wallet_is_covered_while_disconnected(listen):
-    with BellNode() as node:
-        listener = listen(node)
+    node.__exit__()
     until(lambda: listener.notices.count_covered() == 0)
     assert listener.subscriptions == 0
 
@@ -174,11 +168,10 @@ def test_a_limited_endpoint_covers_the_busiest_wallets(node, listen):
     node.allow(2)
     listener = listen(node, covering=1)
     until(lambda: listener.subscriptions == 2)
-    assert sorted(node.list_places()) == sorted(PLACES[:2])
     asked = len(node.requests)
     time.sleep(0.3)
-    assert len(node.requests) == asked and listener.notices.covers(2, 0.0)
-    assert listener.refused == asked - 2 > 0
+    assert sorted(node.list_places()) == sorted(PLACES[:2]) and listener.notices.covers(2, 0.0)
+    assert listener.refused == asked - 2 > 0 and len(node.requests) == asked
 
 
 def test_the_setting_caps_subscriptions(node, listen):
@@ -235,7 +228,7 @@ def test_a_flood_is_read_at_a_limited_rate(node, listen, monkeypatch):
     """Fifty a second here, whatever is sent."""
     monkeypatch.setattr(subscriptions, "MAX_NOTICES", 50)
     listener, noticed_at = listen(node), []
-    monkeypatch.setattr(listener.notices, "add", lambda *_: noticed_at.append(time.monotonic()))
+    listener.notices.add = lambda *_: noticed_at.append(time.monotonic())
     for _ in range(500):
         node.lie(("logsSubscribe", ADA), {"context": {"slot": 1}, "value": {}})
     until(lambda: len(noticed_at) > 150)
@@ -244,9 +237,7 @@ def test_a_flood_is_read_at_a_limited_rate(node, listen, monkeypatch):
 
 
 def test_a_connection_that_falls_silent_is_reopened(node, listen, monkeypatch):
-    """No bytes arrive, and the connection stays open: this is detected after two pings, 40 s of the
-    allowed 60; here half a second each. Until then, no wallet counts as covered.
-    """
+    """After two pings, 40 s of the allowed 60. Until then, no wallet counts as covered."""
     assert 2 * subscriptions.PING_SECONDS < 60
     monkeypatch.setattr(subscriptions, "PING_SECONDS", 0.5)
     listener, begun_at = listen(node), time.monotonic()
@@ -285,12 +276,16 @@ def test_a_listener_survives_an_internal_error(node, listen, monkeypatch, caplog
     assert "ZeroDivisionError" in caplog.text and "canary" not in caplog.text
 
 
-def make_job(settings, state, note, wake=print, now=lambda: 0):
+def make_job(settings, state, note, wake=print):
     """The job that subscribes, started."""
     free = contextlib.nullcontext
-    job = subscriptions.Subscriptions(settings, state, wake, free, note, now)
+    job = subscriptions.Subscriptions(settings, state, wake, free, note, read_time)
     job.start()
     return job
+
+
+def read_time():
+    return time.time_ns() // 10**6
 
 
 def test_the_job_survives_an_internal_error(settings, db, caplog, monkeypatch):
@@ -312,8 +307,7 @@ def test_the_job_survives_an_internal_error(settings, db, caplog, monkeypatch):
 
 def test_health_shows_covered_wallets_and_the_last_notice(look, node, row, monkeypatch):
     monkeypatch.setattr(subscriptions, "NOTE_SECONDS", 0.05)
-    now = time.time_ns
-    seen, began, woken = look(market(), wallets=[ADA]).settle(), now() // 10**6, []
+    seen, began, woken = look(market(), wallets=[ADA]).settle(), read_time(), []
     settings, state = ground.change(seen.config, solana_ws_urls=(node.url,)), seen.observer.state
     state.clock = time.monotonic
 
@@ -321,15 +315,15 @@ def test_health_shows_covered_wallets_and_the_last_notice(look, node, row, monke
         jobs._store_state("bell", said, None, None, json.dumps(details))
 
     def show():
-        return check_health(settings, now() // 10**6)["walletObserver"]["bell"]
+        return check_health(settings, read_time())["walletObserver"]["bell"]
 
-    job = make_job(settings, state, note, lambda: woken.append(1), lambda: now() // 10**6)
+    job = make_job(settings, state, note, lambda: woken.append(1))
     until(lambda: show()["heard"] == 1)
     assert (show()["state"], show()["lastNoticeAt"]) == ("listening", None)
     node.announce(row)
     until(lambda: show()["lastNoticeAt"] and woken and Wallet.get().due_at == 0)
     heard = round(1000 * datetime.fromisoformat(show()["lastNoticeAt"]).timestamp())
-    assert began <= heard <= now() // 10**6
+    assert began <= heard <= read_time()
     assert show()["subscriptions"] == len(node.list_places()) > 1 and show()["refused"] == 0
     job.stop(5)
 
@@ -339,20 +333,14 @@ def load(folder, **settings):
     return config.load({**ground.environ(folder), **settings}, dotenv=None)
 
 
-@pytest.mark.parametrize(
-    "rpc, told",
-    [
+def test_the_websocket_url_is_set_or_derived_from_the_endpoint_or_off(tmp_path):
+    for rpc, told in (
         ("https://api.mainnet-beta.solana.com", "wss://api.mainnet-beta.solana.com"),
         ("https://a.example/?api-key=secret", "wss://a.example/?api-key=secret"),
         ("http://127.0.0.1:8899", "ws://127.0.0.1:8900"),
         ("http://u:p@[::1]:8899/x", "ws://u:p@[::1]:8900/x"),
-    ],
-)
-def test_the_websocket_url_is_derived_from_the_endpoint(tmp_path, rpc, told):
-    assert list_websockets(load(tmp_path, SOLANA_RPC_URLS=rpc)) == (told,)
-
-
-def test_websockets_can_be_set_or_turned_off(tmp_path):
+    ):
+        assert list_websockets(load(tmp_path, SOLANA_RPC_URLS=rpc)) == (told,)
     assert list_websockets(load(tmp_path, SOLANA_WS_URLS="off")) == ()
     given = load(tmp_path, SOLANA_WS_URLS="wss://a.example/k, ws://b")
     assert list_websockets(given) == ("wss://a.example/k", "ws://b")

@@ -25,9 +25,7 @@ EVE = address("eve")
 
 # ---- the plain case ------------------------------------------------------------------------------
 def test_a_wallet_is_observed_completely(look, chain):
-    """That needs a second full scan and the closing balances. Followers are notified of loading and
-    completion, once each.
-    """
+    """Followers are notified of loading and completion, once each."""
     node, listed = FakeNode(chain), [row.signature for row in chain.touching(ADA)]
     seen = look(node)
     for _ in range(6):
@@ -73,9 +71,7 @@ def test_recorded_wallets_match_the_oracle(look, history, expected):
 # ---- arrivals ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("seed", sampling.sample(range(6), 2))
 def test_arrival_order_does_not_matter(look, seed):
-    """A chain that grows in bursts while it is watched, with restarts in between, gives the same
-    bytes as one observation.
-    """
+    """Bursts and restarts give the same bytes as one observation."""
     chain, dice = market(seed, ("ada", "eve"), 60), random.Random(seed)
     truth = look(chain, wallets=[ADA, EVE]).settle().ledger()
     node = FakeNode(chain, tip=chain.rows[0].slot)
@@ -89,9 +85,7 @@ def test_arrival_order_does_not_matter(look, seed):
 
 
 def test_an_account_no_receipt_names_is_found(look):
-    """A stranger opened an account for ada without mentioning her: only the daily list of her
-    accounts shows it.
-    """
+    """A stranger opened it for ada: only the daily list of her accounts shows it."""
     story = Story("ada")
     story.receive("ada", "CAT", 7)
     seen = look(story.chain()).settle()
@@ -136,9 +130,7 @@ def test_a_restart_before_the_block_request_loses_nothing(look, chain, monkeypat
 
 # ---- reading again -------------------------------------------------------------------------------
 def test_receipts_without_owners_are_reread_once_the_account_is_known(look):
-    """A receipt of 2021 names no owner; a later one shows that the account is ada's. Then the early
-    one moved her tokens too.
-    """
+    """A receipt of 2021 names no owner; a later one shows that it is ada's account."""
     story = Story("ada")
     early = story.receive("ada", "CAT", 70)
     story.transact("ada", [("tokens", "CAT", "maker", "ada", 5)])
@@ -170,9 +162,7 @@ def test_an_added_venue_turns_stored_receipts_into_trades(look):
 
 @pytest.fixture
 def shared(look):
-    """(a lookout of ada and eve, eve's wallet, the rows of their transaction), whose stored receipt
-    is unreadable.
-    """
+    """(a lookout of ada and eve, eve's wallet, the rows of their unreadable transaction)"""
     story = Story("ada", "eve")
     given = story.transact("ada", [("lamports", "ada", "eve", 5_000)])
     seen = look(story.chain(), wallets=(ADA, EVE)).settle()
@@ -209,9 +199,7 @@ class Cut(Exception):
 
 
 def test_rereading_under_new_rules_resumes_where_it_stopped(look, chain, monkeypatch):
-    """Forty transactions in steps of seven, with a power failure after the third. Nothing is read
-    twice, and the ledger is unchanged.
-    """
+    """Nothing is read twice, although the power fails after three steps of seven."""
     monkeypatch.setattr(entries, "REREAD_BATCH", 7)
     seen, steps = look(chain).settle(), []
     truth, state = seen.ledger(), seen.observer.state
@@ -240,9 +228,7 @@ def test_rereading_under_new_rules_resumes_where_it_stopped(look, chain, monkeyp
 # ---- others at work, and clocks ------------------------------------------------------------------
 @ground.sqlite_only
 def test_posts_stored_during_requests_fail_no_pass(look, chain):
-    """Somebody commits during every request, so no open statement of the observer may hold an old
-    snapshot.
-    """
+    """No open statement of the observer may hold an old snapshot during requests."""
     node = FakeNode(chain, tip=chain.rows[20].slot)
     seen = look(node).settle()
     others, answer = apsw.Connection(str(seen.config.database_path)), node.answer
@@ -258,9 +244,7 @@ def test_posts_stored_during_requests_fail_no_pass(look, chain):
 
 
 def test_a_start_with_long_histories_polls_reread_wallets(look, monkeypatch):
-    """Each of five ledgers takes six seconds to build, and a pass builds for fifteen: three, then
-    two. Finished ones are polled in each pass.
-    """
+    """Each of five ledgers takes six seconds to build, and a pass builds for fifteen."""
     people = [f"bot {number}" for number in range(5)]
     seen = look(Story(*people).chain(), wallets=[address(person) for person in people])
     seen.settle().restart()
@@ -280,9 +264,7 @@ def test_a_start_with_long_histories_polls_reread_wallets(look, monkeypatch):
 
 
 def test_another_running_process_is_detected(look, chain):
-    """`observe` fetches receipts while a server is running, so the server's ledger in memory is
-    outdated.
-    """
+    """`observe` ran, so the ledger in the server's memory is outdated."""
     node = FakeNode(chain, tip=chain.rows[15].slot)
     seen = look(node).settle()
     server = seen.observer
@@ -351,9 +333,7 @@ def scanning(look, chain, monkeypatch):
 
 
 def test_a_full_scan_resumes_where_it_stopped(scanning):
-    """Endpoints pause during a full scan and the process restarts: the scan resumes. If its stored
-    position is gone, it starts over.
-    """
+    """If no node knows its position, it starts over."""
     (node,), own = scanning.nodes, Address.select().where(Address.address == ADA)
     cursor = own.get().scan_cursor
     node.fail("getSignaturesForAddress", -32603)

@@ -36,28 +36,24 @@ def list_troubled(seen):
 
 # ---- nodes that refuse ---------------------------------------------------------------------------
 def test_a_wallet_with_unlisted_token_accounts_is_not_complete(look, chain):
-    """Some providers refuse that list for some wallets: the rest is observed but not called
-    complete.
-    """
-    node = FakeNode(chain)
-    node.fail("getTokenAccountsByOwner", -32602)
-    seen, problems = look(node), set()
+    """Some providers refuse that list for some wallets: the rest is observed."""
+    seen, problems = look(chain), set()
+    seen.nodes[0].fail("getTokenAccountsByOwner", -32602)
     for _ in range(10):
         seen.look()
         problems.add(seen.observer.problem)
     assert problems == {f"{ADA}: getTokenAccountsByOwner: endpoint 1: error -32602"}
     assert seen.state() == "backfilling" and "getTokenAccountsByOwner" in seen.coverage()["note"]
     assert len(seen.trades()) == len(chain.touching(ADA))
-    node.restore()
+    seen.nodes[0].restore()
     seen.clock.sleep(3_600)
     assert seen.settle().state() == "complete"
 
 
 def test_a_wallet_no_node_answered_for_was_not_polled(look, chain):
     """Health derives each wallet's lag from this: it grows while no node responds."""
-    node = FakeNode(chain)
-    seen = look(node).settle()
-    looked, checked = Wallet.get().polled_at, seen.coverage()["checkedAt"]
+    seen = look(chain).settle()
+    (node,), looked, checked = seen.nodes, Wallet.get().polled_at, seen.coverage()["checkedAt"]
     for method in ("getMultipleAccounts", "getSignaturesForAddress"):
         node.fail(method)
     seen.look(3)
@@ -131,8 +127,8 @@ def test_a_wallet_whose_list_was_refused_goes_first_next_time(look, moved):
     """
     people = {address(one): one for one in ("ada", "bob", "eve")}
     story = Story(*people.values())
-    node = FakeNode(story.chain())
-    seen = look(node, wallets=[*people]).settle()
+    seen = look(story.chain(), wallets=[*people]).settle()
+    (node,) = seen.nodes
     node.fail("getSignaturesForAddress", -32004)
     seen.clock.sleep(4_000)
     seen.look()
@@ -147,43 +143,39 @@ def test_a_wallet_whose_list_was_refused_goes_first_next_time(look, moved):
 
 
 # ---- errors in our own steps ---------------------------------------------------------------------
-FAULTS = {
-    "a fault of ours": KeyError("x"),
-    "SQL": OperationalError("too many SQL variables"),
-    "a malformed answer": rpc.BadAnswer("getSignaturesForAddress: no list"),
-    "a refusal": rpc.Refused("error -32602"),
-    "no answer": rpc.Unavailable("ReadTimeout"),
-}
-# By name, the observer's part that does the step.
-ASKING = {
-    "_show_moved": module.Observer,
-    "scan_page": Listing,
-    "fetch_backlog": Fetching,
-    "list_token_accounts": Listing,
-}
-STEPS = ASKING | dict.fromkeys(("_prepare", "_finish", "_publish"), module.Observer)
+OURS, NO_ANSWER = KeyError("x"), rpc.Unavailable("ReadTimeout")
+OTHERS = (
+    OperationalError("too many SQL variables"),
+    rpc.BadAnswer("getSignaturesForAddress: no list"),
+    rpc.Refused("error -32602"),
+)
+OBSERVER = module.Observer
+ASKING = (
+    *((OBSERVER, "_show_moved"), (Listing, "scan_page"), (Fetching, "fetch_backlog")),
+    (Listing, "list_token_accounts"),
+)
 
 
 @pytest.mark.parametrize(
-    "kind, step",
+    "error, part, step",
     [
-        *(("a fault of ours", step) for step in STEPS),
-        *((kind, "scan_page") for kind in FAULTS if kind != "a fault of ours"),
-        *(("no answer", step) for step in ASKING if step != "scan_page"),
+        *((OURS, OBSERVER, step) for step in ("_prepare", "_finish", "_publish")),
+        *((error, *step) for error in (OURS, NO_ANSWER) for step in ASKING),
+        *((error, Listing, "scan_page") for error in OTHERS),
     ],
 )
-def test_an_error_affects_only_its_wallet(look, monkeypatch, kind, step):
+def test_an_error_affects_only_its_wallet(look, monkeypatch, error, part, step):
     seen = look(market(2, ("ada", "eve"), 8), wallets=[EVE, ADA])
     monkeypatch.setattr(module.storage, "is_busy", lambda error: False)
-    work = getattr(STEPS[step], step)
+    work = getattr(part, step)
 
     @functools.wraps(work)
     def fail(self, wallet, *args):
         if wallet.address == EVE:
-            raise FAULTS[kind]
+            raise error
         return work(self, wallet, *args)
 
-    monkeypatch.setattr(STEPS[step], step, fail)
+    monkeypatch.setattr(part, step, fail)
     seen.look(8)
     health = check(seen)
     assert list_troubled(seen) == [EVE] and health["troubledWallets"] == 1

@@ -15,15 +15,6 @@ from observing import state
 from observing.subscriptions import make_due
 
 
-def tell_crowd(count):
-    """A chain of this many people who bought something."""
-    people = [f"bot {number}" for number in range(count)]
-    story = Story(*people)
-    for person in people:
-        story.buy(person, "CAT", 10, 5_000)
-    return story.chain(), [*map(address, people)]
-
-
 def spy(monkeypatch):
     """A list of every statement that is run."""
     asked, run = [], storage.database.execute_sql
@@ -48,13 +39,14 @@ def is_quiet(seen):
 
 # ---- what it costs -------------------------------------------------------------------------------
 def test_a_poll_takes_three_statements_per_wallet(look, monkeypatch):
-    """One stores when it was polled, two list its head; all others run once per pass. A full poll
-    needs about forty.
-    """
+    """One stores when it was polled, two list its head. A full poll needs about forty."""
     counts = []
-    for people in (3, 13):
-        chain, wallets = tell_crowd(people)
-        seen = rest(look(chain, wallets=wallets))
+    for count in (3, 13):
+        people = [f"bot {number}" for number in range(count)]
+        story = Story(*people)
+        for person in people:
+            story.buy(person, "CAT", 10, 5_000)
+        seen = rest(look(story.chain(), wallets=[*map(address, people)]))
         assert all(is_quiet(seen).values()), "nothing is quiet"
         with monkeypatch.context() as patch:
             asked = spy(patch)
@@ -152,10 +144,9 @@ def test_a_wallet_made_due_during_its_poll_is_polled_again(seen, monkeypatch):
     assert seen.now < Wallet.get().due_at < seen.now + 15_000
 
 
-def test_errors_of_a_quiet_wallet_are_reported(look, chain):
+def test_errors_of_a_quiet_wallet_are_reported(seen):
     """A node refuses only its list: coverage shows it, and no poll overwrites that."""
-    node = FakeNode(chain)
-    seen = rest(look(node))
+    (node,) = seen.nodes
     node.fail("getSignaturesForAddress", -32602)
     seen.clock.sleep(3_600)
     seen.look(2)

@@ -27,9 +27,7 @@ def wallet(settings, db):
 
 
 def list_pending(wallet, count, name="old", **columns):
-    """List this many signatures, newest first, like full scans: two per slot, "old 9a" and
-    "old 9b".
-    """
+    """List this many signatures, newest first and two per slot: "old 9a" and "old 9b"."""
     rows = [
         {"wallet": wallet, "signature": f"{name} {slot}{n}", "slot": slot, "seen_at": NOW} | columns
         for slot in range(count // 2, 0, -1)
@@ -39,22 +37,11 @@ def list_pending(wallet, count, name="old", **columns):
         WalletSignature.insert_many(part).execute()
 
 
-def name_in_posts(wallet, *signatures):
-    for number, signature in enumerate(signatures):
-        store_post(wallet, signature, number)
-
-
-def read(sql, *values):
-    return [Pending(*row) for row in storage.database.execute_sql(sql, values).fetchall()]
-
-
 def read_all(wallet):
-    """Rows that posts wait for, that arrived at the head, and that full scans listed."""
-    return (
-        read(OF_POSTS, wallet.id, *DUE),
-        read(OF_HEAD_OR_SCANS, wallet.id, True, *DUE),
-        read(OF_HEAD_OR_SCANS, wallet.id, False, *DUE),
-    )
+    """Signatures that posts wait for, that arrived at the head, and that full scans listed."""
+    asked = (OF_POSTS, ()), (OF_HEAD_OR_SCANS, (True,)), (OF_HEAD_OR_SCANS, (False,))
+    found = [storage.read_rows(sql, (wallet.id, *kind, *DUE)) for sql, kind in asked]
+    return [[Pending(*row).signature for row in rows] for rows in found]
 
 
 class Slices(Fetching):
@@ -76,8 +63,9 @@ def test_a_slice_is_the_oldest_twenty_of_its_kind(wallet):
     list_pending(wallet, 4, "later", due_at=NOW + 1)
     # Postponed by a wrong clock.
     list_pending(wallet, 2, "wrong", due_at=DUE[1] + 1)
-    name_in_posts(wallet, "old 50b", "old 50b", "later 1a", "unlisted")
-    of_posts, at_head, of_scans = ([one.signature for one in rows] for rows in read_all(wallet))
+    for number, signature in enumerate(("old 50b", "old 50b", "later 1a", "unlisted")):
+        store_post(wallet, signature, number)
+    of_posts, at_head, of_scans = read_all(wallet)
     # Two posts cite it.
     assert of_posts == ["old 50b", "old 50b"]
     assert at_head == ["head 1a", "head 1b"]
@@ -109,7 +97,7 @@ def test_the_next_slice_takes_the_same_steps_however_much_waits(wallet):
     """Steps of SQLite."""
     list_pending(wallet, 200)
     list_pending(wallet, 2, "head", head=True)
-    name_in_posts(wallet, "old 50a")
+    store_post(wallet, "old 50a")
     connection, counted = storage.database.connection(), []
     for more in (False, True):
         if more:
@@ -126,9 +114,7 @@ def test_the_next_slice_takes_the_same_steps_however_much_waits(wallet):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_showing_a_slice_takes_a_tenth_of_the_total_time(count):
-    """Wallets take turns: a step takes a tenth of a second, showing it one second. In a thousand
-    seconds that is a hundred times, plus once for each.
-    """
+    """A step takes a tenth of a second, showing it one second: a hundred times in 1000 s."""
     watches, clock, shown = [Watch() for _ in range(count)], 0.0, 0
     while clock < 1000:
         for watch in watches:

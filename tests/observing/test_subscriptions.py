@@ -41,9 +41,7 @@ def test_wallets_come_before_accounts_and_waiting_ones_before_busy_ones(look):
 
 # ---- when a wallet is polled ---------------------------------------------------------------------
 def poll(notices, now, outcome="nothing"):
-    """Begin a pass over the wallets that are due because of notices, and poll them. Return whether
-    there are any.
-    """
+    """Poll the wallets that are due because of notices. Return whether there are any."""
     due = notices.list_due(lambda: now)
     # One that could not be made due stays due.
     assert notices.list_due(lambda: now) == due
@@ -103,19 +101,14 @@ def test_a_scheduled_poll_that_finds_something_answers_the_notice(notices):
 
 
 def test_many_false_notices_in_a_row_mute_an_endpoint():
-    notices, ticks = Notices(), itertools.count()
-
-    def send(count, outcome):
+    notices, ticks, almost = Notices(), itertools.count(), MAX_FALSE - 1
+    for count, outcome in ((almost, "nothing"), (1, "found"), (almost, "nothing"), (1, "nothing")):
+        assert not notices.is_false("endpoint 1")
         begun_at = next(ticks)
         for number in range(count):
             notices.add(number, "endpoint 1", begun_at)
         for _ in range(5):
             poll(notices, next(ticks), outcome)
-
-    for count, outcome in ((MAX_FALSE - 1, "nothing"), (1, "found"), (MAX_FALSE - 1, "nothing")):
-        send(count, outcome)
-    assert not notices.is_false("endpoint 1")
-    send(1, "nothing")
     for wallet_id, endpoint in ((77, "endpoint 1"), (88, "endpoint 1"), (88, "endpoint 2")):
         notices.add(wallet_id, endpoint, 9.0)
     assert notices.is_false("endpoint 1") and not notices.is_false("endpoint 1")
@@ -129,32 +122,27 @@ def test_an_unwatched_wallet_is_forgotten():
     assert not any(7 in one for one in vars(notices).values() if isinstance(one, dict))
 
 
-def test_an_endpoint_that_misses_something_is_not_trusted_for_a_while():
-    notices = Notices()
-    notices.cover("endpoint 1", {7, 8})
-    assert notices.covers(7, 0.0) and notices.count_covered() == 2
-    notices.note_found(7, 0.0)
-    assert not notices.covers(7, DISTRUST_SECONDS - 1) and notices.covers(8, DISTRUST_SECONDS - 1)
-    assert notices.covers(7, DISTRUST_SECONDS)
-
-
 @pytest.mark.parametrize(
     "noticed, found, covered",
     [
+        # A notice just before or after a poll is on time.
         *((GRACE_SECONDS - 1, 0, True), (GRACE_SECONDS, 0, False)),
         *((0, GRACE_SECONDS - 1, True), (0, GRACE_SECONDS, False)),
+        (None, 0, False),
     ],
 )
-def test_a_notice_just_before_or_after_a_poll_is_on_time(noticed, found, covered):
+def test_an_endpoint_that_misses_something_is_not_trusted_for_a_while(noticed, found, covered):
     notices = Notices()
-    notices.cover("endpoint 1", {7})
-    steps = [
-        (noticed, lambda: notices.add(7, "endpoint 1", noticed)),
-        (found, lambda: notices.note_found(7, found)),
-    ]
-    for _, step in sorted(steps, key=lambda one: one[0]):
-        step()
-    assert notices.covers(7, 2 * GRACE_SECONDS) == covered
+    notices.cover("endpoint 1", {7, 8})
+    assert notices.covers(7, 0.0) and notices.count_covered() == 2
+    for now in (0, GRACE_SECONDS - 1, GRACE_SECONDS):
+        if now == noticed:
+            notices.add(7, "endpoint 1", now)
+        if now == found:
+            notices.note_found(7, now)
+    for now in (2 * GRACE_SECONDS, DISTRUST_SECONDS - 1):
+        assert (notices.covers(7, now), notices.covers(8, now)) == (covered, True)
+    assert notices.covers(7, found + DISTRUST_SECONDS)
 
 
 # ---- what a notice leads to ----------------------------------------------------------------------
@@ -171,10 +159,7 @@ class Street:
         self.node = FakeNode(Chain(rows))
         self.seen = self.look(self.node, wallets=[*map(address, self.people)]).settle()
         self.ids = {wallet.address: wallet.id for wallet in Wallet.select()}
-
-    @property
-    def notices(self):
-        return self.seen.observer.notices
+        self.notices = self.seen.observer.notices
 
     @property
     def newest(self):
@@ -214,9 +199,7 @@ class Street:
             self.seen.observer.run_tick(self.seen.now)
 
     def pass_on(self, seconds=1.1):
-        """Let time pass and notices start a pass; return the requests to nodes by method, without
-        the block time, which is requested once a minute.
-        """
+        """Let time pass and a pass start; return the requests by method, without block times."""
         before = self.node.calls.copy()
         self.seen.clock.sleep(seconds)
         self.poll_noticed()
@@ -267,9 +250,7 @@ def test_wallets_with_notices_share_a_comparison_of_balances(look):
 
 
 def test_an_unannounced_sale_is_found_in_the_wallets_list(look):
-    """It moved a token account too, which then needs no list. If there is news, the page before it
-    is requested as well.
-    """
+    """Its token account needs no list, but if there is news, the page before it is read."""
     street = Street(look, ["ada"])
     street.seen.look(2)
     street.cover()
@@ -314,11 +295,12 @@ def test_a_transaction_no_node_has_yet_is_requested_again(street):
 
 
 def test_a_false_notice_stores_nothing(street):
-    before, receipts = street.seen.ledger(), Receipt.select().count()
+    before, receipts = street.seen.ledger(), Receipt.select().count
+    stored = receipts()
     street.lie()
     asked = [street.pass_on().get("getSignaturesForAddress", 0) for _ in range(10)]
     assert sum(asked) == MAX_TRIES and street.seen.state() == "complete"
-    assert street.seen.ledger() == before and Receipt.select().count() == receipts
+    assert (street.seen.ledger(), receipts()) == (before, stored)
 
 
 def test_a_new_token_account_is_scanned_at_once(street):
@@ -378,9 +360,7 @@ def test_a_long_pass_ends_early_when_a_notice_arrives(street):
 
 
 def test_with_every_notice_lost_polling_finds_everything(street):
-    """Subscribed without notices: the transaction shows in the next poll, and one that moves
-    nothing after two at most.
-    """
+    """In the next poll, or in two at most if nothing moved."""
     street.notices.want((Subscription(1, ADA),))
     street.cover()
     street.seen.look(3)
@@ -398,14 +378,12 @@ def test_with_every_notice_lost_polling_finds_everything(street):
 # ---- what it costs -------------------------------------------------------------------------------
 def test_covered_idle_wallets_cost_fewer_requests(look):
     """In ten polls, while six wallets do nothing; they traded before."""
-    asked = []
-    for covered in (False, True):
-        street = Street(look, [f"bot {number}" for number in range(6)])
-        if covered:
-            street.cover()
+    street, asked = Street(look, [f"bot {number}" for number in range(6)]), []
+    for step in (lambda: None, street.cover):
+        step()
         before = street.node.calls.copy()
         street.seen.look(10)
         asked.append(street.node.calls - before)
-    before, after = asked
-    assert after.total() < 0.6 * before.total()
-    assert after["getMultipleAccounts"] == before["getMultipleAccounts"]
+    polled, covered = asked
+    assert covered.total() < 0.6 * polled.total()
+    assert covered["getMultipleAccounts"] == polled["getMultipleAccounts"]

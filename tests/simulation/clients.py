@@ -110,9 +110,7 @@ class StreamReader(Follower):
 
 
 class Receiver:
-    """A webhook receiver. `taken`: the arrivals it accepted; `is_told`: whether its last request
-    was answered.
-    """
+    """A webhook receiver. `taken`: accepted arrivals; `is_told`: it answered the last one."""
 
     def __init__(self):
         self.behavior, self.taken, self.is_told = "well", [], False

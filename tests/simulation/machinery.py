@@ -77,9 +77,7 @@ def apart():
 
 
 class Scythe:
-    """Kills the process at one of its next commits, before it completes: the disk then has a copy
-    of the database's files, with uncommitted data in the journal.
-    """
+    """Kills the process before one of its next commits completes, and copies its files."""
 
     def __init__(self, database_path, copy_path):
         self._path, self._copy, self._left = database_path, copy_path, 0

@@ -44,9 +44,7 @@ class Market:
         traders.create_trader("Sim", "momentum", now - 10**6, "standard", settings=SETTINGS)
 
     def move(self, mint, percent, pool):
-        """Store a snapshot of each token: one price moves by this percentage, and its pool may
-        change.
-        """
+        """Store a snapshot of each token: one price, and perhaps its pool, changes."""
         self._prices[mint] = max(1, self._prices[mint] * percent // 100)
         self._pool[mint] = pool or self._pool[mint]
         now = self._world.clock.now()

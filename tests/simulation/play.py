@@ -38,9 +38,7 @@ def draw(seed, count=STEPS):
 
 
 def play(seed, grounds, steps):
-    """Play these steps of a seed's world. Return why it failed and after how many steps,
-    or None.
-    """
+    """Play these steps of a seed's world. Return (number of steps, why it failed) or None."""
     with World(seed, grounds) as world:
         for number, step in enumerate(steps, 1):
             try:

@@ -10,16 +10,12 @@ from models import Post, Trade, Wallet
 
 
 def read_addresses_lazily(patch):
-    """A bug: the observer keeps a query open while it queries nodes and writes. A commit by another
-    process then makes its next write, and the pass, fail.
-    """
+    """The observer writes with a query open: another process's commit makes that fail."""
     patch.setattr("observing.listing.list", iter, raising=False)
 
 
 def write_and_drop(patch):
-    """A bug: rows to write and rows to drop are kept separately, so a transaction that is reread
-    between two publications is in both: it is applied and then dropped.
-    """
+    """A transaction that is reread between publications is written and then dropped."""
     dropped, rebuild, replace = {}, store._rebuild, store.replace_trades
 
     def rebuild_and_note(wallet, pending):

@@ -56,18 +56,8 @@ class Start(NamedTuple):
     seconds: float = 1_000.0
 
 
-class Beside(NamedTuple):
-    """Another process's action during the requests to nodes from `first` until before `last`."""
-
-    first: int
-    last: int
-    step: Any
-
-
 class Grounds:
-    """What the worlds of one process share, because it is slow to create: the application without
-    its caches, the settings, and initial databases.
-    """
+    """The worlds' application without its caches, their settings and initial databases."""
 
     def __init__(self, folder=None):
         in_memory = Path("/dev/shm")
@@ -115,7 +105,8 @@ class World:
         self.market, self.receiver = Market(self), Receiver()
         # Until then, nodes may fail altogether, which isn't our bug.
         self.faulty_until = 0.0
-        self._beside, self._settling_seconds = None, REST_SECONDS
+        # Another process's steps during the next requests to nodes, or None.
+        self._beside, self._settling_seconds = [], REST_SECONDS
         self._ruled = ruled(self.clock, self.dice)
 
     # ---- its life --------------------------------------------------------------------------------
@@ -176,7 +167,7 @@ class World:
         """End all faults; the known state must become the true one."""
         self.heal()
         self.scythe.raise_up(0)
-        self._beside, self.tip = None, self.tale.chain.rows[-1].slot
+        self._beside, self.tip = [], self.tale.chain.rows[-1].slot
         with self.speaking():
             self._hold_all()
         self.clock.sleep(self._settling_seconds)
@@ -355,24 +346,16 @@ class World:
         self.scythe.raise_up(commits)
 
     def beside(self, first, count, step):
-        """Another process takes a step during this many requests to nodes, from the `first`
-        one on.
-        """
-        self._beside = Beside(first, first + count, step)
+        """Another process takes a step during this many requests to nodes, from `first` on."""
+        self._beside = [None] * (first - 1) + [step] * (count + 1)
 
     def go_beside(self):
         """A node is queried: run the concurrent step, if any."""
-        one = self._beside
-        if one is None:
-            return
-        self._beside = (
-            one._replace(first=one.first - 1, last=one.last - 1) if one.last > 1 else None
-        )
-        if one.first <= 1:
+        if self._beside and (step := self._beside.pop(0)):
             # Its own requests to nodes aren't counted.
-            kept, self._beside = self._beside, None
+            kept, self._beside = self._beside, []
             with apart():
-                getattr(self, one.step.name)(*one.step.arguments)
+                getattr(self, step.name)(*step.arguments)
             self._beside = kept
 
     def wait(self, seconds):

@@ -1,5 +1,6 @@
 """Python processes that this one starts: their limits, what they inherit, and their end."""
 
+import contextlib
 import json
 import os
 import select
@@ -99,9 +100,7 @@ def test_a_child_process_has_limits_and_gets_its_input(folder, monkeypatch):
 
 
 def test_a_child_outlives_the_thread_that_started_it():
-    """The system ends a child with the thread that started it, so no requesting thread may be that
-    one.
-    """
+    """The system ends a child with its starting thread, so that isn't the caller's."""
     started = []
 
     def begin():
@@ -125,33 +124,30 @@ def test_an_import_error_ends_the_child_at_once():
     assert child.returncode == 1
 
 
-def has_ended(descriptor, seconds):
-    """Whether a process ends by then: its descriptor is readable once it is gone."""
-    return select.select([descriptor], [], [], seconds)[0] == [descriptor]
+@contextlib.contextmanager
+def ending(process):
+    """Check that the process whose PID this one prints ends inside."""
+    ended = os.pidfd_open(int(process.stdout.readline()))
+    assert not select.select([ended], [], [], 0)[0]
+    yield
+    # It is readable once the process is gone.
+    assert select.select([ended], [], [], 30)[0]
+    os.close(ended)
 
 
 @linux_only
 def test_a_child_ends_with_its_parent_in_every_case(folder):
     given = {"PYTHONPATH": os.pathsep.join((str(ROOT), str(folder)))}
     command = [sys.executable, "-c", PARENT]
-    with subprocess.Popen(command, env=given, stdout=subprocess.PIPE) as parent:
-        ended = os.pidfd_open(int(parent.stdout.readline()))
-        assert not has_ended(ended, 0)
+    with subprocess.Popen(command, env=given, stdout=subprocess.PIPE) as parent, ending(parent):
         parent.send_signal(signal.SIGKILL)
-        assert has_ended(ended, 30)
-    os.close(ended)
 
 
 @pytest.mark.parametrize("verb", ["kill", "end"])
 @linux_only
 def test_a_child_is_killed_with_its_session(verb):
-    with start_python("family", [], {"PATH": os.defpath}, LIMITS) as child:
-        ended = os.pidfd_open(int(child.stdout.readline()))
+    with start_python("family", [], {"PATH": os.defpath}, LIMITS) as child, ending(child):
         getattr(child, verb)()
-        if not has_ended(ended, 10):
-            signal.pidfd_send_signal(ended, signal.SIGKILL)
-            pytest.fail("its own child goes on")
-    os.close(ended)
     assert child.returncode == -signal.SIGKILL
 
 

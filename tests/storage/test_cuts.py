@@ -105,11 +105,7 @@ DEFECTS = {
         "restoring",
         (5, 29),
     ),
-    "success is reported early": (
-        mock.patch.dict(cuts.SCENARIOS, hasty=Hasty),
-        "hasty",
-        range(10),
-    ),
+    "success is reported early": (mock.patch.dict(cuts.SCENARIOS, hasty=Hasty), "hasty", range(10)),
 }
 
 

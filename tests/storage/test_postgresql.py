@@ -55,9 +55,7 @@ def start(*command, **environ):
 
 
 def end_sessions(holding=None):
-    """End every other session of this database, or those with this lock; return their number once
-    they are gone.
-    """
+    """End every other session, or those with this lock; return their number."""
     sql = """SELECT COUNT(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()"""
     if holding is not None:
@@ -122,9 +120,7 @@ def test_one_writer_at_a_time_and_ids_become_visible_in_order(db, other):
 
 
 def test_a_silent_writer_does_not_block_others_forever(other, monkeypatch):
-    """It hangs or its machine vanished: the server ends its transaction, and the others
-    continue.
-    """
+    """It hangs or its machine vanished: the server ends its transaction."""
     monkeypatch.setattr("storage.postgresql.HUNG_MS", 300)
     other.connect()
     other.begin()
@@ -137,9 +133,7 @@ def test_a_silent_writer_does_not_block_others_forever(other, monkeypatch):
 
 
 def test_the_data_version_changes_with_every_commit(db):
-    """Also if other transactions begin or end in between, and although savepoints have their own
-    transaction IDs.
-    """
+    """Whatever begins or ends in between, and in savepoints with their own IDs."""
     # It counts commits of the whole server, where other tests may be running.
     assert any(db.data_version() == db.data_version() for _ in range(100))
     writers, seen = [db.open() for _ in range(3)], []
@@ -157,9 +151,7 @@ def test_the_data_version_changes_with_every_commit(db):
 
 # ---- away, and back again ------------------------------------------------------------------------
 def test_sessions_ended_by_the_server_are_replaced(service, key):
-    """As after a restart: closed idle connections are detected before use; one in use leads to
-    `busy`.
-    """
+    """Closed idle connections are detected before use, as after a restart."""
     assert service.post({"eventId": "a", "body": "b"}, key).status_code == 201
     database.close()
     with ground.speaking_to(service.config):
@@ -210,9 +202,7 @@ def test_a_newer_schema_is_refused(settings, db):
 
 
 def test_a_user_who_may_not_create_tables_is_told_so(tmp_path):
-    """As if the schema belonged to another user: since PostgreSQL 15, others can't create
-    tables.
-    """
+    """Since PostgreSQL 15, only the schema's owner may."""
     given = config.load(ground.environ(tmp_path / "data", migrated=False), dotenv=None)
     name = f"plain_{os.getpid()}"
     url = given.database_url.replace(given.database_url.split("//")[1].split("@")[0], name)
@@ -256,9 +246,7 @@ def test_without_the_driver_the_setting_is_named(monkeypatch):
 # ---- several machines ----------------------------------------------------------------------------
 @pytest.fixture(scope="module")
 def machines(tmp_path_factory):
-    """Two Servers that share only the database, SECRET_KEY and LOG_KEY. Each has a `bot`, and both
-    bots have one owner.
-    """
+    """Two Servers that share the database, SECRET_KEY and LOG_KEY, each with an owner's bot."""
     folder, made = tmp_path_factory.mktemp("machines"), []
     shared = {**ground.environ(folder / "data"), "SECRET_KEY": "of both", "LOG_KEY": "0b" * 32}
     for name in ("one", "two"):

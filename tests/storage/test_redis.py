@@ -27,7 +27,7 @@ PAGES = ("/", "/market", "/status", "/api/traders", "/feed.json")
 
 @pytest.fixture
 def shared_redis(redis_server, monkeypatch):
-    """The server, empty, and running again afterwards whatever the test did to it."""
+    """The server, empty, and running again afterwards."""
     redis_server.client.flushall()
     monkeypatch.setattr(counters, "REST_SECONDS", REST)
     yield redis_server
@@ -144,9 +144,7 @@ def test_a_full_redis_is_busy(service, get, shared_redis):
 
 # ---- what is said --------------------------------------------------------------------------------
 def test_the_password_appears_nowhere(service, key, shared_redis, serve, caplog):
-    """Refused by Redis, disconnected, working: no response, log line or doctor finding contains the
-    password or the URL.
-    """
+    """Refused by Redis, disconnected or working."""
     # One instance after another.
     storage.database.close_all()
     wrong = serve(ratelimit_storage_url=shared_redis.url.replace(PASSWORD, f"{PASSWORD}-wrong"))
