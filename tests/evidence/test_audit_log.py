@@ -65,11 +65,11 @@ def find_uid(event):
     return Post.get(Post.event_id == event).uid
 
 
-def replace(service, start, answer):
+def replace(service, start, answer, ask=None):
     """A service's client that returns answer(body) for addresses with this prefix, or an error if
     `answer` is None.
     """
-    ask = ask_service(service)
+    ask = ask or ask_service(service)
 
     def asked(path):
         if not path.startswith(start):
@@ -165,15 +165,12 @@ def test_a_profile_changed_during_the_audit_is_not_a_difference(told):
 
 def test_understating_the_log_size_first_hides_nothing(told):
     """All other leaves would be newer than the evidence, which lacks a post."""
-    gone, ask = find_uid("e20"), show_early(told)
+    gone = find_uid("e20")
 
     def leave_out(said):
         said["posts"] = [line for line in said["posts"] if line["id"] != gone]
 
-    def lie(path):
-        body = ask(path)
-        return reword(leave_out)(body) if "evidence.json" in path else body
-
+    lie = replace(told, f"/bots/{find_first().uid}", reword(leave_out), show_early(told))
     assert fields(audit_log(told, ask=lie)) == {f"posts.{gone}"}
 
 
@@ -185,11 +182,10 @@ def test_a_bot_missing_from_the_list_is_named(told):
     def leave_out(said):
         said["bots"] = [one for one in said["bots"] if one["botId"] != otto]
 
-    for ask, missing in (
-        (ask_service(told), []),
-        (replace(told, "/evidence.json", reword(leave_out)), [(otto, "different")]),
-        (replace(told, "/log/", None), []),
-    ):
+    lie = replace(told, "/evidence.json", reword(leave_out))
+    without_log = replace(told, "/log/", None)
+    named = [(otto, "different")]
+    for ask, missing in ((ask_service(told), []), (lie, named), (without_log, [])):
         reports = make_auditor(ask, reads_log=True).audit_unlisted([ada])
         assert [(one.bot, one.verdict) for one in reports] == missing
 
@@ -370,9 +366,9 @@ def test_truncated_tiles_are_named(told):
 
 def test_missing_and_invalid_data_is_not_blamed(told):
     """test_witness.py has more invalid data."""
-    missing = [(path, None) for path in ("", "checkpoint", "key", "tile/", "tile/entries/")]
-    invalid = [(path, lambda _: b"no") for path in ("", "checkpoint", "key")]
-    for path, answer in missing + invalid:
+    missing = dict.fromkeys(("", "checkpoint", "key", "tile/", "tile/entries/"))
+    invalid = dict.fromkeys(("", "checkpoint", "key"), lambda _: b"no")
+    for path, answer in (*missing.items(), *invalid.items()):
         report = audit_log(told, ask=replace(told, f"/log/{path}", answer))
         assert report.verdict == "cannot_tell" and "its log can't be read" in report.unknown[0]
 

@@ -16,6 +16,7 @@ import ground
 import pymerkle
 import pytest
 from service import hide_post, inspect, race
+from test_backups import leave
 
 import storage.log
 from accounts import influencers, posts, wallets
@@ -24,7 +25,7 @@ from evidence import log, notes
 from evidence.notes import Signer, encode
 from models import Post
 from operate import backups, inspection
-from storage import database, files, tree, writing
+from storage import database, tree, writing
 from storage.log import append_leaf
 
 NOW = 1_800_000_000_000
@@ -190,9 +191,11 @@ with storage.database.connection_context():
 """
 
 
-def start(settings, bot, out):
+def start(settings, bot, path):
     environ = {**os.environ, **ground.environ(settings.data_dir), "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen([sys.executable, "-c", POSTING, str(bot)], env=environ, stdout=out)
+    argv = [sys.executable, "-c", POSTING, str(bot)]
+    with path.open("w") as out:
+        return subprocess.Popen(argv, env=environ, stdout=out)
 
 
 def test_log_and_tables_agree_after_every_kill(settings, bot, tmp_path, full):
@@ -202,15 +205,13 @@ def test_log_and_tables_agree_after_every_kill(settings, bot, tmp_path, full):
     dice, out = random.Random(7), []
     for turn in range(4 if full else 2):
         paths = [tmp_path / f"{turn}-{n}" for n in range(2)]
-        files = [path.open("w") for path in paths]
-        both = [start(settings, bot.id, file) for file in files]
+        both = [start(settings, bot.id, path) for path in paths]
         # Some 30 posts.
         ground.until(lambda: both[0].poll() is None and paths[0].stat().st_size > 800)
         time.sleep(dice.uniform(0, 0.1))
-        for process, file in zip(both, files, strict=True):
+        for process in both:
             process.kill()
             process.wait()
-            file.close()
         # The last line may be incomplete.
         out += [line for path in paths for line in path.read_text().split("\n")[:-1]]
         assert inspect(settings, inspection.check_log) == []
@@ -255,28 +256,21 @@ def test_another_key_is_refused(settings, bot, more):
 
 
 # ---- a restore -----------------------------------------------------------------------------------
-def fill(settings, backup):
-    """An instance with two posts, a backup of it, and one more post; the log's last state."""
-    backups.migrate(settings)
-    with database.connection_context():
-        bot = influencers.create_bot(settings, "Ada", NOW, WALLET).bot
-        publish(bot)
-        publish(bot, eventId="e2")
-        backups.store_backup(settings, backup)
-        publish(bot, eventId="e3")
-        last = log.make_checkpoint(log.find_log())
-    database.close_all()
-    files.unlock_data_dir()
-    return last
-
-
 @ground.sqlite_only
 @pytest.mark.parametrize(
     ("place", "size"), [("here", 6), ("over a damaged database", 5), ("elsewhere", 5)]
 )
 def test_a_restore_starts_a_log_naming_what_was_lost(settings, tmp_path, place, size):
     """The opening, profile and attachment of a bot, and three posts; the backup has two."""
-    last = fill(settings, tmp_path / "backup")
+    backups.migrate(settings)
+    with database.connection_context():
+        bot = influencers.create_bot(settings, "Ada", NOW, WALLET).bot
+        for event in ("e1", "e2"):
+            publish(bot, eventId=event)
+        backups.store_backup(settings, tmp_path / "backup")
+        publish(bot, eventId="e3")
+        last = log.make_checkpoint(log.find_log())
+    leave()
     assert last.size == 6
     if place == "elsewhere":
         settings = ground.settings_of(tmp_path / "elsewhere")
