@@ -223,7 +223,7 @@ def _order_kind(
     flows.choose_fill()
     split = split_fill(flows)
     swaps = list(find_calls(receipt, lambda one: programs.family(one.program) == "swap"))
-    if split.explained_percent is not None and split.explained and swaps:
+    if split.explained and swaps:
         side = replace(effect, own=_list_side(receipt, effect, programs))
         split = add_market(split, Flows(receipt, side, swaps, programs))
     taken = [mint for mint, raw in split.market if raw < 0 and mint != WRAPPED_SOL]
