@@ -1191,7 +1191,8 @@ def split_trade(
     """`changes` excludes those outside the venue. `sol` is "got", "both" or "" (only sent)."""
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
     beside = flows.beside.copy()
-    shares = [_explain_token(flows, mint, change) for mint, change in legs]
+    explained = {mint: _explain_token(flows, mint, change) for mint, change in legs}
+    shares = list(explained.values())
     rest = flows.unshown_in - flows.unshown_explained()
     if sol:
         shares.append(_explain_sol(flows, sol))
@@ -1203,8 +1204,7 @@ def split_trade(
         beside[WRAPPED_SOL] += rest
     if whole:
         for mint, change in legs:
-            explained, _ = _explain_token(flows, mint, change)
-            beside[mint] += max(0, change - explained)
+            beside[mint] += max(0, change - explained[mint][0])
     got = [mint for mint, change in legs if change > 0] + ([WRAPPED_SOL] if sol else [])
     others = flows.counterparties(got)
     signed = _any_signed(flows, others)
