@@ -40,7 +40,7 @@ from chain.ledger.totals import (
     Spans,
     Totals,
 )
-from chain.reading.currencies import MINTS, MONEY
+from chain.reading.currencies import MINTS
 from chain.reading.entries import Entry
 from chain.reading.flows import Balance
 from chain.reading.kinds import TRADES
@@ -73,7 +73,8 @@ class Deposits:
     def _follow_others(self, entry: Entry) -> None:
         is_order = entry.kind.startswith("order_")
         for address, mint, before, after in entry.others:
-            if not is_order or (mint in MONEY and (entry.kind == "order_open" or after < before)):
+            is_money = mint == WRAPPED_SOL or mint in MINTS
+            if not is_order or (is_money and (entry.kind == "order_open" or after < before)):
                 self._change((address, mint), after - before)
 
     def _change(self, key: tuple[str, str], amount: int, borrowed: bool = False) -> None:

@@ -44,7 +44,6 @@ STABLECOINS = (
 )
 # `use_currencies` replaces the operator's part. CURRENCIES is keyed by mint, "" for SOL.
 MINTS = {one.mint for one in STABLECOINS}
-MONEY = MINTS | {WRAPPED_SOL}
 CURRENCIES = {
     "": Currency(WRAPPED_SOL, "SOL", 9, ""),
     **{one.mint: one for one in STABLECOINS},
@@ -62,8 +61,6 @@ def use_currencies(added: Iterable[Currency]) -> None:
     CURRENCIES.update(known)
     MINTS.intersection_update(known)
     MINTS.update(known)
-    MONEY.intersection_update({*known, WRAPPED_SOL})
-    MONEY.update(known)
 
 
 @contextlib.contextmanager

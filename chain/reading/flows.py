@@ -24,7 +24,7 @@ from chain.addresses import (
     b58encode,
     is_on_curve,
 )
-from chain.reading.currencies import MONEY
+from chain.reading.currencies import MINTS
 from chain.reading.programs import BUILT_IN, TIP_ACCOUNTS, Programs
 from chain.reading.receipts import LAMPORT_MOVES, Instruction, Operation, Receipt
 
@@ -777,7 +777,8 @@ def read_deposits(
     if family == "order":
         return (*_list_tokens(flows), *_list_lamports(flows)), ()
     if family == "lending":
-        moves = (m for m in flows.moves if m.call is not None and m.mint in MONEY)
+        money = {*MINTS, WRAPPED_SOL}
+        moves = (m for m in flows.moves if m.call is not None and m.mint in money)
         return (), (*_sum_by_account(flows, moves), *_list_unshown(flows))
     by_call = _list_one_way(flows)
     settled = _find_settled(flows, by_call)
@@ -1190,7 +1191,8 @@ def split_trade(
     """`changes` excludes those outside the venue. `sol` is "got", "both" or "" (only sent)."""
     legs = [(mint, change) for mint, change, _ in changes if mint not in set(residues)]
     beside = flows.beside.copy()
-    shares = [_explain_token(flows, mint, change) for mint, change in legs]
+    explained = {mint: _explain_token(flows, mint, change) for mint, change in legs}
+    shares = list(explained.values())
     rest = flows.unshown_in - flows.unshown_explained()
     if sol:
         shares.append(_explain_sol(flows, sol))
@@ -1202,8 +1204,7 @@ def split_trade(
         beside[WRAPPED_SOL] += rest
     if whole:
         for mint, change in legs:
-            explained, _ = _explain_token(flows, mint, change)
-            beside[mint] += max(0, change - explained) if change > 0 else 0
+            beside[mint] += max(0, change - explained[mint][0])
     got = [mint for mint, change in legs if change > 0] + ([WRAPPED_SOL] if sol else [])
     others = flows.counterparties(got)
     signed = _any_signed(flows, others)

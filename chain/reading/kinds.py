@@ -76,7 +76,8 @@ def decide_kind(receipt: Receipt, effect: Effect, programs: Programs) -> Kind:
         return Kind("failed", venue)
     families = _deciding_families(receipt, acting, effect, programs)
     if "order" in families:
-        return _order_kind(receipt, effect, acting, programs, Kind("", venue, mint))
+        kind = Kind(_order_step(receipt, effect, acting, programs), venue, mint)
+        return _fill_kind(receipt, effect, programs, kind) if kind.kind == "order_fill" else kind
     if len(families - {"nft"}) > 1:
         kind = _ambiguous(receipt, effect, venue, mint)
         return kind if "swap" in families else replace(kind, flags=(*kind.flags, "no_swap"))
@@ -208,29 +209,20 @@ def _venue(acting: list[Instruction], programs: Programs) -> str | None:
     return "; ".join(dict.fromkeys(parts)) or None
 
 
-def _order_kind(
-    receipt: Receipt,
-    effect: Effect,
-    acting: list[Instruction],
-    programs: Programs,
-    kind: Kind,
-) -> Kind:
-    name = _order_step(receipt, effect, acting, programs)
-    if name != "order_fill":
-        return replace(kind, kind=name)
+def _fill_kind(receipt: Receipt, effect: Effect, programs: Programs, kind: Kind) -> Kind:
     known = [one for top in receipt.instructions for one in _outermost(top, programs)]
     flows = Flows(receipt, effect, known, programs)
     flows.choose_fill()
     split = split_fill(flows)
     swaps = list(find_calls(receipt, lambda one: programs.family(one.program) == "swap"))
-    if split.explained_percent is not None and split.explained and swaps:
+    if split.explained and swaps:
         side = replace(effect, own=_list_side(receipt, effect, programs))
         split = add_market(split, Flows(receipt, side, swaps, programs))
     taken = [mint for mint, raw in split.market if raw < 0 and mint != WRAPPED_SOL]
     is_sale = all(mint in MINTS for mint, _, _ in effect.tokens)
     if len(taken) == 1 and is_sale and taken[0] not in MINTS:
         kind = replace(kind, mint=taken[0])
-    return _with_split(replace(kind, kind=name), split)
+    return _with_split(kind, split)
 
 
 def _list_side(receipt: Receipt, effect: Effect, programs: Programs) -> frozenset[str]:

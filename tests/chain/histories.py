@@ -49,6 +49,7 @@ from pathlib import Path
 from node import Row
 from scene import Scene
 from story import BEGIN, BEGIN_TIME, account_of, address
+from teller import show_lots
 
 from chain.addresses import SYSTEM, b58encode
 from chain.ledger.coverage import order_entries
@@ -86,7 +87,7 @@ FLAGS = set(
 SUMMED = {"worst": "worst_case", "positions": "positions", "won": "positions_won"}
 SUMMED |= {"return": "return_points"}
 FIELDS = {name: name for name in ("sol", "tip", "fee", "rent", "sponsored")}
-FIELDS["beside"] = "beside_sol"
+FIELDS |= {"beside": "beside_sol"}
 COUNTED = ("positions", "won", "return")
 # Fields of an entry as text. `say`: the word for an address.
 SHOWN = {
@@ -413,8 +414,9 @@ class TextHistory(Scene):
             if one.signature in before:
                 told.begun[:] = [told.ledger.accounts[SOL, ALL_HISTORY].sums]
             told.lots[one.signature] = {
-                money: {mint: list(map(_show_lot, lots)) for mint, lots in inventory.lots.items()}
+                (money, mint): show_lots(told.ledger, mint, money)
                 for money, inventory in told.ledger.inventories.items()
+                for mint in inventory.lots
             }
         return told
 
@@ -484,8 +486,8 @@ class TextHistory(Scene):
         if word in SHOWN:
             return SHOWN[word](entry, self.words.get) or "-", rest
         if word.isupper():
-            lots = told.lots[signature].get(money, {}).get(self.address(word), [])
-            return " ".join(lots) or "-", " ".join(_read_lot(one, money) for one in rest.split())
+            lots = told.lots[signature].get((money, self.address(word)))
+            return lots or "-", " ".join(_read_lot(one, money) for one in rest.split())
         if rest == "[*]":
             return entry.kind, word
         return (entry.kind, FLAGS & flags), (word, set(re.findall(r"\w+", rest)))
@@ -544,12 +546,8 @@ def _forget_mints(receipt):
             row["parsed"]["type"] = "transfer"
 
 
-def _show_lot(lot):
-    return f"{lot.left}@{'?' if lot.cost is None else lot.left_cost}"
-
-
 def _read_lot(text, money):
-    """Parse a lot in the format of _show_lot."""
+    """Write a lot like show_lots."""
     raw, _, cost = text.partition("@")
     return f"{raw}@{cost if cost == '?' else amount(cost, money)}" if cost else text
 

@@ -3,6 +3,7 @@ reason, or its row is left out. Every request still gets a response, and other d
 """
 
 import time
+from collections import defaultdict
 from typing import Annotated, Any, NamedTuple
 
 import ground
@@ -103,23 +104,19 @@ class Damage:
     """Damages the JSON columns of one bot, one paper trader, and shared rows."""
 
     def __init__(self):
-        self.bot, self.trader = find_first("bot"), find_first("trader")
-        self.mine = {
-            "wallet_id": find_first("wallet"),
-            "bot_id": self.bot,
-            "trader_id": self.trader,
-            "owner_id": find_first("bot", "owner_id"),
-        }
+        self.mine = {f"{table}_id": find_first(table) for table in ("wallet", "bot", "trader")}
+        self.mine["owner_id"] = find_first("bot", "owner_id")
         self.columns = {one: self.find_rows(*one) for one in list_columns()}
 
     def find_rows(self, table, column):
         """[(rowid, text), ...] to damage in a column."""
         names = {one.name for one in database.get_columns(table)}
         own = [f"{name} = {one}" for name, one in self.mine.items() if name in names]
-        if table in ("wallet", "bot", "trader"):
+        if f"{table}_id" in self.mine:
             own = [f"id = {self.mine[f'{table}_id']}"]
         elif "period_id" in names:
-            own.append(f"period_id IN (SELECT id FROM period WHERE trader_id = {self.trader})")
+            traders = f"SELECT id FROM period WHERE trader_id = {self.mine['trader_id']}"
+            own.append(f"period_id IN ({traders})")
         sql = f"SELECT rowid, {column} FROM {table} WHERE {column} IS NOT NULL"
         mine = database.execute_sql(f"{sql} AND {own[0]}").fetchall() if own else ()
         # Otherwise one that is shared. Review reasons are rare, so use an account that has one.
@@ -162,14 +159,13 @@ def add_what_owners_have(owner, now):
     Hook.create(uid="hook_x", owner=owner, **hook, created_at=now)
     asked = dict.fromkeys(("family", "set", "from", "to", "start"), "")
     report = {"kind": "backtest", "equity": [], "closes": [], "candidates": []}
-    texts = {"asked": orjson.dumps(asked).decode(), "result": orjson.dumps(report).decode()}
     ended = {"state": "failed", "error": "it was interrupted"}
+    texts = {"asked": write(asked), "result": write(report)}
     Backtest.create(uid="backtest_x", owner=owner, **texts, **ended, created_at=now)
 
 
-def begin_proof():
-    challenge = {"text": "t", "bot": "b", "wallet": address("w"), "endsAt": 1, "action": "add"}
-    models.Session.update(challenge=orjson.dumps(challenge).decode()).execute()
+def write(value):
+    return orjson.dumps(value).decode()
 
 
 @pytest.fixture
@@ -183,27 +179,23 @@ def asking(show):  # noqa: F811
     # Which closes it afterwards.
     database.connect()
     reader = Reader(show.app)
+    proof = {"text": "t", "bot": "b", "wallet": address("w"), "endsAt": 1, "action": "add"}
     with database.connection_context():
-        begin_proof()
-        damage = Damage()
-        asked = choose(reader.list_requests())
+        models.Session.update(challenge=write(proof)).execute()
+        damage, paths = Damage(), defaultdict(list)
+        for one in reader.list_requests():
+            paths[one.path.partition("?")[0]].append(one)
+    # The plain request to each path and the last one; the next one too in full runs.
+    first = 2 if sampling.FULL else 1
+    asked = dict.fromkeys(one for of in paths.values() for one in (*of[:first], of[-1]))
 
     def ask(place=0, parts=1):
         """Every request, or those of one place in each `parts`."""
         reader.forget()
-        some = asked[place % parts :: parts]
+        some = list(asked)[place % parts :: parts]
         return {one.path: why for one in some if (why := find_fault(reader.ask(one)))}
 
     return damage, ask
-
-
-def choose(requests):
-    """The plain request to each path and the last one; the next one too in full runs."""
-    paths = {}
-    for one in requests:
-        paths.setdefault(one.path.partition("?")[0], []).append(one)
-    first = 2 if sampling.FULL else 1
-    return list(dict.fromkeys(one for of in paths.values() for one in (*of[:first], of[-1])))
 
 
 def find_fault(answer):
@@ -219,7 +211,7 @@ def find_fault(answer):
 def tell_others(show, damage):  # noqa: F811
     """The API's responses about everyone else."""
     with database.connection_context():
-        bot = models.Bot.get_by_id(damage.bot).uid
+        bot = models.Bot.get_by_id(damage.mine["bot_id"]).uid
     bots, board, trades = (
         show.get(f"/api/v1/{name}?limit=100", show.keys.read_key).json["data"]
         for name in ("bots", "leaderboard", "trades")

@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+from unittest import mock
 
 import apsw
 import ground
@@ -192,13 +193,8 @@ def test_what_a_server_will_still_do_is_not_damage(seen):
 def test_differences_during_a_running_server_are_checked_again(seen):
     """The observer publishes shortly after storing, so only lasting differences are reported."""
     Trade.update(result=1).where(Trade.id == first_sell().id).execute()
-    slept = []
-
-    def publish(seconds):
-        slept.append(seconds)
-        rebuild(seen)
-
-    assert differences(seen, True, publish) == [] and len(slept) == 1
+    publish = mock.Mock(side_effect=lambda seconds: rebuild(seen))
+    assert differences(seen, True, publish) == [] and publish.call_count == 1
 
 
 def test_a_missing_receipt_is_reported_and_fetched_again(seen):

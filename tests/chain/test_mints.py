@@ -11,17 +11,9 @@ from fakemarket import address
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chain.addresses import TOKEN, TOKEN_2022
 from chain.amounts import Scale, load_scale
-from chain.mints import (
-    CHECKS,
-    EXTENSIONS,
-    MINT_BYTES,
-    TOKEN,
-    TOKEN_2022,
-    Mint,
-    check_mint,
-    parse_mint,
-)
+from chain.mints import CHECKS, EXTENSIONS, MINT_BYTES, Mint, check_mint, parse_mint
 from market.store import store_checks
 from market.tables import Token
 

@@ -220,19 +220,15 @@ def swap(sample, forge=bytes):
     """
     event, (sol, raw) = sample["event"], sample["vault_before"]
     scene = Scene(user=10**9)
-    scene.known = Scene.known | {
-        "pool": b58encode(event[120:152]),
-        "user": b58encode(event[152:184]),
-    }
+    pool, user = b58encode(event[120:152]), b58encode(event[152:184])
+    scene.known = Scene.known | {"pool": pool, "user": user}
     scene.holds("user", "SOL", 10**15).holds("user", "CAT", 10**15)
     scene.holds("pool", "SOL", sol).holds("pool", "CAT", raw)
+    sides = ("SOL", read_u64(event, 64)), ("CAT", read_u64(event, 16))
+    (given, paid), (taken, got) = sides if sample["label"].startswith("buy") else sides[::-1]
     with scene.call(PUMPSWAP, "pool", "user"):
-        if sample["label"].startswith("buy"):
-            scene.send("SOL", "user", "pool", read_u64(event, 64))
-            scene.send("CAT", "pool", "user", read_u64(event, 16))
-        else:
-            scene.send("CAT", "user", "pool", read_u64(event, 16))
-            scene.send("SOL", "pool", "user", read_u64(event, 64))
+        scene.send(given, "user", "pool", paid)
+        scene.send(taken, "pool", "user", got)
         scene.noop(PUMPSWAP, data=b58encode(EVENT + forge(event)))
     return read(scene.receipt("user"), scene.address("user"))
 

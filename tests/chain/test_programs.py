@@ -139,7 +139,10 @@ def known(program, name, family):
 
 # The rows, the line and field that are refused, and what is allowed.
 NO_PROGRAMS = [
-    *((f"{header}{NEW},A,swap,x", 1, "header", HEADING) for header in ("", "id;name\n")),
+    *(
+        (f"{header}{NEW},A,swap,x", 1, "header", HEADING)
+        for header in ("", "id,name,family\n", "id;name;family;source\n")
+    ),
     *(
         (HEADER + row, *why)
         for row, *why in [

@@ -340,6 +340,8 @@ def test_each_method_has_its_own_rate(connect, clock, per_second, calls, seconds
         # Unless it is to be avoided and there is another one.
         ([[good], [good]], "endpoint 1", [2, 2]),
         ([[good]], "endpoint 1", [1]),
+        # Or the other one is paused.
+        ([[good], [say("", 429)]], "endpoint 1", [1, 1]),
     ],
 )
 def test_the_first_endpoint_is_preferred(connect, scripts, avoid, used):

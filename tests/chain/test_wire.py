@@ -11,11 +11,9 @@ from story import ADA, market
 @pytest.mark.parametrize("encoding", ["made up", "json", "jsonParsed"])
 def test_fake_nodes_use_the_wire_types(encoding, history):
     """solders' own types parse each response, for the made-up and the recorded chain."""
-    if encoding == "made up":
-        chain, wallet = market(), ADA
-    else:
-        chain, wallet = Chain.recorded(history, encoding), history["wallets"][0]
-    node = FakeNode(chain)
+    is_recorded = encoding != "made up"
+    chain = Chain.recorded(history, encoding) if is_recorded else market()
+    node, wallet = FakeNode(chain), history["wallets"][0] if is_recorded else ADA
 
     def typed(kind, method, *params):
         answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": node.answer(method, params)})
