@@ -81,34 +81,32 @@ def test_token_accounts_are_listed():
     assert check_accounts({"value": []}) == []
 
 
-@pytest.mark.parametrize("program", [TOKEN, TOKEN_2022])
-def test_token_account_holdings_are_read(program):
-    assert read_holdings(hold(513, program=program)) == (9, [Holding(9, 513, 2_039_280, MINT)])
-    assert read_holdings(hold(0, program=program)) == (9, [Holding(9, 0, 2_039_280, None)])
+EMPTY = Holding(9, 0, 0, None)
+WALLET = {"lamports": 77, "owner": SYSTEM, "data": ["", "base64"]}
+# (owner, account, the node's value, what it holds)
+ACCOUNTS = {
+    "a token account": (ADA, ACCOUNT, hold(513), Holding(9, 513, 2_039_280, MINT)),
+    "a zero balance": (ADA, ACCOUNT, hold(0), Holding(9, 0, 2_039_280, None)),
+    "Token-2022": (ADA, ACCOUNT, hold(5, program=TOKEN_2022), Holding(9, 5, 2_039_280, MINT)),
+    "another's account": (ADA, ACCOUNT, hold(5, owner=EVE), EMPTY),
+    "another program's": (ADA, ACCOUNT, hold(5, program=SYSTEM), EMPTY),
+    "a short account": (ADA, ACCOUNT, hold(5, cut=71), EMPTY),
+    "a closed account": (ADA, ACCOUNT, None, EMPTY),
+    "a wallet": (ADA, ADA, WALLET, Holding(9, 0, 77, None, False)),
+    "a program": (ADA, ADA, {**WALLET, "executable": True}, Holding(9, 0, 77, None, True)),
+    "no flag": (ADA, ADA, {**WALLET, "executable": "yes"}, Holding(9, 0, 77, None, False)),
+    "a rich wallet": (ADA, ADA, {"lamports": 2**64 - 1}, Holding(9, 0, 2**64 - 1, None, False)),
+    "Eve's account": (EVE, ACCOUNT, hold(5, owner=EVE), Holding(9, 5, 2_039_280, MINT)),
+}
 
 
-def test_closed_and_foreign_accounts_are_empty():
-    anothers = (hold(5, owner=EVE), hold(5, program=SYSTEM), hold(5, cut=71), None)
-    owned = [(ADA, ACCOUNT)] * len(anothers)
-    assert read_holdings(*anothers, owned=owned) == (9, [Holding(9, 0, 0, None)] * len(anothers))
-
-
-def test_a_wallet_has_lamports_and_may_be_a_program():
-    wallet = {"lamports": 77, "owner": SYSTEM, "data": ["", "base64"]}
-    changes = ({}, {"executable": True}, {"executable": "yes"}, {"lamports": 2**64 - 1})
-    accounts = [{**wallet, **change} for change in changes]
-    assert read_holdings(*accounts, owned=[(ADA, ADA)] * 4)[1] == [
-        Holding(9, 0, 77, None, False),
-        Holding(9, 0, 77, None, True),
-        Holding(9, 0, 77, None, False),
-        Holding(9, 0, 2**64 - 1, None, False),
-    ]
-
-
-def test_holdings_keep_the_requested_order():
-    owned = [(ADA, ADA), (EVE, ACCOUNT)]
-    slot, found = read_holdings({"lamports": 77}, hold(5, owner=EVE), owned=owned, slot=LAST)
-    assert (slot, found) == (LAST, [Holding(LAST, 0, 77), Holding(LAST, 5, 2_039_280, MINT)])
+def test_holdings_are_read_in_the_requested_order():
+    owners, accounts, values, holdings = zip(*ACCOUNTS.values(), strict=True)
+    slot, found = read_holdings(*values, owned=[*zip(owners, accounts, strict=True)])
+    assert slot == 9 and dict(zip(ACCOUNTS, found, strict=True)) == dict(
+        zip(ACCOUNTS, holdings, strict=True)
+    )
+    assert read_holdings(hold(5), slot=LAST) == (LAST, [Holding(LAST, 5, 2_039_280, MINT)])
 
 
 def tell_mint(data, owner=TOKEN):

@@ -258,10 +258,6 @@ account_open -7 tip 2           => books sent 65+5 received 57 other -250-93 ove
 
 # a failure costs its fee; four more lamports are unaccounted for
 failed -9                       => failed 1 | books failed_cost 5 other -4
-
-# volume excludes what moved outside the venue, and breaking even isn't a gain
-buy -50 10 A of A beside -30    => volume 50 | books sent 30 open_cost 50
-sell 50 -10 A of A beside 30    => matched 0 | volume 100 | winning 0 | books sent 30 received 30
 """
 POSITIONS = """
 # breaking even is no win, and a lamport more is one
@@ -269,6 +265,11 @@ buy 10 A for 100
 sell 10 A for 100                   => positions 1 | won 0
 buy 10 A for 100
 sell 10 A for 101                   => positions 2 | won 1
+
+# proceeds of units of unknown cost don't make a position a gain
+gain 5 A
+buy 5 A for 100
+sell 10 A for 150                   => positions 1 | won 0
 
 # a position with one percent of its peak left is open
 buy 10000 A for 100

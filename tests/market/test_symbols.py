@@ -36,19 +36,13 @@ def test_a_look_alike_symbol_is_shown_with_its_mint(told, symbol):
     assert show_symbol(M, shown) == shown
 
 
-def test_a_well_known_token_keeps_its_symbol():
+def test_a_well_known_token_keeps_its_own_symbol():
+    assert len(set(SYMBOLS.values())) == len(SYMBOLS) and set(OWNED.values()) == {*SYMBOLS.values()}
+    assert find_stablecoin("PYUSD").mint == "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo"
     for (mint, symbol), told in product(SYMBOLS.items(), ("", "FAKE", None)):
         assert is_base58(mint, 32), symbol
         assert show_symbol(mint, told) == show_symbol(mint, symbol) == symbol
         assert find_imitated(mint, told) is find_imitated(mint, symbol) is None
-
-
-def test_no_two_well_known_tokens_share_a_symbol():
-    assert len(set(SYMBOLS.values())) == len(SYMBOLS) and set(OWNED.values()) == {*SYMBOLS.values()}
-
-
-def test_pyusd_has_its_issuers_mint():
-    assert find_stablecoin("PYUSD").mint == "2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo"
 
 
 def test_invisible_characters_are_removed():
