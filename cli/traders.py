@@ -147,11 +147,8 @@ def run_voice(config: Config, args: Namespace) -> None:
 
     trader = traders.find_trader(args.trader)
     traders.set_profile(trader, voice={"tone": args.tone})
-    print_result(
-        args,
-        {"traderId": trader.uid, "tone": args.tone},
-        "new posts use this voice; earlier posts stay as they are",
-    )
+    told = "new posts use this voice; earlier posts stay as they are"
+    print_result(args, {"traderId": trader.uid, "tone": args.tone}, told)
 
 
 @with_database
@@ -160,11 +157,8 @@ def run_reset(config: Config, args: Namespace) -> None:
 
     trader = traders.find_trader(args.trader)
     period = traders.reset_trader(trader, args.reason, now_ms())
-    print_result(
-        args,
-        {"traderId": trader.uid, "period": period.number},
-        f"account period {period.number} begins; earlier ones stay readable",
-    )
+    told = f"account period {period.number} begins; earlier ones stay readable"
+    print_result(args, {"traderId": trader.uid, "period": period.number}, told)
 
 
 @with_database
