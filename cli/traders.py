@@ -114,13 +114,13 @@ def run_create(config: Config, args: Namespace) -> None:
         "ownerId": made.owner.uid,
         "recoveryCode": made.recovery_code,
     }
-    print_result(
-        args,
-        shown,
-        f"trader          {made.trader.uid}\nowner           {made.owner.uid}\nrecovery code  "
-        f" {made.recovery_code or 'as before'}\nIts funds are virtual and its trades simulated."
-        " The code won't be shown again.",
+    lines = (
+        f"trader          {made.trader.uid}",
+        f"owner           {made.owner.uid}",
+        f"recovery code   {made.recovery_code or 'as before'}",
+        "Its funds are virtual and its trades simulated. The code won't be shown again.",
     )
+    print_result(args, shown, "\n".join(lines))
 
 
 @with_database
