@@ -67,9 +67,8 @@ def run_backup(config: Config, args: Namespace) -> None:
     from operate import backups
 
     holding = backups.store_backup(config, args.file)
-    print_result(
-        args, {"file": str(args.file), **asdict(holding)}, f"{args.file}: {describe(holding)}"
-    )
+    shown = {"file": str(args.file), **asdict(holding)}
+    print_result(args, shown, f"{args.file}: {describe(holding)}")
     for sentence in holding.foreign:
         print(
             f"warning: {sentence}, and `restore` will refuse this backup; run `app.py doctor` to"
@@ -83,11 +82,8 @@ def run_restore(config: Config, args: Namespace) -> None:
 
     holding, aside = backups.restore_backup(config, args.file, args.replace, now_ms())
     kept = f"\nprevious database: {aside}" if aside else ""
-    print_result(
-        args,
-        {"file": str(args.file), "keptAside": aside and str(aside), **asdict(holding)},
-        f"restored {describe(holding)}{kept}",
-    )
+    shown = {"file": str(args.file), "keptAside": aside and str(aside), **asdict(holding)}
+    print_result(args, shown, f"restored {describe(holding)}{kept}")
 
 
 def run_copy(config: Config, args: Namespace) -> None:
@@ -127,9 +123,8 @@ def run_doctor(config: Config, args: Namespace) -> int:
 
 
 def show_finding(finding: "Finding") -> str:
-    return f"{finding.level:5}  {finding.text}" + (
-        f"\n       -> {finding.advice}" if finding.advice else ""
-    )
+    advice = f"\n       -> {finding.advice}" if finding.advice else ""
+    return f"{finding.level:5}  {finding.text}{advice}"
 
 
 # ---- the operator's pages ------------------------------------------------------------------------
@@ -156,11 +151,8 @@ def run_admin_login(config: Config, args: Namespace) -> None:
     now = now_ms()
     code = admin.make_login(now)
     link, ends = f"{config.base_url}/admin/login?code={code}", show_time(now + admin.LOGIN_MS)
-    print_result(
-        args,
-        {"link": link, "code": code, "endsAt": ends},
-        f"{link}\nIt works once, until {ends}. Anyone with this link has full admin access.",
-    )
+    told = f"{link}\nIt works once, until {ends}. Anyone with this link has full admin access."
+    print_result(args, {"link": link, "code": code, "endsAt": ends}, told)
 
 
 @with_database

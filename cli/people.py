@@ -94,31 +94,29 @@ def run_bot_create(config: Config, args: Namespace) -> None:
         "publishKey": made.publish_key.text,
         "recoveryCode": made.recovery_code,
     }
-    print_result(
-        args,
-        shown,
-        f"bot             {made.bot.uid}\nowner           {made.owner.uid}\npublishing key "
-        f" {made.publish_key.text}\nrecovery code   {made.recovery_code or 'as before'}\nThe"
-        " key and the code won't be shown again.",
+    lines = (
+        f"bot             {made.bot.uid}",
+        f"owner           {made.owner.uid}",
+        f"publishing key  {made.publish_key.text}",
+        f"recovery code   {made.recovery_code or 'as before'}",
+        "The key and the code won't be shown again.",
     )
+    print_result(args, shown, "\n".join(lines))
 
 
 @with_database
 def run_bot_list(config: Config, args: Namespace) -> None:
     from accounts import influencers
 
-    rows = [show_bot(bot, _list_addresses(bot)) for bot in influencers.list_bots()]
+    rows = [show_bot(bot) for bot in influencers.list_bots()]
     print_rows(args, rows, "botId", "ownerId", "wallets", "retired", "name")
 
 
-def _list_addresses(bot: "Bot") -> list[str]:
+def show_bot(bot: "Bot") -> dict[str, Any]:
     from accounts import wallets
 
-    return [one.wallet.address for one in wallets.list_holdings(bot)]
-
-
-def show_bot(bot: "Bot", addresses: list[str]) -> dict[str, Any]:
-    """`addresses`: its wallets, with the primary one first."""
+    # The primary one first.
+    addresses = [one.wallet.address for one in wallets.list_holdings(bot)]
     return {
         "botId": bot.uid,
         "ownerId": bot.owner.uid,
@@ -139,12 +137,9 @@ def run_bot_wallet(config: Config, args: Namespace) -> None:
         wallets.detach_wallet(bot, now_ms())
     else:
         wallets.attach_wallet(settings.lift_quotas(config), bot, args.address, now_ms())
-    held = _list_addresses(bot)
-    print_result(
-        args,
-        show_bot(bot, held),
-        f"observed now: {', '.join(held)}" if held else "no wallet is attached",
-    )
+    shown = show_bot(bot)
+    held = ", ".join(shown["wallets"])
+    print_result(args, shown, f"observed now: {held}" if held else "no wallet is attached")
 
 
 @with_database
@@ -153,11 +148,8 @@ def run_bot_retire(config: Config, args: Namespace) -> None:
 
     reason = acts.check_reason(args.reason)
     acts.retire_bot(args.bot, acts.COMMAND_LINE, reason, now_ms())
-    print_result(
-        args,
-        {"botId": args.bot, "retired": True},
-        "retired: its keys are revoked and its wallet can be attached to another bot",
-    )
+    told = "retired: its keys are revoked and its wallet can be attached to another bot"
+    print_result(args, {"botId": args.bot, "retired": True}, told)
 
 
 @with_database
@@ -166,11 +158,8 @@ def run_bot_voice(config: Config, args: Namespace) -> None:
 
     bot = influencers.find_bot(args.bot)
     influencers.set_profile(bot, voice={"tone": args.tone}, now=now_ms())
-    print_result(
-        args,
-        {"botId": bot.uid, "tone": args.tone},
-        "new posts use this voice; earlier posts stay as they are",
-    )
+    told = "new posts use this voice; earlier posts stay as they are"
+    print_result(args, {"botId": bot.uid, "tone": args.tone}, told)
 
 
 @with_database
@@ -187,16 +176,11 @@ def run_key_create(config: Config, args: Namespace) -> None:
     if args.scope == "read" and args.owner:
         owner = owners.find_owner(args.owner)
     if owner is None:
-        raise invalid(
-            "--owner" if args.scope == "read" else "--bot",
-            f"say what the {args.scope} key is for",
-        )
+        option = "--owner" if args.scope == "read" else "--bot"
+        raise invalid(option, f"say what the {args.scope} key is for")
     made = api_keys.create_key(owner, args.scope, now, args.name, bot, expires_at)
-    print_result(
-        args,
-        {"keyId": made.key.uid, "key": made.text},
-        f"{made.key.uid}\n{made.text}\nThe key won't be shown again.",
-    )
+    told = f"{made.key.uid}\n{made.text}\nThe key won't be shown again."
+    print_result(args, {"keyId": made.key.uid, "key": made.text}, told)
 
 
 @with_database
@@ -243,11 +227,8 @@ def run_owner_recovery(config: Config, args: Namespace) -> None:
     from accounts import owners
 
     code = owners.replace_recovery_code(owners.find_owner(args.owner))
-    print_result(
-        args,
-        {"ownerId": args.owner, "recoveryCode": code},
-        f"recovery code   {code}\nIt won't be shown again. The previous code no longer works.",
-    )
+    told = f"recovery code   {code}\nIt won't be shown again. The previous code no longer works."
+    print_result(args, {"ownerId": args.owner, "recoveryCode": code}, told)
 
 
 @with_database
@@ -289,11 +270,10 @@ def run_post_hide(config: Config, args: Namespace) -> None:
     from accounts import acts
 
     acts.hide_post(args.post, acts.COMMAND_LINE, acts.check_reason(args.reason), now_ms())
-    print_result(
-        args,
-        {"postId": args.post, "hidden": True},
-        "hidden: the text is deleted and the record stays; earlier backups still contain the text",
+    told = (
+        "hidden: the text is deleted and the record stays; earlier backups still contain the text"
     )
+    print_result(args, {"postId": args.post, "hidden": True}, told)
 
 
 # ---- hooks ---------------------------------------------------------------------------------------
@@ -334,11 +314,8 @@ def run_hook_add(config: Config, args: Namespace) -> None:
         _split_words(args.bots),
         trusted=True,
     )
-    print_result(
-        args,
-        {"hookId": made.uid, "secret": made.secret},
-        f"{made.uid}\n{made.secret or 'no secret'}\nThe secret won't be shown again.",
-    )
+    told = f"{made.uid}\n{made.secret or 'no secret'}\nThe secret won't be shown again."
+    print_result(args, {"hookId": made.uid, "secret": made.secret}, told)
 
 
 def _split_words(text: str) -> list[str]:
@@ -395,11 +372,8 @@ def run_hook_test(config: Config, args: Namespace) -> None:
     from accounts import hooks
 
     hooks.ask_for_ping(args.hook, now_ms())
-    print_result(
-        args,
-        {"hookId": args.hook, "asked": True},
-        "the running server sends a ping within seconds; `hook list` shows the result",
-    )
+    told = "the running server sends a ping within seconds; `hook list` shows the result"
+    print_result(args, {"hookId": args.hook, "asked": True}, told)
 
 
 # ---- seasons -------------------------------------------------------------------------------------

@@ -57,15 +57,9 @@ def run_migrate(config: Config, args: Namespace) -> None:
     from operate import backups
 
     applied, copy = backups.migrate(config)
-    print_result(
-        args,
-        {"applied": applied, "copy": copy and str(copy)},
-        (
-            f"applied: {', '.join(applied)}{f'; previously: {copy}' if copy else ''}"
-            if applied
-            else "nothing to do"
-        ),
-    )
+    before = f"; previously: {copy}" if copy else ""
+    told = f"applied: {', '.join(applied)}{before}" if applied else "nothing to do"
+    print_result(args, {"applied": applied, "copy": copy and str(copy)}, told)
 
 
 def run_server(config: Config, args: Namespace) -> None:
@@ -135,23 +129,15 @@ def run_observe(config: Config, args: Namespace) -> int:
 
     refuse_demonstration(config)
     with open_database(config), jobs.observer_lock():
-        watcher = observer.Observer(
-            config,
-            report=lambda text: print(
-                text, file=sys.stderr if args.json else sys.stdout, flush=True
-            ),
-        )
+        out = sys.stderr if args.json else sys.stdout
+        watcher = observer.Observer(config, report=lambda text: print(text, file=out, flush=True))
         coverages = observer.observe_once(watcher, now_ms())
-    print_result(
-        args,
-        coverages,
-        "\n".join(
-            f"{address}: {c['state']}, {c['receipts']} receipts, {c['pending']} pending,"
-            f" {len(c['gaps'])} gaps"
-            for address, c in coverages.items()
-        )
-        or "no wallet is attached",
+    lines = (
+        f"{address}: {c['state']}, {c['receipts']} receipts, {c['pending']} pending,"
+        f" {len(c['gaps'])} gaps"
+        for address, c in coverages.items()
     )
+    print_result(args, coverages, "\n".join(lines) or "no wallet is attached")
     if watcher.problem:
         print(f"not done: {watcher.problem}", file=sys.stderr)
         return 1

@@ -114,13 +114,13 @@ def run_create(config: Config, args: Namespace) -> None:
         "ownerId": made.owner.uid,
         "recoveryCode": made.recovery_code,
     }
-    print_result(
-        args,
-        shown,
-        f"trader          {made.trader.uid}\nowner           {made.owner.uid}\nrecovery code  "
-        f" {made.recovery_code or 'as before'}\nIts funds are virtual and its trades simulated."
-        " The code won't be shown again.",
+    lines = (
+        f"trader          {made.trader.uid}",
+        f"owner           {made.owner.uid}",
+        f"recovery code   {made.recovery_code or 'as before'}",
+        "Its funds are virtual and its trades simulated. The code won't be shown again.",
     )
+    print_result(args, shown, "\n".join(lines))
 
 
 @with_database
@@ -147,11 +147,8 @@ def run_voice(config: Config, args: Namespace) -> None:
 
     trader = traders.find_trader(args.trader)
     traders.set_profile(trader, voice={"tone": args.tone})
-    print_result(
-        args,
-        {"traderId": trader.uid, "tone": args.tone},
-        "new posts use this voice; earlier posts stay as they are",
-    )
+    told = "new posts use this voice; earlier posts stay as they are"
+    print_result(args, {"traderId": trader.uid, "tone": args.tone}, told)
 
 
 @with_database
@@ -160,11 +157,8 @@ def run_reset(config: Config, args: Namespace) -> None:
 
     trader = traders.find_trader(args.trader)
     period = traders.reset_trader(trader, args.reason, now_ms())
-    print_result(
-        args,
-        {"traderId": trader.uid, "period": period.number},
-        f"account period {period.number} begins; earlier ones stay readable",
-    )
+    told = f"account period {period.number} begins; earlier ones stay readable"
+    print_result(args, {"traderId": trader.uid, "period": period.number}, told)
 
 
 @with_database

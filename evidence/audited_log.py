@@ -89,16 +89,14 @@ class LogMemory:
         self._kept.execute("DELETE FROM log_leaf WHERE origin = ? AND place >= ?", (origin, begin))
         self.add_leaves(origin, begin, leaves)
         if root is not None:
-            self._kept.execute(
-                "INSERT OR REPLACE INTO log_part VALUES (?, ?, ?)", (origin, number, root)
-            )
+            part = (origin, number, root)
+            self._kept.execute("INSERT OR REPLACE INTO log_part VALUES (?, ?, ?)", part)
         self._kept.execute("COMMIT")
 
     def add_leaves(self, origin: str, begin: int, leaves: list[bytes]) -> None:
-        rows = [_make_row(origin, place, leaf) for place, leaf in enumerate(leaves, begin)]
-        self._kept.executemany(
-            "INSERT INTO log_leaf VALUES (?, ?, ?, ?, ?, ?)", [row for row in rows if row]
-        )
+        made = [_make_row(origin, place, leaf) for place, leaf in enumerate(leaves, begin)]
+        rows = [row for row in made if row]
+        self._kept.executemany("INSERT INTO log_leaf VALUES (?, ?, ?, ?, ?, ?)", rows)
 
     def forget(self, origin: str) -> None:
         for table in ("log_part", "log_leaf"):
@@ -137,11 +135,8 @@ class LogMemory:
 
     def find_opening(self, origin: str) -> dict[str, Any]:
         """Return a log's first leaf, or {} if it isn't an opening or isn't known."""
-        found = self._kept.execute(
-            "SELECT leaf FROM log_leaf WHERE origin = ? AND place = 0 AND kind = 'opening'",
-            (origin,),
-        )
-        row = found.fetchone()
+        sql = "SELECT leaf FROM log_leaf WHERE origin = ? AND place = 0 AND kind = 'opening'"
+        row = self._kept.execute(sql, (origin,)).fetchone()
         return orjson.loads(row[0]) if row else {}
 
 
@@ -156,8 +151,8 @@ def _make_row(origin: str, place: int, leaf: bytes) -> tuple[Any, ...] | None:
             return (origin, place, "opening", None, None, leaf)
         case {"kind": str(kind)} if isinstance(made.get(ABOUT.get(kind)), str):
             bot = made.get("bot")
-            about = made[ABOUT[kind]]
-            return (origin, place, kind, about, bot if isinstance(bot, str) else None, leaf)
+            named = bot if isinstance(bot, str) else None
+            return (origin, place, kind, made[ABOUT[kind]], named, leaf)
     return None
 
 
@@ -205,9 +200,8 @@ class LogAudit:
         """
         try:
             if not before.size:
-                raise witness.CannotTell(
-                    "its log was empty or unreadable before its evidence was read"
-                )
+                told = "its log was empty or unreadable before its evidence was read"
+                raise witness.CannotTell(told)
             chain = self._read_chain()
         except witness.NewLog as error:
             self.unknown.append(f"its log: {error}")
@@ -344,9 +338,8 @@ class LogAudit:
         hashes, end = self.memory.list_bundles(one.origin, full), time.monotonic() + MAX_SECONDS
         for number in range(len(hashes), full):
             if time.monotonic() > end:
-                raise witness.CannotTell(
-                    f"{number} of {full} parts are done; run the command again"
-                )
+                told = f"{number} of {full} parts are done; run the command again"
+                raise witness.CannotTell(told)
             if number % TELL_EVERY == TELL_EVERY - 1:
                 self.tell(f"log: {number + 1} of {full} parts")
             leaves = self._fetch_bundle(prefix, number, TILE_WIDTH)

@@ -157,9 +157,8 @@ class View:
                 self.missing[signature] = slot
                 in_a_row += 1
                 if in_a_row > MAX_MISSING:
-                    raise NodeTrouble(
-                        f"your node returned none of {in_a_row} transactions in a row"
-                    )
+                    told = f"your node returned none of {in_a_row} transactions in a row"
+                    raise NodeTrouble(told)
                 continue
             in_a_row = 0
             self.take(receipt, place)

@@ -119,9 +119,8 @@ def store_copy(source: Path, target: Path) -> Holding:
         # Check the disk before removing the partial copy, because SQLite calls some of these errors
         # "not an error".
         if trouble.name_trouble(error, target.parent) == "disk_full":
-            raise Refused(
-                f"the disk with {target.parent} is full, so no backup was stored there"
-            ) from None
+            told = f"the disk with {target.parent} is full, so no backup was stored there"
+            raise Refused(told) from None
         raise
     finally:
         os.close(held)
@@ -194,9 +193,8 @@ def check_database(path: Path, foreign_ok: bool = True) -> Holding:
                 raise Refused(f"{path} is damaged: {flaws[0]}")
             return _hold(db, path, foreign)
     except UnicodeDecodeError:
-        raise Refused(
-            f"{path} contains text that is not UTF-8: the file is damaged or not from Candor"
-        ) from None
+        told = f"{path} contains text that is not UTF-8: the file is damaged or not from Candor"
+        raise Refused(told) from None
     except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError, apsw.IOError) as error:
         raise Refused(f"{path} is damaged or not a database: {error}") from None
 
@@ -503,8 +501,7 @@ def begin_backup(config: Config, now: int, tell: Callable[[str, str | None], Non
         os.close(held)
         raise Refused("a backup is already running")
     name = f"candor-{_stamp(now)}.db"
-    # An exiting process doesn't wait for the thread, because the next process removes the
-    # leftovers.
+    # An exiting process doesn't wait for the thread: the next process removes the leftovers.
     arguments = (config, name, held, tell)
     threading.Thread(target=_make, args=arguments, name="backup", daemon=True).start()
     return name
@@ -559,9 +556,8 @@ def move(config: Config, url: str) -> list[CopiedTable]:
     with instance.alone(config.data_dir):
         holding = check_database(config.database_path, foreign_ok=False)
         if holding.schema != storage.list_migrations()[-1]:
-            raise Refused(
-                "the database is of an older version: upgrade it with `app.py migrate` first"
-            )
+            told = "the database is of an older version: upgrade it with `app.py migrate` first"
+            raise Refused(told)
         try:
             with (
                 contextlib.closing(open_reading(config.database_path)) as source,
@@ -570,9 +566,8 @@ def move(config: Config, url: str) -> list[CopiedTable]:
             ):
                 return _move(source, target)
         except PeeweeException as error:
-            raise Refused(
-                f"the database could not be copied, so nothing was stored: {str(error).strip()}"
-            ) from None
+            told = "the database could not be copied, so nothing was stored"
+            raise Refused(f"{told}: {str(error).strip()}") from None
         finally:
             target.close_all()
 
@@ -602,10 +597,8 @@ def _list_rows(source: apsw.Connection, table: Any) -> Iterator[tuple[Any, ...]]
     """Yield rows in key order. Booleans are converted, because SQLite has integers."""
     kinds = [isinstance(field, BooleanField) for field in table._meta.sorted_fields]
     for row in source.execute(_select(table)):
-        yield tuple(
-            bool(value) if is_boolean else value
-            for value, is_boolean in zip(row, kinds, strict=True)
-        )
+        cells = zip(row, kinds, strict=True)
+        yield tuple(bool(value) if is_boolean else value for value, is_boolean in cells)
 
 
 def _copy_table(source: apsw.Connection, target: Any, table: Any) -> None:

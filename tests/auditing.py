@@ -13,7 +13,7 @@ from evidence.claims import Instance
 from evidence.memory import Memory
 from evidence.view import Node
 from market.failures import FetchError
-from models import Bot
+from models import Bot, Wallet
 from storage import database, writing
 
 
@@ -79,6 +79,13 @@ def edit(sql, *values):
     """Edit the database as an operator could."""
     with writing():
         assert database.execute_sql(f"{sql} RETURNING 1", values).fetchall(), sql
+
+
+def change_coverage(wallet=None, **changes):
+    """Change members of the coverage of a wallet, by default the only one."""
+    row = Wallet.get(Wallet.address == wallet) if wallet else Wallet.get()
+    row.coverage = write_json(json.loads(row.coverage) | changes).decode()
+    row.save()
 
 
 def digest_as_documented(told, pages):

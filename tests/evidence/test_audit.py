@@ -12,7 +12,7 @@ import orjson
 import pytest
 import sampling
 import story
-from auditing import ask_service, audit, find_first, make_auditor
+from auditing import ask_service, audit, change_coverage, find_first, make_auditor
 from damage import at
 from lookout import BEGIN, Lookout
 from node import Chain, FakeNode
@@ -57,11 +57,6 @@ def watched(serve):
 def audited(watched, chain):
     """audited(node, ...) -> the Report on the bot, by default with an honest node"""
     return lambda node=None, **more: audit(watched, node or FakeNode(chain), **more)
-
-
-def change_coverage(**changes):
-    coverage = orjson.loads(Wallet.get().coverage) | changes
-    Wallet.update(coverage=orjson.dumps(coverage).decode()).execute()
 
 
 def named(report):

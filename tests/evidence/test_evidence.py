@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from auditing import ask_service, digest_as_documented, find_first
+from auditing import ask_service, change_coverage, digest_as_documented, find_first
 from lookout import Lookout
 from node import FakeNode
 from service import NOW, address, hide_post, race, signature
@@ -47,11 +47,6 @@ def read_pages(service, told):
     """The responses with a document's full pages of receipts."""
     named = told["receiptPages"]
     return [read(service, f"?page={one['page']}&digest={one['digest']}") for one in named]
-
-
-def change_coverage(wallet, **changes):
-    coverage = orjson.loads(Wallet.get_by_id(wallet.id).coverage) | changes
-    Wallet.update(coverage=orjson.dumps(coverage).decode()).where(Wallet.id == wallet.id).execute()
 
 
 # ---- receipts ------------------------------------------------------------------------------------
@@ -137,7 +132,7 @@ def test_a_wallet_digest_changes_with_claims_and_not_with_polls(watched):
     wallet = Wallet.get()
     before = document.digest_wallet(wallet.id)
     assert read(watched).json["digest"] == before
-    change_coverage(wallet, checkedAt="2027-01-01T00:00:00Z")
+    change_coverage(checkedAt="2027-01-01T00:00:00Z")
     assert document.digest_wallet(wallet.id) == before
     Trade.update(result=Trade.result + 1).where(Trade.result.is_null(False)).execute()
     assert document.digest_wallet(wallet.id) != before
@@ -194,7 +189,7 @@ def test_a_digest_is_logged_once_and_again_when_it_changes(look):
         one.run_tick(seen.now)
         assert list_digests() == digests
     wallet = seen.wallets[0]
-    change_coverage(wallet, receipts=1)
+    change_coverage(wallet.address, receipts=1)
     job.run_tick(seen.now + 3)
     assert list_digests()[2:] == [(wallet.address, document.digest_wallet(wallet.id))]
     assert list_digests()[2] != digests[0]

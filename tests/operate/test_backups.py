@@ -402,11 +402,9 @@ def test_a_changed_schema_is_described_and_only_litestreams_own_tables_are_accep
 def test_a_backup_of_an_altered_schema_is_made_with_a_note(service, tmp_path, monkeypatch, capsys):
     """An instance running on it needs a backup anyway."""
     storage.database.execute_sql(FOREIGN["a view"])
-    holding = backups.store_backup(service.config, tmp_path / "backup.db")
-    assert holding.foreign == ("the view 'everything' isn't Candor's",)
     monkeypatch.setenv("DATA_DIR", str(service.config.data_dir))
     assert parser.main(["backup", str(tmp_path / "backup.db")]) == 0
-    assert "everything" in capsys.readouterr().err
+    assert "the view 'everything' isn't Candor's" in capsys.readouterr().err
 
 
 def test_connections_do_not_trust_the_schema(service, tmp_path):
