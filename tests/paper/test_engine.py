@@ -349,14 +349,14 @@ def test_guarded_start_stops_for_the_day_after_a_loss():
 
 
 def test_a_clock_set_back_over_midnight_starts_no_new_day():
-    """A second after midnight, a second before it again, and after it: that is two days, and the
+    """A day's first ms, the one before it again, and the day's last: that is two days, and the
     second day's first equity stays.
     """
     one, midnight = trader(phase="guarded"), (START // DAY + 5) * DAY
-    for cash, at in ((10, -60_000), (9, 1_000), (8, -1_000), (7, 2_000)):
+    for cash, at in ((10, -60_000), (9, 0), (8, -1), (7, DAY - 1)):
         one.account.cash = cash * SOL
         engine.run_heartbeat(one, midnight + at)
-    assert one.phase.days == 2 and one.phase.last_day == midnight // DAY
+    assert one.phase == Phase("guarded", START, 0, 2, midnight // DAY)
     assert (one.account.day, one.account.day_equity) == (midnight // DAY, 9 * SOL)
     # Two days back: the clock was wrong, and that day counts.
     engine.run_heartbeat(one, midnight - 2 * DAY)
