@@ -123,7 +123,7 @@ class PaperJob:
         for _ in range(MAX_PASSES):
             played = Pass(cursor, newest, now, market)
             self._play_pass(played)
-            if not self._put_off(played.faults, now):
+            if not self._suspend(played.faults, now):
                 break
             market = None
         else:
@@ -140,7 +140,9 @@ class PaperJob:
 
     def _play_pass(self, one: Pass) -> None:
         now, faults = one.now, one.faults
-        skipped = {key.trader for key in self._list_put_off(now) if key.trader and key.mint is None}
+        skipped = {
+            key.trader for key in self._list_suspended(now) if key.trader and key.mint is None
+        }
         one.traders = store.load_traders(now, faults, skipped, self.own.read_strategy)
         own = [trader for trader in one.traders if not trader.row.twin]
         for trader in own:
@@ -162,7 +164,7 @@ class PaperJob:
 
     def _begin(self, trader: Player, now: int) -> None:
         trader.put_off = frozenset(
-            key.mint for key in self._list_put_off(now) if key.trader == trader.id and key.mint
+            key.mint for key in self._list_suspended(now) if key.trader == trader.id and key.mint
         )
         for mint in sorted(trader.put_off):
             trouble = self.troubles[FaultKey(trader.id, mint)]
@@ -194,10 +196,10 @@ class PaperJob:
         return market
 
     # ---- trouble of one trader or token ----------------------------------------------------------
-    def _list_put_off(self, now: int) -> list[FaultKey]:
+    def _list_suspended(self, now: int) -> list[FaultKey]:
         return [key for key, trouble in self.troubles.items() if trouble.until > now]
 
-    def _put_off(self, faults: Faults, now: int) -> bool:
+    def _suspend(self, faults: Faults, now: int) -> bool:
         """Suspend what failed. Return whether a trader is among it."""
         traders = store.list_trader_rows() if faults.found else {}
         for key, error in faults.found.items():
@@ -209,7 +211,7 @@ class PaperJob:
             return key
         if isinstance(error, OwnFault):
             return FaultKey(key.trader, None)
-        tokens = [one for one in self._list_put_off(now) if one.trader == key.trader]
+        tokens = [one for one in self._list_suspended(now) if one.trader == key.trader]
         return FaultKey(key.trader, None) if len(tokens) >= MAX_TROUBLED_TOKENS else key
 
     def _note(

@@ -689,7 +689,7 @@ def add_raw(state: State, more: int) -> State:
 
 
 # ---- assumptions ---------------------------------------------------------------------------------
-# Numbers that decide what a fill pays, from the modules of fills and pools.
+# Numbers that decide what a fill pays.
 OF_FILLS = (
     *("ONE", "RENT", "WIDE_BPS", "UNKNOWN_MAX", "MAX_ATTEMPTS", "WAIT_INTERVALS"),
     *("SLIPPAGE_LIMIT_BPS", "GONE_SHARE", "GONE_USD_CENTS", "MAX_NETWORK_FEE"),

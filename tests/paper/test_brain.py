@@ -230,14 +230,7 @@ def test_a_pause_ends_on_time_and_counts_positions_opened_in_it(applied, what):
 
 
 # ---- Guarded Start -------------------------------------------------------------------------------
-def test_a_phase_counts_each_day_once_and_needs_closes_and_days():
-    """Heartbeats at a day's first and last ms; all 20 closes on 14 days are required."""
-    phase, seen = Phase("guarded", START, closes=3), []
-    for now in (5 * DAY, 6 * DAY - 1, 6 * DAY, 6 * DAY, 9 * DAY + 1):
-        phase = phase.on_day(now)
-        seen.append((phase.days, phase.last_day))
-    assert seen == [(1, 5), (1, 5), (2, 6), (2, 6), (3, 9)]
-    assert phase == Phase("guarded", START, 3, 3, 9)
+def test_guarded_start_needs_twenty_closes_on_fourteen_days():
     over = {(20, 14): True, (19, 14): False, (20, 13): False, (21, 15): True}
     assert {one: Phase("guarded", 0, *one).is_over for one in over} == over
     assert not Phase("standard", 0, 20, 14).is_over

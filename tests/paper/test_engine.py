@@ -191,22 +191,34 @@ def test_an_order_has_eight_attempts_and_keeps_what_was_filled(monkeypatch, fill
 # ---- costs and the pool --------------------------------------------------------------------------
 def test_a_round_trip_has_its_stated_cost():
     """Until it is sold, a position is worth what its pool would pay: less than two fees and the
-    price impact.
+    price impact. Half of it is sold first.
     """
-    one = told(0, leave=(3,))
+    one = told(0, leave=(3, 6), share=5_000)
     tape = Tape([one]).play(3)
     held = one.account.positions["A"]
     assert one.account.equity == one.account.cash + held.worth
     assert SOL * 9_930 // 10_000 < held.worth < SOL * 9_955 // 10_000
     tape.play(3)
-    position, (facts,) = one.journal.positions[1], said(one, "fill", "closed")
-    # The purchase's cost and network fee, without rent and the sale's fee.
-    spent = SOL + fills(one)[0].network_fee
-    assert (position.spent, position.closed_at) == (spent, START + 4 * MINUTE)
+    one.strategy = replace(one.strategy, share=10_000)
+    tape.play(4)
+    position, (first, second, last) = one.journal.positions[1], fills(one)
+    # The purchase's cost and network fee, without rent and the sales' fees.
+    spent = SOL + first.network_fee
+    assert (position.spent, position.closed_at) == (spent, START + 7 * MINUTE)
     assert position.cash < position.gross == position.mid_sold - position.mid_bought
-    assert [fill.rent for fill in fills(one)] == [RENT, -RENT] and adds_up(one)
-    assert facts["returnPct"] == percent(position.cash, spent)
-    assert facts["resultSol"].startswith("-0.0")
+    assert (first.rent, second.rent, last.rent) == (RENT, 0, -RENT) and adds_up(one)
+    bought, reduced, closed = said(one, "fill")
+    assert bought == {
+        **{"what": "bought", "side": "buy", "symbol": "AA", "reason": "told", "sol": "1"},
+        **{"amount": exact(first.raw, 6), "slippageSol": sol(first.slippage), "marks": []},
+        "feesSol": sol(first.pool_fee + first.network_fee),
+        # The reason, the stop below the entry, and 1 of 10 SOL.
+        **{"detail": "told to", "stopPct": "10", "sharePct": "10"},
+    }
+    assert (reduced["what"], reduced["amount"]) == ("reduced", exact(first.raw // 2, 6))
+    assert reduced["sol"] == sol(second.mid - second.slippage - second.pool_fee)
+    assert (closed["what"], closed["returnPct"]) == ("closed", percent(position.cash, spent))
+    assert closed["resultSol"].startswith("-0.0")
 
 
 def test_liquidity_is_never_used_twice():
@@ -349,14 +361,14 @@ def test_guarded_start_stops_for_the_day_after_a_loss():
 
 
 def test_a_clock_set_back_over_midnight_starts_no_new_day():
-    """A second after midnight, a second before it again, and after it: that is two days, and the
+    """A day's first ms, the one before it again, and the day's last: that is two days, and the
     second day's first equity stays.
     """
     one, midnight = trader(phase="guarded"), (START // DAY + 5) * DAY
-    for cash, at in ((10, -60_000), (9, 1_000), (8, -1_000), (7, 2_000)):
+    for cash, at in ((10, -60_000), (9, 0), (8, -1), (7, DAY - 1)):
         one.account.cash = cash * SOL
         engine.run_heartbeat(one, midnight + at)
-    assert one.phase.days == 2 and one.phase.last_day == midnight // DAY
+    assert one.phase == Phase("guarded", START, 0, 2, midnight // DAY)
     assert (one.account.day, one.account.day_equity) == (midnight // DAY, 9 * SOL)
     # Two days back: the clock was wrong, and that day counts.
     engine.run_heartbeat(one, midnight - 2 * DAY)
@@ -583,25 +595,6 @@ def test_a_token_missing_from_the_market_is_not_traded():
 
 
 # ---- what is written down ------------------------------------------------------------------------
-def test_a_partial_sale_reduces_and_the_rest_closes():
-    one = told(0, leave=(3, 6), share=5_000)
-    tape = Tape([one]).play(6)
-    one.strategy = replace(one.strategy, share=10_000)
-    tape.play(4)
-    bought, reduced, closed = said(one, "fill")
-    first, second, _ = fills(one)
-    assert (reduced["what"], closed["what"]) == ("reduced", "closed")
-    assert reduced["amount"] == exact(first.raw // 2, 6)
-    assert reduced["sol"] == sol(second.mid - second.slippage - second.pool_fee)
-    assert bought == {
-        **{"what": "bought", "side": "buy", "symbol": "AA", "reason": "told", "sol": "1"},
-        **{"amount": exact(first.raw, 6), "slippageSol": sol(first.slippage), "marks": []},
-        "feesSol": sol(first.pool_fee + first.network_fee),
-        # The reason, the stop below the entry, and 1 of 10 SOL.
-        **{"detail": "told to", "stopPct": "10", "sharePct": "10"},
-    }
-
-
 def test_orders_and_decisions_are_complete():
     """1 SOL buys 996,505,985 raw units of a million tokens against 1,000 SOL, as in test_measured;
     95% of that is required. Gone liquidity is sold at once, at any price.
