@@ -198,7 +198,7 @@ def assert_unknown_webhook(answered):
     assert answered.json == {"message": "Unknown Webhook", "code": 10015}
 
 
-def test_an_inbox_has_one_key_which_works_nowhere_else_until_the_bot_is_retired(inbox):
+def test_an_inbox_opens_with_its_own_key_only_until_the_bot_retires(inbox):
     service, bot, path = inbox
     own = path.rsplit("/", 1)[1]
     answers = [service.get(f"/api/v1/{one}", own) for one in ("feed", "me")]

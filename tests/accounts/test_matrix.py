@@ -133,13 +133,17 @@ NOTHING_TO_DO = {
 
 
 class Estate:
-    """An owner with a browser, a bot, and everything that belongs to them."""
+    """An owner with a browser, a bot, and everything that belongs to them. `shown`: texts on this
+    owner's pages and in responses to this owner's keys.
+    """
 
     def __init__(self, service, name):
         self.name, self.browser = name, Browser(service)
         _, self.bot, self.publish, self.code = self.browser.create(name, wallet=address(name))
         stored = Bot.get(Bot.uid == self.bot)
-        self.owner, self.key = stored.owner, Key.get(Key.bot == stored).uid
+        self.owner = stored.owner
+        read = api_keys.create_key(self.owner, "read", NOW, name=f"reading for {name}")
+        self.read, self.key = read.text, read.key.uid
         url = f"https://{name.lower()}.example/in"
         self.hook = hooks.add_hook(service.config, self.owner, url, NOW).uid
         # Only a ping differs after it was requested.
@@ -148,6 +152,10 @@ class Estate:
         run = {"asked": "{}", "state": "failed", "result": result, "created_at": NOW}
         self.backtest = Backtest.create(uid=f"backtest_{name}", owner=self.owner, **run).uid
         self.post = service.post({"eventId": "e", "body": f"by {name}"}, self.publish).json["id"]
+        self.secrets = self.publish, self.read, self.code
+        ids = (self.owner.uid, self.key, self.hook, self.backtest)
+        named = (f"reading for {name}", f"{name.lower()}.example", f"/bots/{self.bot}/manage")
+        self.shown = (*ids, *named)
 
     def list_ids(self):
         """{name in the table: id}"""
@@ -312,22 +320,9 @@ TURNS = (ALBA, None, BRUNO, f"{ALBA}'s key", f"{BRUNO}'s key", BRUNO, None, ALBA
 TURNS = TURNS if sampling.FULL else TURNS[:5]
 
 
-class Place(Estate):
-    """`shown`: texts on this owner's pages and in responses to this owner's key."""
-
-    def __init__(self, service, name):
-        super().__init__(service, name)
-        read = api_keys.create_key(self.owner, "read", NOW, name=f"reading for {name}")
-        self.read, self.key = read.text, read.key.uid
-        self.secrets = self.publish, self.read, self.code
-        ids = (self.owner.uid, self.key, self.hook, self.backtest)
-        named = (f"reading for {name}", f"{name.lower()}.example", f"/bots/{self.bot}/manage")
-        self.shown = (*ids, *named)
-
-
 @pytest.fixture
 def places(service, standing_clock):
-    return {name: Place(service, name) for name in (ALBA, BRUNO)}
+    return {name: Estate(service, name) for name in (ALBA, BRUNO)}
 
 
 @pytest.fixture

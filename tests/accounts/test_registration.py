@@ -338,6 +338,8 @@ def test_the_command_line_lists_and_bans_by_source(opened, capsys):
         (shown,) = orjson.loads(capsys.readouterr().out)["data"]
         told = shown["wallet"], shown["source"], shown["claimedAt"]
         assert told == (row.wallet, row.source, None)
+        # Deleted accounts have no source, and aren't banned together.
+        assert acts.ban_source("", "me", "spam", NOW) == 0
         assert main(["owner", "ban", "--source", row.source, "--reason", "spam", "--json"]) == 0
         assert orjson.loads(capsys.readouterr().out) == {"banned": 1}
         assert main(["owner", "ban"]) == 1 and "not both" in capsys.readouterr().err

@@ -347,7 +347,7 @@ def test_a_season_may_be_for_proven_wallets_only(settings, db, name):
     Field(settings, create(wallets="proven")).play(PROVEN_ONLY[name])
 
 
-def test_expected_participants_are_listed_and_only_final_ranks_logged_and_badges(field, made):
+def test_participants_are_listed_early_and_only_final_ranks_are_logged_and_shown(field, made):
     field.play(ADA_AND_BOB)
     assert field.show(START - 1) == "ada not_started None; bob not_started None"
     assert seasons.count_entrants(made, START - 1) == 2

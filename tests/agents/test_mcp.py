@@ -79,24 +79,24 @@ def talk(live, transport):
         yield lambda conversation: portal.call(asyncio.wait_for, conversation(client), 60)
 
 
-def talk_as(live, conversation, **environ):
-    """The same against a separate server process with these settings."""
+def talk_over(opened, conversation):
+    """The same with this client."""
 
     async def run():
-        async with open_client(live, **environ) as client:
+        async with opened as client:
             return await conversation(client)
 
     return asyncio.run(asyncio.wait_for(run(), 60))
+
+
+def talk_as(live, conversation, **environ):
+    """The same against a separate server process with these settings."""
+    return talk_over(open_client(live, **environ), conversation)
 
 
 def talk_here(instance, conversation):
     """The same with a server in this process, which asks this instance."""
-
-    async def run():
-        async with Client(build_server(instance)) as client:
-            return await conversation(client)
-
-    return asyncio.run(asyncio.wait_for(run(), 60))
+    return talk_over(Client(build_server(instance)), conversation)
 
 
 async def call(client, tool, /, **arguments):
