@@ -196,15 +196,19 @@ def test_pages_are_busy_and_recover(browser):
 
 
 @ground.file_only
-def test_an_allowance_file_that_cannot_be_opened_is_busy(service, get, monkeypatch):
+def test_an_allowance_file_that_is_locked_or_cannot_be_created_is_busy(service, get, monkeypatch):
     def fail():
         raise apsw.CantOpenError("no such folder")
 
     monkeypatch.setattr(counters, "REST_SECONDS", 0)
+    monkeypatch.setattr(counters, "BUSY_SECONDS", 0.02)
+    with contextlib.closing(apsw.Connection(str(service.config.ratelimit_path))) as other:
+        other.execute("BEGIN IMMEDIATE")
+        locked_out = get("feed")
     with monkeypatch.context() as patch:
         patch.setattr(service.app.allowance.store, "_open", fail)
-        answer = get("feed")
-        assert (answer.status_code, answer.json["code"]) == (503, "busy")
+        for answer in (locked_out, get("feed")):
+            assert (answer.status_code, answer.json["code"]) == (503, "busy")
     assert get("feed").status_code == 200
 
 

@@ -171,6 +171,7 @@ def test_the_detail_has_the_latest_twenty_and_lists_have_the_rest(service, trade
         assert first["simulated"] and cut(first["data"], shown[name]) == shown[name][:10]
         found = service.pages(path, None, 10)
         assert cut(found, shown[name]) == shown[name] and len({one["id"] for one in found}) == 25
+        assert shown[name][0].keys() < found[0].keys()
         others = f"/api/traders/{trader.uid}/{other}?cursor={first['nextCursor']}"
         for wrong in (others, f"{path}?cursor="):
             answer = service.get(wrong)

@@ -317,12 +317,9 @@ def _make_entry(board: Board, row: Any, standing: StandingRow, tier: int) -> Ent
 
 # ---- ranks ---------------------------------------------------------------------------------------
 def check_rank(board: Board, row: Any, totals: Sums | None) -> str | None:
-    by = ORDERS[board.sort].by
-    has_wallet, is_loading = (
-        row.address is not None,
-        find_least(row.coverages)["state"] == "backfilling",
-    )
+    by, has_wallet = ORDERS[board.sort].by, row.address is not None
     has_gap = any(one["gaps"] for one in row.coverages)
+    is_loading = find_least(row.coverages)["state"] == "backfilling"
     return find_reason(totals, has_wallet, has_gap, by, board.money, is_loading)
 
 

@@ -33,11 +33,9 @@ def respond_text(text: str) -> Response:
 @blueprint.get("/checkpoint", defaults={"uid": None})
 @blueprint.get("/<uid>/checkpoint")
 def show_checkpoint(uid: str | None) -> Response:
-    return respond_text(sign_checkpoint(find_log(uid)))
-
-
-def sign_checkpoint(one: LogRow) -> str:
-    return find_app().log_signer.sign_note(one.origin, log.make_checkpoint(one).write())
+    one = find_log(uid)
+    written = log.make_checkpoint(one).write()
+    return respond_text(find_app().log_signer.sign_note(one.origin, written))
 
 
 @blueprint.get("/key", defaults={"uid": None})

@@ -107,10 +107,8 @@ def read_limit(args: Args) -> int:
     if not number:
         raise refuse(
             "limit",
-            (
-                f"must be a whole number of 1 or more; values over {MAX_LIMIT} are treated as"
-                f" {MAX_LIMIT}"
-            ),
+            f"must be a whole number of 1 or more; values over {MAX_LIMIT} are treated as"
+            f" {MAX_LIMIT}",
         )
     return min(number, MAX_LIMIT)
 

@@ -510,9 +510,13 @@ def find_trader(uid: str, now: int) -> Json | None:
     counted = read_one(TOTALS, (row.id,))
     totals = _read_totals(row.id).get(row.period_id)
     is_withheld, random = row.state in SUSPECT, find_closes(TWIN_CLOSES, row.id, row.period)
+    history = None if is_withheld else read_history(row.uid)
     return {
         **show_trader(row, totals, sum(map(find_value, held))),
-        "periods": list(map(show_period, read(PERIODS, (row.id,)))),
+        "periods": [
+            fill(AccountPeriod, one, warning=WARNINGS.get(one.review))
+            for one in read(PERIODS, (row.id,))
+        ],
         "positions": [show_position(row.handle, one, now) for one in held],
         "orders": list(map(show_order, read(ORDERS, (row.id,)))),
         "models": show_models(),
@@ -522,7 +526,7 @@ def find_trader(uid: str, now: int) -> Json | None:
         "diaryTotal": counted.diary,
         "posts": [one.shown for one in list_own_posts(row, LATEST)],
         "postsTotal": counted.posts,
-        "metrics": None if is_withheld else show_metrics(row),
+        "metrics": history and history.show_metrics(),
         "evidence": None if is_withheld else show_evidence(row),
         "randomEntry": None if is_withheld else show_random_entry(row, random),
         **show_rules(row),
@@ -565,11 +569,6 @@ def list_own_posts(row: Any, limit: int, before: TimeSortKey | None = None) -> l
     sql = f"{PAPER_POSTS} WHERE o.trader_id = ? AND o.id < ? ORDER BY o.id DESC LIMIT ?"
     rows = read(sql, (row.id, before.id if before else LAST, limit))
     return [show_sorted_post(row) for row in rows]
-
-
-def show_metrics(row: Any) -> Json | None:
-    history = read_history(row.uid)
-    return history and history.show_metrics()
 
 
 def show_evidence(row: Any) -> Json:
@@ -647,10 +646,6 @@ def show_review(row: Any) -> Review:
         reasons=reasons,
         openedAt=show_time(row.reviewed_at),
     )
-
-
-def show_period(row: Any) -> AccountPeriod:
-    return fill(AccountPeriod, row, warning=WARNINGS.get(row.review))
 
 
 def _read_settings(family: str, given: Json) -> Json:

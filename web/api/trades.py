@@ -608,11 +608,6 @@ def explorer_url(signature: str) -> str:
 
 
 # ---- who traded a token --------------------------------------------------------------------------
-def show_activities(rows: Iterable[Any], mint: str) -> list[TokenTrade]:
-    scales = read_scales()
-    return [show_activity(row, mint, scales) for row in list_moving(rows, mint)]
-
-
 def list_moving(rows: Iterable[Any], mint: str) -> list[Any]:
     """List the readable rows, with the amounts of the token that they moved."""
     return [
@@ -818,13 +813,14 @@ def list_activity(args: Args) -> Json:
     before = paging.read_cursor(args, scope, TradeSortKey)
     rows = read_activity(mint, limit + 1, before)
     page, sides = paging.cut_page(rows, limit, scope, find_sort_key), count_sides(mint)
+    scales = read_scales()
     return v1.show_list(
-        show_activities(page.rows, mint),
+        [show_activity(row, mint, scales) for row in list_moving(page.rows, mint)],
         limit,
         page.cursor,
         mint=mint,
         symbol=market.find_symbols([mint]).get(mint),
-        buyers=sides.get("buy", 0),
-        sellers=sides.get("sell", 0),
+        buyers=sides["buy"],
+        sellers=sides["sell"],
         walletsTracked=count_tracked(),
     )
