@@ -198,7 +198,9 @@ class Leadership:
             problem, details = event.retval
             state = self._judge(name, problem)
         _store_state(name, state, self._check, problem, details)
-        self._run_late(name)
+        if name in self._late:
+            self._late.remove(name)
+            self.run_now(name)
 
     def _judge(self, name: str, problem: str | None) -> str:
         """Return `failing` if a problem has lasted for SILENT_SECONDS beyond the interval."""
@@ -207,11 +209,6 @@ class Leadership:
             self._well_at[name] = now
         overdue = now - self._well_at.get(name, -math.inf) - self._seconds[name]
         return "failing" if overdue >= SILENT_SECONDS else "ok"
-
-    def _run_late(self, name: str) -> None:
-        if name in self._late:
-            self._late.discard(name)
-            self.run_now(name)
 
     def run_now(self, name: str) -> None:
         job = self._scheduler.get_job(name) if self._scheduler.running else None

@@ -177,25 +177,20 @@ class Listing:
 
     def load_deeper(self, wallet: Wallet, now: int) -> bool:
         """Scan again if many transactions didn't change the wallet. Return whether that started."""
-        if wallet.history_from == 0 and not self._is_scanning(wallet):
+        scanning = Address.select().where(Address.wallet == wallet.id, Address.scan_new > 0)
+        if wallet.history_from == 0 and not scanning.exists():
             update_wallet(wallet, history_from=None)
         if not wallet.history_from or not wallet.backfilled:
             return False
         limit = self._state.config.max_receipts_per_wallet
         counted, listed, _ = count_listed(wallet)
-        if 10 * counted >= 9 * limit or listed >= MAX_LISTED_LIMITS * limit:
-            return False
-        if has_pending(wallet):
+        is_full = 10 * counted >= 9 * limit or listed >= MAX_LISTED_LIMITS * limit
+        if is_full or has_pending(wallet):
             return False
         with storage.writing():
             update_wallet(wallet, history_from=0)
             storage.database.execute_sql(SCAN_AGAIN, (wallet.id,))
         return True
-
-    @staticmethod
-    def _is_scanning(wallet: Wallet) -> bool:
-        new = Address.select().where(Address.wallet == wallet.id, Address.scan_new > 0)
-        return bool(new.exists())
 
     # ---- full scans ------------------------------------------------------------------------------
     def scan_page(self, wallet: Wallet, now: int) -> bool:

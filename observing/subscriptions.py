@@ -153,14 +153,11 @@ class Listener(threading.Thread):
                 # A bug in Candor, but the thread continues. The text and the stack trace may
                 # contain the URL.
                 log.error("listening to %s failed: %s", self.label, type(error).__name__)
-            self._note_end()
+            self.state, self.subscriptions = "resting", 0
+            self._notices.cover(self.label, set())
             tries = 0 if self._clock() - begun_at >= STEADY_SECONDS else tries + 1
             seconds = max(least, min(MAX_PAUSE_SECONDS, MIN_PAUSE_SECONDS * 2 ** min(tries, 10)))
             self._ending.wait(seconds * random.uniform(0.5, 1.0))
-
-    def _note_end(self) -> None:
-        self.state, self.subscriptions = "resting", 0
-        self._notices.cover(self.label, set())
 
     def _listen(self) -> None:
         with connect(
@@ -356,17 +353,15 @@ class Subscriptions(threading.Thread):
     def _keep_up(self) -> None:
         now = self._clock()
         if self._listeners and now - self._refreshed_at >= REFRESH_SECONDS:
-            self._refresh(database.data_version())
+            version = database.data_version()
+            if version != self._version:
+                with self._session():
+                    self._notices.want(list_subscriptions(self._now()))
+                self._version = version
             self._refreshed_at = self._clock()
         if now - self._noted_at >= NOTE_SECONDS:
             self._note("ok" if self._listeners else "off", self.report())
             self._noted_at = now
-
-    def _refresh(self, version: object) -> None:
-        if version != self._version:
-            with self._session():
-                self._notices.want(list_subscriptions(self._now()))
-            self._version = version
 
     def _poll_noticed(self) -> None:
         due = self._notices.list_due(self._clock, STEP_SECONDS)

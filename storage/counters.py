@@ -229,10 +229,8 @@ class File:
 
 
 def _count(execute: Callable[..., Any], counters: Sequence[Counter], amount: int) -> Count:
-    marks, values = (
-        ",".join(["(?,?,?,?)"] * len(counters)),
-        [value for counter in counters for value in counter],
-    )
+    marks = ",".join(["(?,?,?,?)"] * len(counters))
+    values = [value for counter in counters for value in counter]
     counted = execute(COUNT.format(marks=marks), [*values, amount]).fetchall() if amount else []
     rows = counted or execute(LOOK.format(marks=marks), values)
     used = {(subject, name, ends): times for subject, name, ends, times in rows}

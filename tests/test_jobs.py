@@ -2,11 +2,13 @@
 clock changes don't stop them.
 """
 
+import itertools
 import json
 import logging
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from unittest import mock
 
 import ground
 import pytest
@@ -175,21 +177,14 @@ def test_silent_nodes_are_reported_while_the_pass_waits(crew, held):
 
 
 # ---- errors --------------------------------------------------------------------------------------
-class FirstFails:
-    """Fails on the first call; then acts like `act`."""
-
-    def __init__(self, act):
-        self.act, self.failed = act, False
-
-    def __call__(self, *given):
-        if not self.failed:
-            self.failed = True
-            raise ZeroDivisionError
-        return self.act(*given)
+def fail_first(act, *errors):
+    """Like `act`, but the first calls fail with these errors."""
+    outcomes = itertools.chain(errors or [ZeroDivisionError()], itertools.repeat(mock.DEFAULT))
+    return mock.Mock(wraps=act, side_effect=outcomes)
 
 
 def test_an_error_before_the_first_pass_is_logged_and_survived(crew, tick, monkeypatch, caplog):
-    monkeypatch.setattr(jobs, "Leadership", FirstFails(jobs.Leadership))
+    monkeypatch.setattr(jobs, "Leadership", fail_first(jobs.Leadership))
     crew(tick)
     tick.goes_on()
     assert "ZeroDivisionError" in caplog.text
@@ -198,7 +193,7 @@ def test_an_error_before_the_first_pass_is_logged_and_survived(crew, tick, monke
 def test_an_error_outside_the_passes_hands_over_the_lead(crew, tick, caplog):
     made = crew(tick)
     tick.goes_on()
-    made._report_silence = FirstFails(made._report_silence)
+    made._report_silence = fail_first(made._report_silence)
     other = storage.database.lock("jobs")
     until(other.take)
     assert "ZeroDivisionError" in caplog.text

@@ -11,6 +11,7 @@ import pytest
 from bellnode import BellNode
 from ground import until
 from story import ADA, account_of, address, market
+from test_jobs import fail_first
 from websockets.exceptions import WebSocketException
 from websockets.server import ServerProtocol
 
@@ -264,13 +265,7 @@ def test_its_url_is_never_shown(node, listen, caplog, capfd):
 
 def test_a_listener_survives_an_internal_error(node, listen, monkeypatch, caplog):
     """Its text may contain the address and a token, so the log has only its type."""
-    read, faults = subscriptions.read_message, [ZeroDivisionError("canary-of-the-bell")]
-
-    def fail_once(value):
-        if faults:
-            raise faults.pop()
-        return read(value)
-
+    fail_once = fail_first(read_message, ZeroDivisionError("canary-of-the-bell"))
     monkeypatch.setattr(subscriptions, "read_message", fail_once)
     listen(node)
     assert "ZeroDivisionError" in caplog.text and "canary" not in caplog.text
@@ -290,16 +285,10 @@ def read_time():
 
 def test_the_job_survives_an_internal_error(settings, db, caplog, monkeypatch):
     monkeypatch.setattr(subscriptions, "FAULT_SECONDS", 0.05)
-    faults, noted = [ZeroDivisionError("x"), KeyError("x")], []
-
-    def note(*told):
-        if faults:
-            raise faults.pop()
-        noted.append(told)
-
+    note = fail_first(lambda *_: None, KeyError("x"), ZeroDivisionError("x"))
     settings = ground.change(settings, solana_ws_urls=("ws://127.0.0.1:9",))
     job = make_job(settings, State(settings, None), note)
-    until(lambda: noted)
+    until(lambda: note.call_count == 3)
     job.stop(5)
     logged = [one.exc_info[0] for one in caplog.records if one.exc_info]
     assert logged == [KeyError, ZeroDivisionError]

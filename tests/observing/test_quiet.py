@@ -2,6 +2,8 @@
 new, something is pending, or someone makes them due.
 """
 
+from unittest import mock
+
 import pytest
 from lookout import store_post
 from node import FakeNode
@@ -15,18 +17,6 @@ from observing import state
 from observing.subscriptions import make_due
 
 
-def spy(monkeypatch):
-    """A list of every statement that is run."""
-    asked, run = [], storage.database.execute_sql
-
-    def note(sql, params=None):
-        asked.append(sql)
-        return run(sql, params)
-
-    monkeypatch.setattr(storage.database.obj, "execute_sql", note)
-    return asked
-
-
 def rest(seen):
     """Poll until full polls are over: one that changes nothing, and one that notices that."""
     seen.settle().look(2)
@@ -38,7 +28,7 @@ def is_quiet(seen):
 
 
 # ---- what it costs -------------------------------------------------------------------------------
-def test_a_poll_takes_three_statements_per_wallet(look, monkeypatch):
+def test_a_poll_takes_three_statements_per_wallet(look):
     """One stores when it was polled, two list its head. A full poll needs about forty."""
     counts = []
     for count in (3, 13):
@@ -48,12 +38,12 @@ def test_a_poll_takes_three_statements_per_wallet(look, monkeypatch):
             story.buy(person, "CAT", 10, 5_000)
         seen = rest(look(story.chain(), wallets=[*map(address, people)]))
         assert all(is_quiet(seen).values()), "nothing is quiet"
-        with monkeypatch.context() as patch:
-            asked = spy(patch)
+        run = mock.Mock(wraps=storage.database.execute_sql)
+        with mock.patch.object(storage.database.obj, "execute_sql", run):
             seen.look()
-        counts.append(len(asked))
+        counts.append(run.call_count)
     fewer, more = counts
-    assert more - fewer <= 3 * (13 - 3), (counts, asked)
+    assert more - fewer <= 3 * (13 - 3), (counts, run.call_args_list)
 
 
 def test_a_short_poll_reports_the_same_as_a_full_one(seen):

@@ -269,12 +269,9 @@ def authorize(machine):
 
 def publish(machine, number):
     """Publish a post on the machine; return its ID."""
-    answer = requests.post(
-        f"http://127.0.0.1:{machine.port}/api/v1/posts",
-        json={"eventId": f"e{number}", "body": f"word{number}"},
-        headers=authorize(machine),
-        timeout=60,
-    )
+    url = f"http://127.0.0.1:{machine.port}/api/v1/posts"
+    post = {"eventId": f"e{number}", "body": f"word{number}"}
+    answer = requests.post(url, json=post, headers=authorize(machine), timeout=60)
     assert answer.status_code == 201, answer.text
     return answer.json()["id"]
 
@@ -300,38 +297,36 @@ def test_writes_on_one_machine_are_visible_on_the_other_at_once(machines):
 
 def test_followers_of_two_writing_machines_miss_nothing(machines):
     """One reads streams and switches machines at every disconnect, one polls both in turn."""
-    since, streamed, polled = read(machines[0], "feed?limit=1")["newestCursor"], [], []
+    since = read(machines[0], "feed?limit=1")["newestCursor"]
 
     def write(machine):
-        machine.published = [publish(machine, 100 + number) for number in range(100)]
+        return [publish(machine, 100 + number) for number in range(100)]
 
     def stream():
-        last_id = since
-        for machine in itertools.cycle(machines):
+        found, last_id, turns = [], since, itertools.cycle(machines)
+        while len(found) < 200:
+            machine = next(turns)
             line = Connection(machine.port, machine.bot.publish_key.text, last_id)
-            events = itertools.islice(line.events, min(9, 200 - len(streamed)))
-            streamed.extend(shown["id"] for _, shown in events)
+            events = itertools.islice(line.events, min(9, 200 - len(found)))
+            found += [shown["id"] for _, shown in events]
             last_id = line.events.last_id
             line.cut()
-            if len(streamed) == 200:
-                return
+        return found
 
     def poll():
-        place = since
-        for machine in itertools.cycle(machines):
-            page = read(machine, f"feed?since={place}&limit=7")
-            polled.extend(row["id"] for row in page["data"])
+        found, place, turns = [], since, itertools.cycle(machines)
+        while len(found) < 200:
+            page = read(next(turns), f"feed?since={place}&limit=7")
+            found += [row["id"] for row in page["data"]]
             place = page["newestCursor"]
-            if len(polled) == 200:
-                return
+        return found
 
     with ThreadPoolExecutor() as pool:
-        work = [pool.submit(write, machine) for machine in machines]
-        work += [pool.submit(stream), pool.submit(poll)]
-    assert [done.result() for done in work] == [None] * 4
+        written = [pool.submit(write, machine) for machine in machines]
+        streamed, polled = (each.result() for each in (pool.submit(stream), pool.submit(poll)))
     assert streamed == polled
-    for machine in machines:
-        assert [uid for uid in polled if uid in machine.published] == machine.published
+    for published in (each.result() for each in written):
+        assert [uid for uid in polled if uid in published] == published
 
 
 # ---- locks ---------------------------------------------------------------------------------------
