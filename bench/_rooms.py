@@ -21,7 +21,7 @@ ROOMS = {
 }
 # Modules on the money path, in rooms that also have others.
 MODULES = {
-    "accounts": "acts api_keys auto_posts keys owners posts proof quotas verification".split(),
+    "accounts": "acts api_keys auto_posts keys owners posts quotas verification wallets".split(),
 }
 QUIET = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-o", "addopts="]
 
