@@ -55,6 +55,15 @@ def pair(**changes):
     }
 
 
+def pool(base=f"solana_{MINT}", **changes):
+    """GeckoTerminal's pool of a token and SOL, with some attributes changed."""
+    sides = {"base_token": base, "quote_token": f"solana_{SOL}"}
+    return {
+        "attributes": {"base_token_price_usd": "0.5", **changes},
+        "relationships": {side: {"data": {"id": mint}} for side, mint in sides.items()},
+    }
+
+
 def show(quote, *names):
     return {name: getattr(quote, name) for name in names}
 
@@ -189,6 +198,8 @@ def test_other_chains_sol_itself_and_tokens_without_a_price_are_skipped():
     places = (("base", "0xdead"), ("solana", MINT), ("solana", "not base58"))
     listed = [{"chainId": chain, "tokenAddress": mint} for chain, mint in places]
     assert parse_list(listed) == ([MINT], (2, 1))
+    pools = [pool("eth_0xdead"), pool(f"solana_{SOL}"), pool(base_token_price_usd=None)]
+    assert parse_pools({"data": pools}) == ({}, (3, 0))
 
 
 def test_the_most_liquid_sol_pair_is_used():
@@ -210,12 +221,8 @@ def test_the_most_liquid_sol_pair_is_used():
     ],
 )
 def test_one_unreadable_pool_does_not_affect_the_others(name, wrong):
-    sides = {"base_token": MINT, "quote_token": SOL}
-    sides = {side: {"data": {"id": f"solana_{mint}"}} for side, mint in sides.items()}
-    good = {"attributes": {"base_token_price_usd": "0.5"}, "relationships": sides}
-    bad = {**good, "attributes": {**good["attributes"], name: wrong}}
     included = [{"id": [1], "attributes": None}, None]
-    quotes, rows = parse_pools({"data": [bad, good], "included": included})
+    quotes, rows = parse_pools({"data": [pool(**{name: wrong}), pool()], "included": included})
     quoted = {"price_usd": "0.5", "price_sol": None, "symbol": None}
     assert show(quotes[MINT], *quoted) == quoted and rows.unreadable == 1
 
@@ -232,16 +239,6 @@ def test_responses_of_another_shape_are_refused(parse, values):
     for value in values:
         with pytest.raises(FetchError, match="^sent an unexpected response format$"):
             parse(value)
-
-
-def test_pools_of_other_chains_of_sol_and_without_a_price_are_skipped():
-    def pool(base, usd):
-        sides = {"base_token": base, "quote_token": "solana_Q"}
-        sides = {side: {"data": {"id": mint}} for side, mint in sides.items()}
-        return {"attributes": {"base_token_price_usd": usd}, "relationships": sides}
-
-    skipped = [pool("eth_0xdead", "1"), pool(f"solana_{SOL}", "1"), pool(f"solana_{MINT}", None)]
-    assert parse_pools({"data": skipped}) == ({}, (3, 0))
 
 
 def test_an_empty_list_of_pairs_is_valid():
