@@ -210,10 +210,8 @@ def check_files(config: Config) -> Iterator[Finding]:
     files = sorted(path for path in config.data_dir.iterdir() if path.is_file())
     opened = [path.name for path in files if is_open(path)]
     if opened and is_open(config.data_dir):
-        yield wrong(
-            f"other users of this machine can read {', '.join(opened)}",
-            f"chmod 600 {config.data_dir}/*",
-        )
+        told = f"other users of this machine can read {', '.join(opened)}"
+        yield wrong(told, f"chmod 600 {config.data_dir}/*")
     yield from _name_leftovers(config, files)
     if (config.data_dir / "app.db-wal").exists() and not config.database_path.exists():
         yield wrong(
@@ -222,10 +220,9 @@ def check_files(config: Config) -> Iterator[Finding]:
         )
     yield from _check_key_files(config)
     rules = config.data_dir / "about.txt"
-    if rules.exists() and not (rules.is_file() and os.access(rules, os.R_OK)):
-        yield wrong(
-            "about.txt can't be read, so /about shows no rules", f"put a text file at {rules}"
-        )
+    if rules.exists() and not _may_read(rules):
+        told = "about.txt can't be read, so /about shows no rules"
+        yield wrong(told, f"put a text file at {rules}")
 
 
 def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
@@ -233,9 +230,8 @@ def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
     for path in files:
         size = f"{path.stat().st_size / 1e6:.1f} MB"
         if path in partials:
-            yield look(
-                f"an interrupted copy left {path} ({size}) behind", "the next start removes it"
-            )
+            told = f"an interrupted copy left {path} ({size}) behind"
+            yield look(told, "the next start removes it")
         elif path.name not in OWN_FILES and not path.name.endswith(".partial"):
             kinds = [kind for start, kind in LEFTOVERS.items() if path.name.startswith(start)]
             yield look(
@@ -347,10 +343,8 @@ def check_providers(config: Config) -> Iterator[Finding]:
             fetch_json(open_session(), url)
             yield fine(f"{name} responds")
         except FetchError as error:
-            yield look(
-                f"{name} {error}",
-                "the market shows its last prices as stale, and the scout retries",
-            )
+            advice = "the market shows its last prices as stale, and the scout retries"
+            yield look(f"{name} {error}", advice)
 
 
 ROOT = 0
@@ -366,12 +360,11 @@ def check_access(config: Config) -> Iterator[Finding]:
     """
     folder, user = config.data_dir, os.geteuid()
     owner = folder.stat().st_uid
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK) and owner == user:
-        yield wrong(
-            f"{folder} cannot be written",
-            f"chmod 700 {folder}; check that its disk is mounted for writing",
-        )
-    elif not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+    is_usable = os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+    if not is_usable and owner == user:
+        advice = f"chmod 700 {folder}; check that its disk is mounted for writing"
+        yield wrong(f"{folder} cannot be written", advice)
+    elif not is_usable:
         yield wrong(
             f"{folder} belongs to {name_user(owner)}, but this command runs as {name_user(user)},"
             " so nothing can be written",
@@ -382,10 +375,8 @@ def check_access(config: Config) -> Iterator[Finding]:
     else:
         yield fine(f"{folder} is writable, and private to this user")
     if user == ROOT != owner:
-        yield look(
-            f"this is root, but {folder} belongs to {name_user(owner)}",
-            f"run commands as {name_user(owner)}; docs/operate.md shows how",
-        )
+        told = f"this is root, but {folder} belongs to {name_user(owner)}"
+        yield look(told, f"run commands as {name_user(owner)}; docs/operate.md shows how")
     if os.access(folder, os.X_OK):
         yield from _check_files(folder, owner if user == ROOT else user)
 
@@ -577,10 +568,8 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
     try:
         # A pending migration was already reported.
         if _lacks_migrations(config):
-            yield look(
-                "nothing was recomputed, because the schema is not this version's",
-                "start the server once, then try again",
-            )
+            told = "nothing was recomputed, because the schema is not this version's"
+            yield look(told, "start the server once, then try again")
             return
         differences = inspection.inspect(config, now, instance.is_in_use(config.data_dir))
         found = list(itertools.islice(differences, MAX_DIFFERENCES + 1))
@@ -674,15 +663,11 @@ def check_foreign(db: Any, path: Path) -> Iterator[Finding]:
 def check_schema(applied: list[str]) -> Iterator[Finding]:
     newer, pending = storage.compare_migrations(applied)
     if newer:
-        yield wrong(
-            f"the schema is from a newer version (it has {newer[0]})",
-            "install that version, or restore a backup from before the upgrade",
-        )
+        advice = "install that version, or restore a backup from before the upgrade"
+        yield wrong(f"the schema is from a newer version (it has {newer[0]})", advice)
     elif pending:
-        yield look(
-            f"the schema lacks {', '.join(pending)}",
-            "the next start upgrades it, and first backs up app.db if there is one",
-        )
+        advice = "the next start upgrades it, and first backs up app.db if there is one"
+        yield look(f"the schema lacks {', '.join(pending)}", advice)
     else:
         yield fine(f"the schema is {storage.list_migrations()[-1]}, the newest")
 
@@ -775,10 +760,8 @@ def check_jobs(
         if seconds:
             yield check_job(name, seconds, rows.get(name), began, now, running)
         else:
-            yield look(
-                f"the job {name} is turned off",
-                f"unset {name.upper()}_INTERVAL_SECONDS to turn it on",
-            )
+            advice = f"unset {name.upper()}_INTERVAL_SECONDS to turn it on"
+            yield look(f"the job {name} is turned off", advice)
 
 
 def check_budgets(execute: Callable[..., Any], now: int) -> Iterator[Finding]:
@@ -913,10 +896,8 @@ def check_sums(execute: Callable[..., Any]) -> Iterator[Finding]:
 def check_witnessed(execute: Callable[..., Any]) -> Iterator[Finding]:
     for url, trouble in execute("SELECT url, trouble FROM witnessed ORDER BY url"):
         if trouble:
-            yield look(
-                f"the log of {url} has changed: {trouble}",
-                "ask its operator; `app.py witness URL --forget` starts over",
-            )
+            advice = "ask its operator; `app.py witness URL --forget` starts over"
+            yield look(f"the log of {url} has changed: {trouble}", advice)
 
 
 def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator[Finding]:
@@ -928,7 +909,5 @@ def check_use(execute: Callable[..., Any], config: Config, now: int) -> Iterator
                 f"they get an error; raise {use.setting}, or use the command line for them,"
                 " which has no quotas",
             )
-    yield fine(
-        "highest usage by one owner: "
-        + ", ".join(f"{use.used} of {use.limit} ({use.setting})" for use in uses)
-    )
+    used = ", ".join(f"{use.used} of {use.limit} ({use.setting})" for use in uses)
+    yield fine(f"highest usage by one owner: {used}")

@@ -259,15 +259,12 @@ def test_concealed_recent_transactions_are_noted(serve, chain, says_it_saw):
     assert [note.partition(", because")[0] for note in report.notes] == expected
 
 
-def test_a_node_that_fails_ends_the_audit(audited, chain):
+def test_a_node_that_fails_or_lists_without_end_ends_the_audit(audited, chain, monkeypatch):
     node = FakeNode(chain)
     for method in ("getSignaturesForAddress", "getTransaction"):
         node.fail(method)
     with pytest.raises(NodeTrouble, match="your node"):
         audited(node)
-
-
-def test_an_endless_node_list_ends_the_audit(audited, chain, monkeypatch):
     monkeypatch.setattr(view, "MAX_SURPLUS", 2_000)
     monkeypatch.setattr(view, "MAX_MISSING", 20)
     names, node = map(signature, map(str, itertools.count())), FakeNode(chain)

@@ -2,6 +2,7 @@
 and no false differences.
 """
 
+import itertools
 from types import SimpleNamespace
 
 import orjson
@@ -16,6 +17,7 @@ from accounts import departures, influencers, posts, wallets
 from evidence import audited_log, log
 from evidence.audited_log import Part
 from evidence.document import append_digest
+from evidence.leaves import Held
 from evidence.memory import Memory
 from evidence.notes import Checkpoint
 from market.failures import FetchError
@@ -475,6 +477,13 @@ def test_an_unlogged_attachment_is_named(moved):
     wallet = Wallet.create(address=A[::-1], bot=find_first(), created_at=NOW)
     Attachment.create(bot=find_first(), wallet=wallet, attached_at=NOW - 2, detached_at=NOW - 1)
     assert held_fields(moved) == {f"held.{A[::-1]}"}
+
+
+def test_a_period_covers_its_beginning_but_not_its_end():
+    """A season counts wallets that a bot had when it started."""
+    periods = itertools.product((None, 4, 5, 6), (None, 5, 6))
+    covered = [period for period in periods if Held("claimed", *period).covers(5)]
+    assert covered == [(4, None), (4, 6), (5, None), (5, 6)]
 
 
 def test_changes_during_the_audit_are_not_differences(moved):

@@ -8,7 +8,7 @@ from pathlib import Path
 import ground
 import pytest
 from service import NOW
-from test_backups import FUTURE, damage, elsewhere, leave, opened, run, settings_for  # noqa: F401
+from test_backups import FUTURE, damage, leave, opened, run, settings_for
 
 import jobs
 import models
@@ -61,8 +61,9 @@ def test_doctor_says_what_is_wrong_and_what_to_do(service):
 
 
 def test_an_interrupted_transaction_is_rolled_back_before_reading(tmp_path, service):
-    """A journal shows it; a reader couldn't roll it back."""
+    """A journal shows it; a reader couldn't roll it back. Before, there is no instance."""
     given, path = settings_for(tmp_path / "cut"), service.config.database_path
+    assert complain(given) == "" and not given.data_dir.exists()
     given.data_dir.mkdir(mode=0o700)
     leave()
     with opened(path) as db:
@@ -107,10 +108,6 @@ def test_doctor_reports_a_read_only_or_missing_database(service):
     (service.config.data_dir / "secret_key").write_text("0" * 64)
     path.unlink()
     assert "app.db is missing" in complain(service.config)
-
-
-def test_doctor_works_without_an_instance(elsewhere):  # noqa: F811
-    assert complain(elsewhere) == "" and not elsewhere.data_dir.exists()
 
 
 # ---- jobs and clocks -----------------------------------------------------------------------------
