@@ -179,6 +179,7 @@ def test_the_chain_grows_over_time_and_its_pages_are_consecutive(chain, recordin
     assert chain.answer("getTransaction", [last.signature], last.at)["slot"] == last.slot
     listed, query = [], {"limit": 17}
     while page := chain.answer("getSignaturesForAddress", [wallet, query], END):
+        assert page[0]["signature"] not in listed
         listed += [one["signature"] for one in page]
         query["before"] = listed[-1]
     assert listed == [row.signature for row in reversed(chain.transactions) if wallet in row.keys]
