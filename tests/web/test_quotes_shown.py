@@ -165,7 +165,7 @@ def test_the_board_currency_can_be_chosen_without_javascript(service, bot):
     observe_quote(W, realized=1_500_000, trades=9, matched=3, winning=3)
     assert '<option value="USDC">USDC</option>' in service.get("/leaderboard").text
     quoted = service.get("/leaderboard?window=all&record=forward&currency=USDC&ownership=")
-    for said in ("Realized PnL, USDC", "+1.50", "worst case"):
+    for said in ("Realized PnL, USDC", "+1.500 worst case +1.500 "):
         assert said in text_of(quoted)
     assert '<option value="USDC" selected>USDC</option>' in quoted.text
     empty = text_of(service.get("/leaderboard?currency=PYUSD"))

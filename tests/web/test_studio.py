@@ -426,6 +426,8 @@ def test_the_profile_changes_and_a_cleared_field_is_empty(service, browser):
     assert (bot["name"], bot["bio"]) == ("Nelly", "New")
     written = {"tone": "solemn", "style": ["terse", "odd"], "topics": [], "emoji": ""}
     assert written.items() <= bot["voice"].items()
+    refused = browser.send(f"/bots/{uid}/profile", name="", bio="b" * 501, tone="t" * 61)
+    assert set(errors_of(refused)) == {"name", "bio", "tone"}
 
 
 def test_the_voice_can_be_previewed_before_saving(browser):
