@@ -92,14 +92,3 @@ def test_a_hostile_answer_changes_nothing(look, chain, truth, change):
     node = offer(chain, HOSTILE[change])
     seen = look(node).settle()
     assert (seen.ledger(), seen.state()) == (truth, "complete") and node.calls[BULK]
-
-
-def test_a_transaction_the_bulk_method_hides_is_found_missing(look, chain):
-    """It is listed, so it is requested; a node that drops it keeps the history open."""
-    hidden, node = chain.moving(ADA)[7].signature, offer(chain)
-    node.drop(hidden)
-    seen = look(node)
-    seen.look(6)
-    assert seen.coverage()["pending"] == 1 and seen.state() != "complete"
-    node.give(hidden)
-    assert seen.settle().state() == "complete"

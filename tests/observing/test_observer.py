@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from itertools import pairwise
 
-import apsw
 import ground
 import pytest
 import sampling
@@ -226,23 +225,6 @@ def test_rereading_under_new_rules_resumes_where_it_stopped(look, chain, monkeyp
 
 
 # ---- others at work, and clocks ------------------------------------------------------------------
-@ground.sqlite_only
-def test_posts_stored_during_requests_fail_no_pass(look, chain):
-    """No open statement of the observer may hold an old snapshot during requests."""
-    node = FakeNode(chain, tip=chain.rows[20].slot)
-    seen = look(node).settle()
-    others, answer = apsw.Connection(str(seen.config.database_path)), node.answer
-    others.set_busy_timeout(1_000)
-
-    def commit_and_answer(method, params):
-        others.execute("UPDATE owner SET created_at = created_at + 1")
-        return answer(method, params)
-
-    node.answer, node.tip = commit_and_answer, None
-    assert seen.settle().state() == "complete" and seen.observer.problem is None
-    others.close()
-
-
 def test_a_start_with_long_histories_polls_reread_wallets(look, monkeypatch):
     """Each of five ledgers takes six seconds to build, and a pass builds for fifteen."""
     people = [f"bot {number}" for number in range(5)]
