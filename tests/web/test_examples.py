@@ -113,7 +113,8 @@ def instance(tmp_path_factory):
 @pytest.fixture(scope="module")
 def places(instance, tmp_path_factory):
     """Folders of the two bots, which polled once before the fresh trades."""
-    folders = {}
+    folders, bot = {}, f"/api/v1/bots/{instance.environ['CANDOR_BOT']}"
+    ground.until(lambda: instance.ask(bot)["coverage"]["state"] in ("complete", "partial"))
     for program, name in (("python3", "bot.py"), ("node", "bot.mjs")):
         if shutil.which(program):
             folders[name] = (program, tmp_path_factory.mktemp("bot"))
@@ -199,7 +200,7 @@ def load(name):
 
 
 def test_a_gateway_connector_fill_becomes_a_verified_post(hummingbot, instance):
-    # Not one that the page's languages posted under the same event ID.
+    # Not one that the page's languages or bots posted, perhaps under the same event ID.
     posted = {*FRESH, instance.environ["SIGNATURE"]}
     sales = instance.list_of_bot("trades?kind=sell&limit=100")
     signature = next(sale["signature"] for sale in sales if sale["signature"] not in posted)
