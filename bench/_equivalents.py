@@ -163,10 +163,16 @@ EQUIVALENTS = {
             "gave = any(change <= 0 for _, change, _ in effect.tokens) or (",
         ): "no change is of nothing",
     },
-    "chain/ledger/sales.py": _unchecked(
-        "for (_, quantity, spent), part in zip(booked.lots, shares, strict=True):",
-        "there is a share of each lot",
-    ),
+    "chain/ledger/sales.py": {
+        (
+            'kind = "buy" if through < 0 else "sell"',
+            'kind = "buy" if through <= 0 else "sell"',
+        ): "nothing through the venue is neither",
+        **_unchecked(
+            "for (_, quantity, spent), part in zip(booked.lots, shares, strict=True):",
+            "there is a share of each lot",
+        ),
+    },
     "chain/stored/store.py": {
         **{
             (f'"{name}": {value},', f'"{name.upper()}": {value},'): "SQL knows no case"
@@ -279,10 +285,6 @@ EQUIVALENTS = {
         ): "so little is nothing at any scale",
     },
     "paper/measured.py": {
-        (
-            "if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:",
-            "if snapshot.venue != swap.venue or not snapshot.price or amount < 0:",
-        ): "for nothing the model gives nothing, of which it says nothing either",
         (
             "if last is None or last.at // DAY_MS < now // DAY_MS:",
             "if last is None or last.at / DAY_MS < now // DAY_MS:",

@@ -373,7 +373,7 @@ class Positions:
         held = known.held.get(mint)
         units = held.units if held else 0
         position.peak = max(position.peak, units)
-        if units * 100 < position.peak * MIN_LEFT_PERCENT:
+        if not units or units * 100 < position.peak * MIN_LEFT_PERCENT:
             self._count(position, -1)
             del self.open[mint]
             self._end(position, time)

@@ -139,6 +139,15 @@ sell 4 A for 60                     => unmatched [incomplete_history] | trades 2
                                      | its unmatched 4 | its sold A | its lots () | its other 20
                                      | unknown 0 | books open_cost 60 other 60-40 gaps -33
 sell 6 A for 200                    => positions 0 | won 0 | open 0
+
+# a gap of one token breaks its own sales, not another token's that were sold meanwhile
+buy 10 A for 100
+buy 10 B for 100
+gain 5 A/2
+slip -3 A/2
+sell 4 A for 60                     => unmatched [incomplete_history]
+sell 4 B for 60                     => matched 60-40
+lose 1 A/2                          => gaps 140-170 balance_break
 """
 ORDERS = """
 # an order keeps its units at their cost, and uses the oldest first; its fill isn't a trade
@@ -341,6 +350,12 @@ dated 600 buy 10 A for 1000
 dated 610 sell 10 A for 1011        => flat_pairs 2
 dated 700 buy 10 A for 1000
 dated 710 sell 10 A for 989         => flat_pairs 2
+dated 800 buy -1000 10 A of A tip 3
+dated 810 sell 10 A for 1013        => flat_pairs 3
+
+# what is given away in the transaction that buys it leaves no open position
+buy -100 10 A of A beside -10 A     => A - | left A 100 | positions 0 | open 0
+buy 10 A for 100                    => positions 0 | open 1
 
 # each token has its result and its won sales
 buy 20 A for 100
