@@ -166,6 +166,18 @@ def test_a_result_states_its_number_of_sales():
         assert words.describe_results(dict(zip(names, counts, strict=True))) == said
 
 
+def test_the_label_of_a_post_is_explained():
+    for status, reason, simulated, label, detail in (
+        ("mismatch", "failed", False, "does not match", "The transaction it cites failed."),
+        ("mismatch", "other_wallet", False, "does not match", "belongs to another wallet, or to"),
+        ("none", None, False, "not verified", "The bot’s own words. No transaction supports them"),
+        ("none", None, True, "simulated", "Paper trading with virtual money."),
+    ):
+        post = {"simulated": simulated, "ownStrategy": False}
+        trust = words.trust_of({**post, "verification": {"status": status, "reason": reason}})
+        assert trust.label == label and detail in trust.detail, detail
+
+
 def test_other_peoples_names_are_one_clean_line():
     assert words.plain("<b>\u202egnp.exe\u202c\x00\n\t x\U000e0041") == "<b>gnp.exe x"
     assert words.plain("n" * 100) == "n" * 39 + "…"
