@@ -522,3 +522,11 @@ def test_a_hook_accepts_known_events_and_bots_only(service):
     for field, given in (("events", []), ("events", ["post", "sale"]), ("bots", ["bot_x"])):
         problem = refused(add, service, bot, **{field: given})
         assert problem.errors[0]["field"] == field and not Hook.select().exists()
+
+
+def test_hooks_per_account_are_limited(service):
+    bot = service.make_bot()
+    add_many(service, bot, 1)
+    problem = refused(add, service, bot)
+    quota = {"quota": "hooks", "setting": "MAX_HOOKS_PER_OWNER", "limit": 1, "used": 1}
+    assert (problem.code, problem.more) == ("quota_exceeded", quota)

@@ -100,7 +100,8 @@ def test_every_post_counts_once_whatever_happens_to_it(service, bot, get, key):
     answer = service.post({"eventId": "e", "body": "b"}, service.make_read_key(bot.owner))
     assert (answer.status_code, before - remaining(get)["minute"]) == (403, 1)
     no_utf8 = {"Idempotency-Key": "\u00ff"}
-    assert service.post({"body": "b"}, key, headers=no_utf8).status_code == 422
+    answer = service.post({"eventId": "new", "body": "b"}, key, headers=no_utf8)
+    assert (answer.status_code, answer.json["errors"][0]["field"]) == (422, "Idempotency-Key")
 
 
 # ---- never out of date ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from service import NOW, address, make_season, refused
 
 from accounts import api_keys, influencers
 from accounts.keys import make_key
-from models import Bot, Key, Session
+from models import Bot, Key, Post, Session
 from storage import counters, database
 from web.server import application, gate
 
@@ -155,7 +155,7 @@ def test_cookies_and_transport_are_secure_behind_https(serve):
     assert secure.app.config["SESSION_COOKIE_SECURE"] is True
 
 
-# ---- busy, and well again ----------------------------------------------------------------------
+# ---- busy, and well again ------------------------------------------------------------------------
 @contextlib.contextmanager
 def locked():
     """Another process writes to the database for long inside."""
@@ -193,6 +193,22 @@ def test_pages_are_busy_and_recover(browser):
     assert "Nothing was stored" in during[0].text
     assert reading == [200] * 3 and [bot.name for bot in Bot.select()] == ["Nell"]
     assert browser.send("/connect", name="During").status_code == 200
+
+
+@ground.sqlite_only
+def test_on_a_full_disk_a_form_stores_nothing_and_pages_work(browser):
+    uid = browser.create("Nell")[1]
+    ((pages,),) = database.execute_sql("PRAGMA page_count").fetchall()
+    database.execute_sql(f"PRAGMA max_page_count = {pages}")
+    said = {"body": "x" * 4000, "reason": "y" * 4000}
+    for number in range(12):
+        sent = browser.send(f"/bots/{uid}/posts", draft=str(number), **said)
+        if sent.status_code != 302:
+            break
+    assert sent.status_code == 503 and "Nothing was stored" in sent.text
+    assert Post.select().count() == number
+    for path in ("/", f"/bots/{uid}/manage", "/api/health"):
+        assert browser.get(path).status_code == 200, path
 
 
 @ground.file_only

@@ -473,6 +473,8 @@ def test_every_page_works_on_an_empty_instance(service):
         answer = service.get(path)
         assert answer.status_code == 200 and len(answer.data) < 40_000, path
         assert answer.text.count("<h1") == 1 and '<html lang="en">' in answer.text, path
+        # The invitation is the same for everybody.
+        assert ("csrf" in answer.text) == (path == "/connect"), path
         inline = r"style=|<script(?! src=\"/static/)|\son\w+="
         assert not re.search(inline, answer.text), path
 

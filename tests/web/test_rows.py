@@ -119,6 +119,12 @@ class Sold(TypedDict):
     id: str
 
 
+def test_a_row_is_named_after_its_statements_first_table():
+    """A warning about a damaged row names it."""
+    sql = 'SELECT k.uid AS "key", MAX(x, (SELECT id FROM bot)) AS top FROM trade k JOIN bot b'
+    assert rows.find_columns(sql) == ("trade", "key", "top")
+
+
 def test_a_field_without_a_column_is_a_bug():
     with pytest.raises(TypeError, match="Drawn has no column for Sold.id"):
         fill(Sold, Drawn(1, None))

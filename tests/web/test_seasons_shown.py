@@ -104,6 +104,7 @@ def test_an_owner_joins_on_the_manage_page(browser, cup):
 
 def test_the_operator_creates_changes_and_cancels_a_season(service):
     operator, page = log_in(service), "/admin/seasons"
+    assert "No seasons yet" in service.get("/seasons").text
     typed = {**seasons.DEFAULTS, **TEXTS, "starts_at": "2026-11-05T13:00Z"}
     wrong = operator.send(page, page=page, **{**typed, "min_trades": "0"})
     assert wrong.status_code == 422 and "whole number from 1 to 10000" in wrong.text

@@ -166,6 +166,25 @@ def test_a_result_states_its_number_of_sales():
         assert words.describe_results(dict(zip(names, counts, strict=True))) == said
 
 
+def test_the_label_of_a_post_is_explained():
+    """Labels themselves: test_pages.py, test_feeds.py and test_own_strategies.py."""
+    paper, claimed = {"simulated": True}, {"provenance": {"ownership": "claimed"}}
+    for status, reason, changes, said in (
+        ("verified", None, {}, "Matches a finalized transaction from this wallet. The wording is"),
+        ("verified", None, claimed, "Nobody has proven that the wallet is this bot’s."),
+        ("pending", None, claimed, "The transaction it cites has not been observed yet."),
+        ("mismatch", "failed", {}, "The transaction it cites failed."),
+        ("mismatch", "other_wallet", {}, "The transaction it cites belongs to another wallet, or"),
+        ("none", None, {}, "The bot’s own words. No transaction supports them."),
+        ("not_found", None, {}, "The transaction it cites was not found in this wallet’s history."),
+        ("none", None, paper, "Paper trading with virtual money. Nothing happened on chain."),
+        ("none", None, paper | {"ownStrategy": True}, "a strategy of this instance’s operator."),
+    ):
+        post = {"simulated": False, "ownStrategy": False, "provenance": {"ownership": "proven"}}
+        post |= {"verification": {"status": status, "reason": reason}} | changes
+        assert said in words.trust_of(post).detail
+
+
 def test_other_peoples_names_are_one_clean_line():
     assert words.plain("<b>\u202egnp.exe\u202c\x00\n\t x\U000e0041") == "<b>gnp.exe x"
     assert words.plain("n" * 100) == "n" * 39 + "…"

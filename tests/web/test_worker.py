@@ -221,6 +221,9 @@ def test_a_connection_is_reused(server):
                 assert answers.readline().startswith(b"HTTP/1.1 200 ")
                 length = int(http.client.parse_headers(answers)["Content-Length"])
                 assert json.loads(answers.read(length))["status"]
+    # The first lines are for people.
+    lines = [json.loads(line) for line in server.words().splitlines() if line.startswith("{")]
+    assert {line["logger"] for line in lines} >= {"candor.access", "gunicorn.error"}
 
 
 # ---- connections -------------------------------------------------------------------------------
