@@ -434,6 +434,24 @@ def test_incremental_and_full_builds_are_equal(empty, settings, seed, later, dat
     assert find_differences(settings, wallets) == []
 
 
+def test_exchanges_are_marked_on_both_sides_after_a_later_connection(empty, ledgers):
+    """ada's ledger began before eve's wallet was connected. Of each exchange, eve's side is
+    published first.
+    """
+    (story, deals), wallets = false_profit(), empty()
+    found, held = list_rows(story.rows), Attachment.get(wallet=wallets["eve"])
+    held.delete_instance()
+    publish(
+        ledgers, wallets, store(wallets, [one for one in found if one[1].signature not in deals])
+    )
+    held.save(force_insert=True)
+    for person in ("eve", "ada"):
+        mine = [one for one in found if one[0] == person and one[1].signature in deals]
+        ledgers.apply(wallets[person], store(wallets, mine)[person])
+        ledgers.publish(wallets[person], None, BEGIN)
+    assert len(list_marked()) == 8 and list_earned() == ["0", "0"]
+
+
 def test_exchanges_with_a_damaged_wallet_are_unknown_until_it_is_repaired(empty, ledgers):
     """ada restarts while eve's entries can't be read, so the exchanges have no price. Once they can
     be read again, ada's rows match a rebuild.
