@@ -421,9 +421,16 @@ def test_a_jump_opens_one_review(stage):
         assert stage.show(trader)["review"]["state"] == "cleared"
 
 
-def test_records_stay_through_a_review(stage):
+def test_records_stay_through_a_review_and_posts_through_a_new_voice(stage):
+    def list_bodies():
+        return [post.body for post in PaperPost.select().order_by(PaperPost.id)]
+
     trader = stage.trader()
-    stage.play(RISE)
+    stage.play(RISE[:16])
+    said = list_bodies()
+    traders.set_profile(trader, voice={"tone": "solemn"})
+    stage.play(RISE[16:])
+    assert list_bodies()[:-1] == said and len(said) == 1
     before = stage.show(trader)
     traders.open_review(trader, "a look", stage.now)
     after = stage.show(trader)
