@@ -477,6 +477,8 @@ def test_a_reset_ends_an_upheld_review_and_opens_a_new_period(stage):
     shown, old = stage.show(trader), str(Period.get().cash)
     assert (shown["strategy"]["phase"]["name"], shown["review"]["state"]) == ("guarded", "upheld")
     reset()
+    # Numbers of orders and positions continue.
+    assert {(one.next_order, one.next_position) for one in Period.select()} == {(3, 2)}
     stage.play(["0.001"])
     shown = stage.show(trader)
     periods = [(one["number"], one["reason"], one["cashLamports"]) for one in shown["periods"]]
