@@ -332,6 +332,7 @@ PROVEN_ONLY = {
         "add ada, earn ada 9, add bob proven, earn bob 5 = bob 1 5; ada not_proven 9, "
         "connect ada proven @1 = ada 1 9; bob 2 5"
     ),
+    "a banned owner's claimed wallet": "add ada, earn ada 9, ban ada = ada excluded 9",
     "freezing waits only for bots that could rank": (
         "add ada, earn ada 0, cover ada backfilling, freeze @24 = final: ada not_proven 0"
     ),
