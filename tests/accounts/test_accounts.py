@@ -43,16 +43,17 @@ def test_retiring_revokes_the_keys_once(bot):
 
 # ---- recovery codes ------------------------------------------------------------------------------
 def test_only_an_owners_latest_recovery_code_works_however_it_is_typed(db):
-    """Each is replaced: the first by its use, the second by its owner, the third by the operator.
-    Neither a session nor another owner's code is enough to replace one.
+    """Each is replaced: the first and third by their use, the second by its owner, the fourth by
+    the operator. Neither a session nor another owner's code is enough to replace one.
     """
     (owner, first), (other, foreign) = owners.create_owner(NOW), owners.create_owner(NOW)
     found, second = owners.recover_owner(first.lower().replace("-", " "))
-    assert found == owner
+    assert found == owner and owners.recover_owner(first) is None
     assert owners.renew_recovery_code(owner, foreign) is None
     third = owners.renew_recovery_code(owner, second)
+    fourth = owners.recover_owner(third).recovery_code
     latest = owners.replace_recovery_code(owner)
-    assert not any(map(owners.recover_owner, (first, second, third, "")))
+    assert not any(map(owners.recover_owner, (first, second, third, fourth, "")))
     found = [owners.recover_owner(code).owner for code in (latest, foreign)]
     assert found == [owner, other]
 

@@ -376,11 +376,19 @@ def test_the_last_trade_of_a_claim_belongs_to_it(heirs):
 CLAIMED_LABEL = "receipt verified · wallet claimed, not proven"
 
 
+CLAIMED = ("claimed", CLAIMED_LABEL, True)
+
+
 @pytest.mark.parametrize(
-    ("prover", "proven"),
-    [("ada", ("proven", "receipt verified", False)), ("eve", ("claimed", CLAIMED_LABEL, True))],
+    ("acts", "label"),
+    [
+        ("prove ada A", ("proven", "receipt verified", False)),
+        ("leave ada, prove ada A", CLAIMED),
+        ("prove eve A", CLAIMED),
+        ("prove eve A @0", CLAIMED),
+    ],
 )
-def test_a_label_shows_whether_the_posts_bot_proved_its_wallet(service, prover, proven):
+def test_a_label_shows_whether_the_posts_bot_proved_its_wallet(service, acts, label):
     """The attachment at the time of the post decides, even if it was proven later."""
     world, key = World(service, "claim ada A @0"), service.make_bot("Z").publish_key.text
     service.observe_trade(A, "sold", slot=1)
@@ -393,9 +401,9 @@ def test_a_label_shows_whether_the_posts_bot_proved_its_wallet(service, prover, 
         is_claimed = CLAIMED_LABEL in service.get(f"/posts/{uid}").text
         return post["provenance"]["ownership"], item["_candor"]["label"], is_claimed
 
-    assert show() == ("claimed", CLAIMED_LABEL, True)
-    world.play(f"prove {prover} A")
-    assert show() == proven
+    assert show() == CLAIMED
+    world.play(acts)
+    assert show() == label
     # A post without a wallet has no ownership.
     shown = service.get(f"/api/v1/posts/{mute}", key).json
     assert shown["provenance"]["ownership"] is None

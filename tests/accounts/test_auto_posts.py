@@ -11,6 +11,7 @@ from teller import FEE, Teller
 from accounts import auto_posts
 from accounts.auto_posts import update_posts
 from accounts.influencers import VOICE
+from chain.amounts import Scale
 from chain.ledger.coverage import Progress
 from chain.reading.currencies import STABLECOINS
 from chain.stored.store import LedgerStore
@@ -230,17 +231,18 @@ def test_a_fake_stablecoin_is_posted_by_its_mint(wallet, name):
 
 
 def test_a_swap_is_posted_with_what_its_venue_took_and_gave(db):
-    """Three CATs of unknown symbol for 2.5 MINT, half of which arrived outside the venue; the DOGs
-    that left weren't swapped.
+    """Three CATs of unknown symbol for 2.5 MINT, half of which arrived outside the venue, shown
+    times ten; the DOGs that left weren't swapped.
     """
-    Token.create(mint=MINT, symbol="PINE", name="Pine", discovered_at=1, tracked_at=1)
+    scale = Scale("2.0", 7, "10.0").dump()
+    Token.create(mint=MINT, symbol="PINE", name="Pine", scale=scale, discovered_at=1, tracked_at=1)
     changes = [["Cat11111", "-3000000", 6], ["Dog11111", "-5", 0], [MINT, "2500000", 6]]
     beside = [[MINT, "1250000", 6], ["Dog11111", "-5", 0]]
     told = {"token_changes": orjson.dumps(changes), "beside_tokens": orjson.dumps(beside)}
     sol = {"sol_change": -7_000_000_000, "beside_sol": -1_000_000_000}
     swap = Trade(kind="swap", mint=MINT, result=None, **told, **sol)
     given = {"fromSymbol": "Cat1", "fromAmount": "3"}
-    shown = {"kind": "swap", "symbol": "PINE", "amount": "1.25", **given}
+    shown = {"kind": "swap", "symbol": "PINE", "amount": "12.5", **given}
     assert auto_posts._tell_facts(swap) == shown
 
 

@@ -290,8 +290,8 @@ WHO, WHY = "sess_1", "as told"
 
 @pytest.fixture
 def made(db, settings):
-    """A bot with a publishing key."""
-    return influencers.create_bot(settings, "Ada", NOW)
+    """A bot with a wallet and a publishing key."""
+    return influencers.create_bot(settings, "Ada", NOW, W)
 
 
 def list_lines():
@@ -300,7 +300,6 @@ def list_lines():
 
 
 def test_each_action_takes_effect_once_and_adds_a_line(made, settings):
-    """Bans of wallets: see above."""
     hook = hooks.add_hook(settings, made.owner, "https://hooks.example/h", NOW).uid
     post = posts.publish(made.bot.id, posts.PostBody(eventId="e", body="words"), NOW).uid
     conduct.report_post(post, "spam", "", NOW)
@@ -319,6 +318,8 @@ def test_each_action_takes_effect_once_and_adds_a_line(made, settings):
         (acts.ban_owner, [owner], None, None),
         (acts.lift_ban, ["owner", owner], "unban_owner", owner),
         (acts.lift_ban, ["owner", owner], None, None),
+        *((acts.ban_wallet, [one], "ban_wallet", one) for one in (W, address("free"))),
+        (acts.ban_wallet, [W], None, None),
     ]
     for at, (act, given, what, _) in enumerate(done):
         assert act(*given, WHO, WHY, at) == bool(what)
@@ -328,6 +329,7 @@ def test_each_action_takes_effect_once_and_adds_a_line(made, settings):
     assert list_lines() == [*told, ("remove_hook", hook, WHO, None, NOW)]
     assert hooks.list_hooks() == [] and conduct.count_open() == 0
     assert conduct.find_ban("owner", owner) is None
+    assert Attachment.get().detached_at == 11
 
 
 def test_an_unknown_target_is_named_and_not_recorded(db):

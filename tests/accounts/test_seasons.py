@@ -214,7 +214,8 @@ THREE = {
     "b": {"realized": 20, "cost": SOLS, "proceeds": 9 * SOLS, "open_cost": 50},
     "c": {"realized": 10, "cost": 2 * SOLS, "proceeds": 9 * SOLS},
 }
-RETURN, TIE = {"rule": "return", "min_trades": "3"}, "b 1 9; a 2 7; c 2 7"
+RETURN = {"rule": "return", "min_trades": "3"}
+EQUAL = {name: {"realized": n} for name, n in {"a": 7, "b": 9, "c": 7, "d": 5}.items()}
 FEW = {
     "a": {"realized": 5, "matched": 2, "unmatched": 9},
     "b": {"realized": 5, "matched": 2, "partial": 1, "cost": SOLS - 1, "proceeds": SOLS},
@@ -226,7 +227,7 @@ RANKED = {
     "by return": ({"rule": "return"}, THREE, "b 1 20; c 2 10; a 3 30"),
     "by the worst case": ({"rule": "pnl_floor"}, THREE, "c 1 10; b 2 20; a 3 30"),
     "enough sales and cost": (RETURN, FEW, "c 1 5; a too_few_sells 5; b too_little_cost 5"),
-    "a tie": ({}, {"a": {"realized": 7}, "b": {"realized": 9}, "c": {"realized": 7}}, TIE),
+    "a tie": ({}, EQUAL, "b 1 9; a 2 7; c 2 7; d 4 5"),
     "nothing in the currency": ({"currency": "USDC"}, {"a": {}}, "a too_few_sells 0"),
 }
 
@@ -331,6 +332,7 @@ PROVEN_ONLY = {
         "add ada, earn ada 9, add bob proven, earn bob 5 = bob 1 5; ada not_proven 9, "
         "connect ada proven @1 = ada 1 9; bob 2 5"
     ),
+    "a banned owner's claimed wallet": "add ada, earn ada 9, ban ada = ada excluded 9",
     "freezing waits only for bots that could rank": (
         "add ada, earn ada 0, cover ada backfilling, freeze @24 = final: ada not_proven 0"
     ),

@@ -20,7 +20,7 @@ from node import FakeNode, connect
 from scene import FEE, Scene
 from service import NOW, address
 from several import PEOPLE, exchange, find_differences, list_rows, publish, store, two_people
-from story import BEGIN_TIME, Story
+from story import BEGIN_TIME, VENUE, Story
 from test_attachments import KEYS, A, B, C, D, check_log, held
 from test_cli import cli, shown  # noqa: F401  (cli is a fixture)
 from test_ledger_store import DONE
@@ -434,18 +434,40 @@ def test_incremental_and_full_builds_are_equal(empty, settings, seed, later, dat
     assert find_differences(settings, wallets) == []
 
 
-def test_exchanges_with_a_damaged_wallet_are_unknown_until_it_is_repaired(empty, ledgers):
-    """ada restarts while eve's entries can't be read, so the exchanges have no price. Once they can
-    be read again, ada's rows match a rebuild.
+def test_exchanges_are_marked_on_both_sides_after_a_later_connection(empty, ledgers):
+    """ada's ledger began before eve's wallet was connected. Of each exchange, eve's side is
+    published first.
     """
     (story, deals), wallets = false_profit(), empty()
+    found, held = list_rows(story.rows), Attachment.get(wallet=wallets["eve"])
+    held.delete_instance()
+    publish(
+        ledgers, wallets, store(wallets, [one for one in found if one[1].signature not in deals])
+    )
+    held.save(force_insert=True)
+    for person in ("eve", "ada"):
+        mine = [one for one in found if one[0] == person and one[1].signature in deals]
+        ledgers.apply(wallets[person], store(wallets, mine)[person])
+        ledgers.publish(wallets[person], None, BEGIN)
+    assert len(list_marked()) == 8 and list_earned() == ["0", "0"]
+
+
+def test_exchanges_with_a_damaged_wallet_are_unknown_until_it_is_repaired(empty, ledgers):
+    """ada restarts while eve's entries can't be read, so the exchanges have no price, nor does a
+    purchase by both. Once they can be read again, ada's rows match a rebuild.
+    """
+    (story, deals), wallets = false_profit(), empty()
+    both = [("tokens", "CAT", "maker", one, 5) for one in PEOPLE]
+    both += [("lamports", one, "maker", 10**6) for one in PEOPLE]
+    deals.append(story.transact("ada", both, venue=VENUE))
     truth = several.rebuild(wallets, list_rows(story.rows))
+    assert len(list_marked()) == 8
     eve = WalletSignature.wallet == wallets["eve"]
     kept = list(WalletSignature.select().where(eve))
     WalletSignature.update(entry=b"?").where(eve).execute()
     publish(ledgers, {"ada": wallets["ada"]})
     sold = Trade.select().where(Trade.wallet == wallets["ada"], Trade.signature.in_(deals))
-    assert ["own_wallets" in one.flags for one in sold] == [True] * 4
+    assert ["own_wallets" in one.flags for one in sold] == [True] * 5
     for row in kept:
         row.save()
     publish(ledgers, wallets)

@@ -355,12 +355,12 @@ def judge_again():
 
 
 def test_the_first_verified_post_of_each_trade_counts(service, bot):
-    """Delays of 5, 60, 61 and 4,000 s: half are within a minute, and the lower median is 60. Later
-    posts about the same trade and posts without a trade don't count.
+    """Delays of 5, 60, 61 and 4,050 s, rounded down to two digits: half are within a minute, and
+    the lower median is 60. Later posts about the same trade and posts without a trade don't count.
     """
     nothing = {"postedWithinMinuteShare": None, "postDelaySecondsMedian": None}
     assert show(service, bot) == {"tradesPosted": 0, "withinMinute": 0, **nothing}
-    for slot, (name, seconds) in enumerate(zip("abcd", (5, 60, 61, 4_000), strict=True)):
+    for slot, (name, seconds) in enumerate(zip("abcd", (5, 60, 61, 4_050), strict=True)):
         service.observe_trade(A, name, slot)
         say_after(bot, name, seconds)
         say_after(bot, name, seconds + 900)
@@ -426,7 +426,7 @@ def test_delays_sum_to_count_median_and_share_within_a_minute(delays):
     ],
 )
 def test_damaged_delays_are_named_and_repaired(service, bot, spoil):
-    for slot, (name, seconds) in enumerate((("a", 10), ("a", 900), ("b", 70))):
+    for slot, (name, seconds) in enumerate((("a", 10), ("a", 900), ("b", 4_050))):
         if seconds != 900:
             service.observe_trade(A, name, slot)
         say_after(bot, name, seconds)

@@ -87,6 +87,7 @@ HOUR = 60 * MINUTE
         (MINUTE, 2 * HOUR + 1, 5 * MINUTE),
         (MINUTE, 24 * HOUR + 1, HOUR),
         (2 * HOUR, 24 * HOUR + 1, 2 * HOUR),
+        (MINUTE, 31 * 24 * HOUR, HOUR),
     ],
 )
 def test_snapshots_are_thinned_with_age(interval, age, grain):

@@ -421,9 +421,16 @@ def test_a_jump_opens_one_review(stage):
         assert stage.show(trader)["review"]["state"] == "cleared"
 
 
-def test_records_stay_through_a_review(stage):
+def test_records_stay_through_a_review_and_posts_through_a_new_voice(stage):
+    def list_bodies():
+        return [post.body for post in PaperPost.select().order_by(PaperPost.id)]
+
     trader = stage.trader()
-    stage.play(RISE)
+    stage.play(RISE[:16])
+    said = list_bodies()
+    traders.set_profile(trader, voice={"tone": "solemn"})
+    stage.play(RISE[16:])
+    assert list_bodies()[:-1] == said and len(said) == 1
     before = stage.show(trader)
     traders.open_review(trader, "a look", stage.now)
     after = stage.show(trader)
@@ -470,6 +477,8 @@ def test_a_reset_ends_an_upheld_review_and_opens_a_new_period(stage):
     shown, old = stage.show(trader), str(Period.get().cash)
     assert (shown["strategy"]["phase"]["name"], shown["review"]["state"]) == ("guarded", "upheld")
     reset()
+    # Numbers of orders and positions continue.
+    assert {(one.next_order, one.next_position) for one in Period.select()} == {(3, 2)}
     stage.play(["0.001"])
     shown = stage.show(trader)
     periods = [(one["number"], one["reason"], one["cashLamports"]) for one in shown["periods"]]

@@ -91,8 +91,8 @@ def test_every_family_refuses_stale_thin_or_failed_tokens(strategy, shown):
 
     entered = ask(strategy, shown)
     assert type(entered) is Enter and ask(strategy, shown, late=90_000) == entered
-    stale = ask(strategy, shown, late=90_999)
-    assert says(stale, "stale_snapshot: 90 s old, over the limit of 90 s")
+    stale = ask(replace(strategy, latency_budget_ms=89_999), shown, late=90_999)
+    assert says(stale, "stale_snapshot: 90 s old, over the limit of 89 s")
     assert ask(strategy, shown, late=90_001).reason == "stale_snapshot"
     failed = token(checks=(Check("freeze_authority", "fail"), Check("supply", "pass")))
     assert ask(strategy, replace(shown, token=failed)).reason == "failed_check"
