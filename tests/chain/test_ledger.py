@@ -74,6 +74,12 @@ buy 6 A for 60
 buy 1 A for 10
 swap 7 A for 3 B                    => B 3@70
 
+# of three, only the last is too small: 6 and 7 of 13 are 2 and 4 of 6
+buy 6 A for 60
+buy 6 A for 60
+buy 1 A for 10
+swap 13 A for 6 B                   => B 2@60 4@70
+
 # two slices are enough together: 2 and 6 of 8 are 1 and 3 of 4
 buy 1 A for 10
 buy 1 A for 10
@@ -116,9 +122,10 @@ buy 1 A for 33
 lose 3 A                            => pool A 1@?
 lose 1 A                            => pool A
 
-# a sale without a result counts nowhere
+# a sale or round trip without a result counts nowhere
 buy 10 A for 100
 sell 90 -4 A of A [value_unexplained]   => average 0 in 0 | pool A 6@60
+round_trip 7 of A [value_unexplained]   => average 0 in 0
 slip -1 A
 sell 2 A for 90                     => unmatched [incomplete_history] | average 0 in 0
 
@@ -262,9 +269,9 @@ failed -9                       => failed 1 | books failed_cost 5 other -4
 POSITIONS = """
 # breaking even is no win, and a lamport more is one
 buy 10 A for 100
-sell 10 A for 100                   => positions 1 | won 0
+sell 10 A for 100                   => positions 1 | won 0 | winning 0
 buy 10 A for 100
-sell 10 A for 101                   => positions 2 | won 1
+sell 10 A for 101                   => positions 2 | won 1 | winning 1
 
 # proceeds of units of unknown cost don't make a position a gain
 gain 5 A
