@@ -240,6 +240,13 @@ order_open -10 A at e 10 A
 order_fill 3 B at e -9 A at fee 7 SOL at venue 4 C              => at_risk 100
 sell 60 -3 B of B at e 0 A at venue 0 C     => matched 60-90
 
+# a stablecoin in an order is at risk until it is returned or bought something
+gain 100 Q
+order_open -60 Q at e 60 Q                  => Q: at_risk 60 | at_risk 0
+order_cancel 20 Q at e -20 Q                => Q: at_risk 40
+order_fill 5 A at e -40 Q                   => Q: at_risk 40 | A 5@? | escrows -
+sell 70 -5 A of A                           => Q: at_risk 0
+
 # an order that buys a stablecoin for SOL is no purchase or sale in it
 order_open -105 at e 100 SOL
 order_fill 50 Q at e -100 SOL               => side buy -100 | Q: side other 50 | Q: trades 0
