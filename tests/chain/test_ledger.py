@@ -74,6 +74,12 @@ buy 6 A for 60
 buy 1 A for 10
 swap 7 A for 3 B                    => B 3@70
 
+# of three, only the last is too small: 6 and 7 of 13 are 2 and 4 of 6
+buy 6 A for 60
+buy 6 A for 60
+buy 1 A for 10
+swap 13 A for 6 B                   => B 2@60 4@70
+
 # two slices are enough together: 2 and 6 of 8 are 1 and 3 of 4
 buy 1 A for 10
 buy 1 A for 10
@@ -116,9 +122,10 @@ buy 1 A for 33
 lose 3 A                            => pool A 1@?
 lose 1 A                            => pool A
 
-# a sale without a result counts nowhere
+# a sale or round trip without a result counts nowhere
 buy 10 A for 100
 sell 90 -4 A of A [value_unexplained]   => average 0 in 0 | pool A 6@60
+round_trip 7 of A [value_unexplained]   => average 0 in 0
 slip -1 A
 sell 2 A for 90                     => unmatched [incomplete_history] | average 0 in 0
 
@@ -242,6 +249,13 @@ order_open -10 A at e 10 A
 order_fill 3 B at e -9 A at fee 7 SOL at venue 4 C              => at_risk 100
 sell 60 -3 B of B at e 0 A at venue 0 C     => matched 60-90
 
+# a stablecoin in an order is at risk until it is returned or bought something
+gain 100 Q
+order_open -60 Q at e 60 Q                  => Q: at_risk 60 | at_risk 0
+order_cancel 20 Q at e -20 Q                => Q: at_risk 40
+order_fill 5 A at e -40 Q                   => Q: at_risk 40 | A 5@? | escrows -
+sell 70 -5 A of A                           => Q: at_risk 0
+
 # an order that buys a stablecoin for SOL is no purchase or sale in it
 order_open -105 at e 100 SOL
 order_fill 50 Q at e -100 SOL               => side buy -100 | Q: side other 50 | Q: trades 0
@@ -271,9 +285,9 @@ failed -9                       => failed 1 | books failed_cost 5 other -4
 POSITIONS = """
 # breaking even is no win, and a lamport more is one
 buy 10 A for 100
-sell 10 A for 100                   => positions 1 | won 0
+sell 10 A for 100                   => positions 1 | won 0 | winning 0
 buy 10 A for 100
-sell 10 A for 101                   => positions 2 | won 1
+sell 10 A for 101                   => positions 2 | won 1 | winning 1
 
 # proceeds of units of unknown cost don't make a position a gain
 gain 5 A

@@ -535,8 +535,8 @@ RECONCILED = {
     **{"openingLamports": "0", "closingLamports": str(10**12 - 100 + 60 - 10 + 30 - 50 + 200)},
     **{"realizedLamports": "70", "unmatchedProceedsLamports": str(30 + 100)},
     **{"openCostLamports": "40", "costLeftLamports": "20", "costLeftReceipts": 1},
-    **{"receivedLamports": str(10**12), "sentLamports": "0", "otherLamports": "0"},
-    **{"overheadLamports": "5", "failedCostLamports": "5"},
+    **{"receivedLamports": str(10**12), "sentLamports": "0", "overheadLamports": "5"},
+    **{"failedCostLamports": "5", "otherLamports": "0"},
     **{"differenceLamports": "0", "gapLamports": "0"},
 }
 
@@ -554,7 +554,8 @@ def test_every_sum_has_its_documented_name(empty):
     told = [(one.mint, one.realized, one.sales, one.winning) for one in tokens]
     assert told == [("A", 20, 1, 1), ("C", 50, 1, 1)]
     assert json.loads(wallet.results) == RESULTS
-    assert json.loads(wallet.reconciliation) == RECONCILED
+    # `doctor` compares its text with what an earlier version stored.
+    assert wallet.reconciliation == json.dumps(RECONCILED, separators=(",", ":"))
     assert json.loads(wallet.average_cost) == {"realizedLamports": "70", "matchedSells": 1}
     held = {"mint": "D", "amountRaw": "2", "decimals": 0}
     assert json.loads(wallet.positions) == [{**held, "costLamports": "40", "unknownBasisRaw": "0"}]

@@ -461,6 +461,10 @@ def test_a_thousand_tokens_stay_within_both_providers_limits(world):
         assert [len(call) for call in world.node.calls] == [100] * 5 * passes
     assert world.market.most_asked == 30 and len(world.entries()) == 100
     assert Snapshot.select().count() == 2000
+    # After a failure, the node isn't asked about the others.
+    world.node.fail, world.node.calls = Unavailable("gone"), []
+    world.tick(minutes=11)
+    assert len(world.node.calls) == 1
 
 
 # ---- what is tracked -----------------------------------------------------------------------------

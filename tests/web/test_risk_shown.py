@@ -51,12 +51,13 @@ def observe(service, wallet, realized=0):
     Wallet.update(forward_realized=realized).where(Wallet.address == wallet).execute()
 
 
-def test_a_wallet_without_positions_changes_no_risk():
+def test_a_wallet_without_positions_changes_no_risk_but_damage_hides_it():
     names = ("best", "worst", "median_holding", "holdings")
     none = dict(zip(names, (None, None, None, "[]"), strict=True))
     some = dict(zip(names, (5, -1, 30, "[[30,1],[60,1]]"), strict=True))
     assert load_risk([none, some]) == StoredRisk(5, -1, 30)
     assert load_risk([]) == load_risk([none, none]) == StoredRisk()
+    assert load_risk([some, {**some, "holdings": "[[30,"}]) is None
 
 
 def test_risk_is_next_to_results_and_record(service, bot):
