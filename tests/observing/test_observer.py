@@ -55,6 +55,12 @@ def test_an_unused_wallet_is_complete(look, chain):
     seen.look(6)
     assert Address.get().full_scans == 1 and seen.state() == "backfilling"
     del node._getSignaturesForAddress
+    node.fail("getMultipleAccounts", -32602)
+    seen.restart()
+    seen.clock.sleep(3_600)
+    seen.look(6)
+    assert Address.get().full_scans == 2 and seen.state() == "backfilling"
+    node.restore()
     seen.clock.sleep(3_600)
     seen.settle()
     assert (seen.state(), seen.coverage()["receipts"]) == ("complete", 0)
