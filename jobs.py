@@ -203,7 +203,7 @@ class Leadership:
             self.run_now(name)
 
     def _judge(self, name: str, problem: str | None) -> str:
-        """Return `failing` if a problem has lasted for SILENT_SECONDS beyond the interval."""
+        """Return `failing` if it never succeeded, or not for SILENT_SECONDS beyond its interval."""
         now = time.monotonic()
         if problem is None:
             self._well_at[name] = now

@@ -49,7 +49,20 @@ def test_a_wallet_is_observed_completely(look, chain):
 
 def test_an_unused_wallet_is_complete(look, chain):
     """An empty list proves nothing, but all balances are 0 and two full scans found nothing."""
-    seen = look(chain, wallets=[address("nobody")]).settle()
+    node, answers = FakeNode(chain), iter([[], []])
+    seen = look(node, wallets=[address("nobody")])
+    node._getSignaturesForAddress = lambda *_: next(answers, None)
+    seen.look(6)
+    assert Address.get().full_scans == 1 and seen.state() == "backfilling"
+    del node._getSignaturesForAddress
+    node.fail("getMultipleAccounts", -32602)
+    seen.restart()
+    seen.clock.sleep(3_600)
+    seen.look(6)
+    assert Address.get().full_scans == 2 and seen.state() == "backfilling"
+    node.restore()
+    seen.clock.sleep(3_600)
+    seen.settle()
     assert (seen.state(), seen.coverage()["receipts"]) == ("complete", 0)
 
 
