@@ -280,10 +280,6 @@ EQUIVALENTS = {
     },
     "paper/measured.py": {
         (
-            "if snapshot.venue != swap.venue or not snapshot.price or amount <= 0:",
-            "if snapshot.venue != swap.venue or not snapshot.price or amount < 0:",
-        ): "for nothing the model gives nothing, of which it says nothing either",
-        (
             "if last is None or last.at // DAY_MS < now // DAY_MS:",
             "if last is None or last.at / DAY_MS < now // DAY_MS:",
         ): "a moment is before a midnight where its day is",
