@@ -291,7 +291,10 @@ def _show_check(check: FallCheck | None) -> str | None:
 def _renew(token: Token, quote: Quote, absurd: str | None, taken_at: int) -> Statement:
     """Each field of a quote is a column. A missing symbol or name doesn't replace a known one."""
     names = {"symbol": quote.symbol or token.symbol, "name": quote.name or token.name}
-    return _change(token, {**vars(quote), **names, "absurd": absurd, "quoted_at": taken_at})
+    columns = {**vars(quote), **names, "absurd": absurd, "quoted_at": taken_at}
+    # It doesn't change, but SQLite would write its indexes again.
+    del columns["mint"]
+    return _change(token, columns)
 
 
 def store_checks(
