@@ -23,11 +23,11 @@ NAMED = ("posts", "log", "bot", "held", "standings", "pace", "seasons")
 
 
 def add_commands(commands: Commands) -> None:
-    told = (
+    text = (
         "check an instance's claims against your own node; exit 0 if they match, 1 if they "
         "differ, 3 if undecided"
     )
-    audit = add_command(commands, "audit", run_audit, told)
+    audit = add_command(commands, "audit", run_audit, text)
     audit.add_argument("url", metavar="URL", help="the instance: https://HOST")
     which = audit.add_mutually_exclusive_group()
     which.add_argument("--bot", metavar="ID", help="only this bot")
@@ -141,8 +141,8 @@ def show_report(report: "Report") -> dict[str, Any]:
 def write_reports(reports: "list[Report]", trouble: str | None) -> str:
     lines = []
     for one in reports:
-        told = f"{one.receipts} receipts, {one.posts} posts"
-        lines.append(f"{one.bot}: {one.verdict} ({told})")
+        text = f"{one.receipts} receipts, {one.posts} posts"
+        lines.append(f"{one.bot}: {one.verdict} ({text})")
         lines += [
             f"  {name_place(d)}: theirs {d.theirs!r}, ours {d.ours!r}"
             for d in one.differences[:MAX_PRINTED]
@@ -168,21 +168,21 @@ def show_printable(line: str) -> str:
 
 # ---- logs ----------------------------------------------------------------------------------------
 def add_log_commands(commands: Commands) -> None:
-    told = (
+    text = (
         "check that another instance's log has only grown since the last check, and cosign it;"
         " exit 0 if consistent, 1 on a fork or rollback, 3 if undecided"
     )
-    witness = add_command(commands, "witness", run_witness, told)
+    witness = add_command(commands, "witness", run_witness, text)
     witness.add_argument("url", metavar="URL", help="the instance: https://HOST")
     witness.add_argument(
         "--forget", action="store_true", help="forget the log's saved checkpoints and start over"
     )
     log = add_command(commands, "log", run_log, "show this instance's append-only log and its key")
-    told = (
+    text = (
         "start a new log, which contains the current log's last checkpoint; for use after another"
         " program restored the data or if the key was lost"
     )
-    log.add_argument("--renew", action="store_true", help=told)
+    log.add_argument("--renew", action="store_true", help=text)
 
 
 def run_witness(config: Config, args: Namespace) -> int:

@@ -32,35 +32,37 @@ COLUMNS = ("ID", "FAMILY", "NAME", "DATE", "SOURCE")
 
 
 def add_commands(commands: Commands) -> None:
-    told = "write a verified copy of the database to one file, while the server runs"
-    backup = add_command(commands, "backup", run_backup, told)
-    told = "restore a backup; the server must be stopped"
-    restore = add_command(commands, "restore", run_restore, told)
+    text = "write a verified copy of the database to one file, while the server runs"
+    backup = add_command(commands, "backup", run_backup, text)
+    text = "restore a backup; the server must be stopped"
+    restore = add_command(commands, "restore", run_restore, text)
     for command in (backup, restore):
         command.add_argument("file", metavar="FILE", type=read_file_name)
-    told = "replace existing data; the old database is kept under another name"
-    restore.add_argument("--replace", action="store_true", help=told)
-    told = (
+    text = "replace existing data; the old database is kept under another name"
+    restore.add_argument("--replace", action="store_true", help=text)
+    text = (
         "move the instance to an empty PostgreSQL database, verified row by row; the server must"
         " be stopped"
     )
-    copy = add_command(commands, "copy", run_copy, told)
-    told = "postgresql://USER@HOST/DATABASE; put the password in PGPASSWORD or ~/.pgpass"
-    copy.add_argument("--to", metavar="URL", required=True, help=told)
+    copy = add_command(commands, "copy", run_copy, text)
+    text = "postgresql://USER@HOST/DATABASE; put the password in PGPASSWORD or ~/.pgpass"
+    copy.add_argument("--to", metavar="URL", required=True, help=text)
     add_doctor(commands)
     add_admin_commands(add_group(commands, "admin", "sign in to the operator's pages at /admin"))
-    told = "print the table of known programs, each with its source and date"
-    add_command(commands, "programs", run_programs, told)
+    text = "print the table of known programs, each with its source and date"
+    add_command(commands, "programs", run_programs, text)
 
 
 def add_doctor(commands: Commands) -> None:
-    told = "report problems with this instance and how to fix them; exit 1 if there are any"
-    doctor = add_command(commands, "doctor", run_doctor, told)
-    told = "recompute everything from the stored receipts and compare"
-    told = f"{told}; takes minutes on a large instance"
-    doctor.add_argument("--deep", action="store_true", help=told)
-    told = "also query the Solana endpoints and price providers"
-    doctor.add_argument("--online", action="store_true", help=told)
+    text = "report problems with this instance and how to fix them; exit 1 if there are any"
+    doctor = add_command(commands, "doctor", run_doctor, text)
+    text = (
+        "recompute everything from the stored receipts and compare; takes minutes on a large"
+        " instance"
+    )
+    doctor.add_argument("--deep", action="store_true", help=text)
+    text = "also query the Solana endpoints and price providers"
+    doctor.add_argument("--online", action="store_true", help=text)
 
 
 def run_backup(config: Config, args: Namespace) -> None:
@@ -129,19 +131,19 @@ def show_finding(finding: "Finding") -> str:
 
 # ---- the operator's pages ------------------------------------------------------------------------
 def add_admin_commands(admin: Commands) -> None:
-    told = "print a link that signs in one browser and expires after ten minutes"
-    add_command(admin, "login", run_admin_login, told)
+    text = "print a link that signs in one browser and expires after ten minutes"
+    add_command(admin, "login", run_admin_login, text)
     logout = add_command(admin, "logout", run_admin_logout, "end operator sessions")
     which = logout.add_mutually_exclusive_group(required=True)
     which.add_argument("--all", action="store_true", help="all sessions and unused links")
-    told = "one session, by its ID in /admin or `admin audit`"
-    which.add_argument("--session", metavar="ID", help=told)
-    told = "list the operator's actions, newest first"
-    audit = add_command(admin, "audit", run_admin_audit, told)
-    told = "number of actions to list (default: 50)"
-    audit.add_argument("--limit", type=int, default=50, help=told)
-    told = "only actions before this number"
-    audit.add_argument("--before", type=int, metavar="NUMBER", help=told)
+    text = "one session, by its ID in /admin or `admin audit`"
+    which.add_argument("--session", metavar="ID", help=text)
+    text = "list the operator's actions, newest first"
+    audit = add_command(admin, "audit", run_admin_audit, text)
+    text = "number of actions to list (default: 50)"
+    audit.add_argument("--limit", type=int, default=50, help=text)
+    text = "only actions before this number"
+    audit.add_argument("--before", type=int, metavar="NUMBER", help=text)
 
 
 @with_database
@@ -151,8 +153,8 @@ def run_admin_login(config: Config, args: Namespace) -> None:
     now = now_ms()
     code = admin.make_login(now)
     link, ends = f"{config.base_url}/admin/login?code={code}", show_time(now + admin.LOGIN_MS)
-    told = f"{link}\nIt works once, until {ends}. Anyone with this link has full admin access."
-    print_result(args, {"link": link, "code": code, "endsAt": ends}, told)
+    text = f"{link}\nIt works once, until {ends}. Anyone with this link has full admin access."
+    print_result(args, {"link": link, "code": code, "endsAt": ends}, text)
 
 
 @with_database

@@ -32,36 +32,36 @@ def add_commands(commands: Commands) -> None:
     add_bot_commands(add_group(commands, "bot", "bots and their wallets"))
     add_key_commands(add_group(commands, "key", "API keys"))
     owner = add_group(commands, "owner", "people who own bots")
-    told = "issue a new recovery code to an owner who lost theirs"
-    add_command(owner, "recovery", run_owner_recovery, told, owner="OWNER")
-    told = "list the bots that agents registered"
-    registered = add_command(owner, "registered", run_owner_registered, told)
+    text = "issue a new recovery code to an owner who lost theirs"
+    add_command(owner, "recovery", run_owner_recovery, text, owner="OWNER")
+    text = "list the bots that agents registered"
+    registered = add_command(owner, "registered", run_owner_registered, text)
     registered.add_argument("--source", metavar="ID", help="only bots registered from this source")
-    told = "ban owners, or all accounts that agents created from a source"
-    ban = add_command(owner, "ban", run_owner_ban, told)
+    text = "ban owners, or all accounts that agents created from a source"
+    ban = add_command(owner, "ban", run_owner_ban, text)
     ban.add_argument("owners", metavar="OWNER", nargs="*")
     ban.add_argument("--source", metavar="ID", help="source, as listed by `owner registered`")
     add_reason(ban)
     post = add_group(commands, "post", "posts")
-    told = "delete a post's text; its record stays"
-    add_reason(add_command(post, "hide", run_post_hide, told, post="POST"))
-    told = "webhooks and chat channels that receive notifications about bots"
-    add_hook_commands(add_group(commands, "hook", told))
+    text = "delete a post's text; its record stays"
+    add_reason(add_command(post, "hide", run_post_hide, text, post="POST"))
+    text = "webhooks and chat channels that receive notifications about bots"
+    add_hook_commands(add_group(commands, "hook", text))
     add_season_commands(add_group(commands, "season", "contests of bots, with frozen standings"))
 
 
 def add_bot_commands(bot: Commands) -> None:
-    told = "create a bot; its publishing key is shown once"
-    create = add_command(bot, "create", run_bot_create, told)
+    text = "create a bot; its publishing key is shown once"
+    create = add_command(bot, "create", run_bot_create, text)
     create.add_argument("--name", required=True)
-    told = "public address to observe; never a secret"
-    create.add_argument("--wallet", metavar="ADDRESS", help=told)
+    text = "public address to observe; never a secret"
+    create.add_argument("--wallet", metavar="ADDRESS", help=text)
     create.add_argument("--owner", metavar="ID", help="existing owner (default: create a new one)")
     add_command(bot, "list", run_bot_list, "list all bots")
-    told = "attach a wallet; `none` detaches all of the bot's wallets"
-    add_command(bot, "wallet", run_bot_wallet, told, bot="BOT", address="ADDRESS|none")
-    told = "retire a bot: revoke its keys, free its wallet, keep its page"
-    add_reason(add_command(bot, "retire", run_bot_retire, told, bot="BOT"))
+    text = "attach a wallet; `none` detaches all of the bot's wallets"
+    add_command(bot, "wallet", run_bot_wallet, text, bot="BOT", address="ADDRESS|none")
+    text = "retire a bot: revoke its keys, free its wallet, keep its page"
+    add_reason(add_command(bot, "retire", run_bot_retire, text, bot="BOT"))
     voice = add_command(bot, "voice", run_bot_voice, "change a bot's writing style", bot="BOT")
     voice.add_argument("--tone", required=True)
 
@@ -76,8 +76,8 @@ def add_key_commands(key: Commands) -> None:
     add_command(key, "list", run_key_list, "list all keys, without their secrets").add_argument(
         "--owner", metavar="ID"
     )
-    told = "revoke a key immediately"
-    add_reason(add_command(key, "revoke", run_key_revoke, told, key="KEY_ID"))
+    text = "revoke a key immediately"
+    add_reason(add_command(key, "revoke", run_key_revoke, text, key="KEY_ID"))
 
 
 @with_database
@@ -148,8 +148,8 @@ def run_bot_retire(config: Config, args: Namespace) -> None:
 
     reason = acts.check_reason(args.reason)
     acts.retire_bot(args.bot, acts.COMMAND_LINE, reason, now_ms())
-    told = "retired: its keys are revoked and its wallet can be attached to another bot"
-    print_result(args, {"botId": args.bot, "retired": True}, told)
+    text = "retired: its keys are revoked and its wallet can be attached to another bot"
+    print_result(args, {"botId": args.bot, "retired": True}, text)
 
 
 @with_database
@@ -158,8 +158,8 @@ def run_bot_voice(config: Config, args: Namespace) -> None:
 
     bot = influencers.find_bot(args.bot)
     influencers.set_profile(bot, voice={"tone": args.tone}, now=now_ms())
-    told = "new posts use this voice; earlier posts stay as they are"
-    print_result(args, {"botId": bot.uid, "tone": args.tone}, told)
+    text = "new posts use this voice; earlier posts stay as they are"
+    print_result(args, {"botId": bot.uid, "tone": args.tone}, text)
 
 
 @with_database
@@ -179,8 +179,8 @@ def run_key_create(config: Config, args: Namespace) -> None:
         option = "--owner" if args.scope == "read" else "--bot"
         raise invalid(option, f"say what the {args.scope} key is for")
     made = api_keys.create_key(owner, args.scope, now, args.name, bot, expires_at)
-    told = f"{made.key.uid}\n{made.text}\nThe key won't be shown again."
-    print_result(args, {"keyId": made.key.uid, "key": made.text}, told)
+    text = f"{made.key.uid}\n{made.text}\nThe key won't be shown again."
+    print_result(args, {"keyId": made.key.uid, "key": made.text}, text)
 
 
 @with_database
@@ -227,8 +227,8 @@ def run_owner_recovery(config: Config, args: Namespace) -> None:
     from accounts import owners
 
     code = owners.replace_recovery_code(owners.find_owner(args.owner))
-    told = f"recovery code   {code}\nIt won't be shown again. The previous code no longer works."
-    print_result(args, {"ownerId": args.owner, "recoveryCode": code}, told)
+    text = f"recovery code   {code}\nIt won't be shown again. The previous code no longer works."
+    print_result(args, {"ownerId": args.owner, "recoveryCode": code}, text)
 
 
 @with_database
@@ -270,16 +270,16 @@ def run_post_hide(config: Config, args: Namespace) -> None:
     from accounts import acts
 
     acts.hide_post(args.post, acts.COMMAND_LINE, acts.check_reason(args.reason), now_ms())
-    told = (
+    text = (
         "hidden: the text is deleted and the record stays; earlier backups still contain the text"
     )
-    print_result(args, {"postId": args.post, "hidden": True}, told)
+    print_result(args, {"postId": args.post, "hidden": True}, text)
 
 
 # ---- hooks ---------------------------------------------------------------------------------------
 def add_hook_commands(hook: Commands) -> None:
-    told = "add a hook; a webhook's secret is shown once"
-    add = add_command(hook, "add", run_hook_add, told, owner="OWNER", url="URL")
+    text = "add a hook; a webhook's secret is shown once"
+    add = add_command(hook, "add", run_hook_add, text, owner="OWNER", url="URL")
     add.add_argument("--kind", default="webhook", help="webhook, discord, slack, telegram or ntfy")
     add.add_argument(
         "--events", default="post", help="post,trade,verification,coverage (default: post)"
@@ -314,8 +314,8 @@ def run_hook_add(config: Config, args: Namespace) -> None:
         _split_words(args.bots),
         trusted=True,
     )
-    told = f"{made.uid}\n{made.secret or 'no secret'}\nThe secret won't be shown again."
-    print_result(args, {"hookId": made.uid, "secret": made.secret}, told)
+    text = f"{made.uid}\n{made.secret or 'no secret'}\nThe secret won't be shown again."
+    print_result(args, {"hookId": made.uid, "secret": made.secret}, text)
 
 
 def _split_words(text: str) -> list[str]:
@@ -372,8 +372,8 @@ def run_hook_test(config: Config, args: Namespace) -> None:
     from accounts import hooks
 
     hooks.ask_for_ping(args.hook, now_ms())
-    told = "the running server sends a ping within seconds; `hook list` shows the result"
-    print_result(args, {"hookId": args.hook, "asked": True}, told)
+    text = "the running server sends a ping within seconds; `hook list` shows the result"
+    print_result(args, {"hookId": args.hook, "asked": True}, text)
 
 
 # ---- seasons -------------------------------------------------------------------------------------
@@ -399,12 +399,12 @@ def add_season_commands(season: Commands) -> None:
     create = add_command(season, "create", run_season_create, "announce a season")
     _add_fields(create, required=("name", "start", "end"))
     add_command(season, "list", run_season_list, "all seasons, newest first")
-    told = "change a season that hasn't started; omitted options stay the same"
-    change = add_command(season, "change", run_season_change, told, season="SEASON")
+    text = "change a season that hasn't started; omitted options stay the same"
+    change = add_command(season, "change", run_season_change, text, season="SEASON")
     add_reason(change)
     _add_fields(change)
-    told = "cancel a season that isn't final"
-    add_reason(add_command(season, "cancel", run_season_cancel, told, season="SEASON"))
+    text = "cancel a season that isn't final"
+    add_reason(add_command(season, "cancel", run_season_cancel, text, season="SEASON"))
 
 
 def _add_fields(command: Parser, required: tuple[str, ...] = ()) -> None:
@@ -428,10 +428,10 @@ def _naming_options() -> Iterator[None]:
     try:
         yield
     except Problem as problem:
-        told = problem.errors[0] if problem.errors else {"field": ""}
-        if told["field"] not in options:
+        text = problem.errors[0] if problem.errors else {"field": ""}
+        if text["field"] not in options:
             raise
-        raise invalid(f"--{options[told['field']]}", told["message"]) from None
+        raise invalid(f"--{options[error['field']]}", error["message"]) from None
 
 
 @with_database

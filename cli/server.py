@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
-    told = "update the database, then serve pages, API and background jobs"
-    add_command(commands, "run", run_server, told)
-    told = "try everything on a recorded chain and a made-up market, in ./data-demo; every start"
-    demo = add_command(commands, "demo", run_demo, f"{told} resets it")
+    text = "update the database, then serve pages, API and background jobs"
+    add_command(commands, "run", run_server, text)
+    text = (
+        "try everything on a recorded chain and a made-up market, in ./data-demo; every start"
+        " resets it"
+    )
+    demo = add_command(commands, "demo", run_demo, text)
     # The child is started with this option.
     demo.add_argument("--staged", action="store_true", help=SUPPRESS)
     add_command(commands, "migrate", run_migrate, "update the database to the newest schema")
@@ -58,8 +61,8 @@ def run_migrate(config: Config, args: Namespace) -> None:
 
     applied, copy = backups.migrate(config)
     before = f"; previously: {copy}" if copy else ""
-    told = f"applied: {', '.join(applied)}{before}" if applied else "nothing to do"
-    print_result(args, {"applied": applied, "copy": copy and str(copy)}, told)
+    text = f"applied: {', '.join(applied)}{before}" if applied else "nothing to do"
+    print_result(args, {"applied": applied, "copy": copy and str(copy)}, text)
 
 
 def run_server(config: Config, args: Namespace) -> None:

@@ -64,11 +64,11 @@ def add_commands(commands: Commands) -> None:
     create.add_argument("--adaptive", default="observe", choices=("off", "observe", "on"))
     create.add_argument("--owner", metavar="ID", help="existing owner (default: create a new one)")
     add_command(trader, "list", run_list, "all traders")
-    told = "change a trader's writing style"
-    voice = add_command(trader, "voice", run_voice, told, trader="TRADER")
+    text = "change a trader's writing style"
+    voice = add_command(trader, "voice", run_voice, text, trader="TRADER")
     voice.add_argument("--tone", required=True)
-    told = "start a new account period; earlier ones stay readable"
-    reset = add_command(trader, "reset", run_reset, told, trader="TRADER")
+    text = "start a new account period; earlier ones stay readable"
+    reset = add_command(trader, "reset", run_reset, text, trader="TRADER")
     reset.add_argument("--reason", required=True)
     add_backtest(trader)
     review = add_group(commands, "review", "reviews of a paper trader's record")
@@ -147,8 +147,8 @@ def run_voice(config: Config, args: Namespace) -> None:
 
     trader = traders.find_trader(args.trader)
     traders.set_profile(trader, voice={"tone": args.tone})
-    told = "new posts use this voice; earlier posts stay as they are"
-    print_result(args, {"traderId": trader.uid, "tone": args.tone}, told)
+    text = "new posts use this voice; earlier posts stay as they are"
+    print_result(args, {"traderId": trader.uid, "tone": args.tone}, text)
 
 
 @with_database
@@ -157,8 +157,8 @@ def run_reset(config: Config, args: Namespace) -> None:
 
     trader = traders.find_trader(args.trader)
     period = traders.reset_trader(trader, args.reason, now_ms())
-    told = f"account period {period.number} begins; earlier ones stay readable"
-    print_result(args, {"traderId": trader.uid, "period": period.number}, told)
+    text = f"account period {period.number} begins; earlier ones stay readable"
+    print_result(args, {"traderId": trader.uid, "period": period.number}, text)
 
 
 @with_database
@@ -201,13 +201,13 @@ def add_backtest(commands: Commands) -> None:
 def run_backtest(config: Config, args: Namespace) -> None:
     from accounts import backtests, traders
 
-    told = Progress(args.quiet)
+    text = Progress(args.quiet)
     with contextlib.closing(traders.list_own(config)) as own:
         asked = backtests.check_request(
             args.family, args.set, args.since, args.until, args.start, own
         )
-        report = backtests.run_backtest(config, asked, now_ms(), told.note)
-    told.note(100)
+        report = backtests.run_backtest(config, asked, now_ms(), text.note)
+    text.note(100)
     _print_report(report, args)
 
 
@@ -215,12 +215,12 @@ class Progress:
     """Prints progress on standard error."""
 
     def __init__(self, quiet: bool) -> None:
-        self.quiet, self.told = quiet, -1
+        self.quiet, self.text = quiet, -1
 
     def note(self, percent: int) -> None:
-        if not self.quiet and percent // STEP > self.told:
-            self.told = percent // STEP
-            print(f"{self.told * STEP}%", file=sys.stderr, flush=True)
+        if not self.quiet and percent // STEP > self.text:
+            self.text = percent // STEP
+            print(f"{self.text * STEP}%", file=sys.stderr, flush=True)
 
 
 def _print_report(report: dict[str, Any], args: Namespace) -> None:

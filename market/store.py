@@ -292,7 +292,7 @@ def _renew(token: Token, quote: Quote, absurd: str | None, taken_at: int) -> Sta
     """Each field of a quote is a column. A missing symbol or name doesn't replace a known one."""
     names = {"symbol": quote.symbol or token.symbol, "name": quote.name or token.name}
     columns = {**vars(quote), **names, "absurd": absurd, "quoted_at": taken_at}
-    # It doesn't change, but SQLite would write its indexes again.
+    # The mint never changes, but SQLite would rewrite its indexes.
     del columns["mint"]
     return _change(token, columns)
 

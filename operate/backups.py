@@ -119,8 +119,8 @@ def store_copy(source: Path, target: Path) -> Holding:
         # Check the disk before removing the partial copy, because SQLite calls some of these errors
         # "not an error".
         if trouble.name_trouble(error, target.parent) == "disk_full":
-            told = f"the disk with {target.parent} is full, so no backup was stored there"
-            raise Refused(told) from None
+            text = f"the disk with {target.parent} is full, so no backup was stored there"
+            raise Refused(text) from None
         raise
     finally:
         os.close(held)
@@ -193,8 +193,8 @@ def check_database(path: Path, foreign_ok: bool = True) -> Holding:
                 raise Refused(f"{path} is damaged: {flaws[0]}")
             return _hold(db, path, foreign)
     except UnicodeDecodeError:
-        told = f"{path} contains text that is not UTF-8: the file is damaged or not from Candor"
-        raise Refused(told) from None
+        text = f"{path} contains text that is not UTF-8: the file is damaged or not from Candor"
+        raise Refused(text) from None
     except (apsw.NotADBError, apsw.CorruptError, apsw.CantOpenError, apsw.IOError) as error:
         raise Refused(f"{path} is damaged or not a database: {error}") from None
 
@@ -556,8 +556,8 @@ def move(config: Config, url: str) -> list[CopiedTable]:
     with instance.alone(config.data_dir):
         holding = check_database(config.database_path, foreign_ok=False)
         if holding.schema != storage.list_migrations()[-1]:
-            told = "the database is of an older version: upgrade it with `app.py migrate` first"
-            raise Refused(told)
+            text = "the database is of an older version: upgrade it with `app.py migrate` first"
+            raise Refused(text)
         try:
             with (
                 contextlib.closing(open_reading(config.database_path)) as source,
@@ -566,8 +566,8 @@ def move(config: Config, url: str) -> list[CopiedTable]:
             ):
                 return _move(source, target)
         except PeeweeException as error:
-            told = "the database could not be copied, so nothing was stored"
-            raise Refused(f"{told}: {str(error).strip()}") from None
+            text = "the database could not be copied, so nothing was stored"
+            raise Refused(f"{text}: {str(error).strip()}") from None
         finally:
             target.close_all()
 

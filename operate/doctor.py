@@ -196,12 +196,12 @@ def check_tables(config: Config) -> Iterator[Finding]:
 
 def check_disk(config: Config) -> Iterator[Finding]:
     free, size, is_enough = backups.measure_room(config)
-    told = f"free on the disk with {config.data_dir}"
+    text = f"free on the disk with {config.data_dir}"
     if is_enough:
-        yield fine(f"{free / 1e9:.0f} GB {told}; app.db uses {size / 1e6:.1f} MB")
+        yield fine(f"{free / 1e9:.0f} GB {text}; app.db uses {size / 1e6:.1f} MB")
     else:
         yield wrong(
-            f"{free / 1e9:.1f} GB {told}: too little for a backup there, and soon for posts",
+            f"{free / 1e9:.1f} GB {text}: too little for a backup there, and soon for posts",
             "free some space, or move DATA_DIR",
         )
 
@@ -210,8 +210,8 @@ def check_files(config: Config) -> Iterator[Finding]:
     files = sorted(path for path in config.data_dir.iterdir() if path.is_file())
     opened = [path.name for path in files if is_open(path)]
     if opened and is_open(config.data_dir):
-        told = f"other users of this machine can read {', '.join(opened)}"
-        yield wrong(told, f"chmod 600 {config.data_dir}/*")
+        text = f"other users of this machine can read {', '.join(opened)}"
+        yield wrong(text, f"chmod 600 {config.data_dir}/*")
     yield from _name_leftovers(config, files)
     if (config.data_dir / "app.db-wal").exists() and not config.database_path.exists():
         yield wrong(
@@ -221,8 +221,8 @@ def check_files(config: Config) -> Iterator[Finding]:
     yield from _check_key_files(config)
     rules = config.data_dir / "about.txt"
     if rules.exists() and not _may_read(rules):
-        told = "about.txt can't be read, so /about shows no rules"
-        yield wrong(told, f"put a text file at {rules}")
+        text = "about.txt can't be read, so /about shows no rules"
+        yield wrong(text, f"put a text file at {rules}")
 
 
 def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
@@ -230,8 +230,8 @@ def _name_leftovers(config: Config, files: list[Path]) -> Iterator[Finding]:
     for path in files:
         size = f"{path.stat().st_size / 1e6:.1f} MB"
         if path in partials:
-            told = f"an interrupted copy left {path} ({size}) behind"
-            yield look(told, "the next start removes it")
+            text = f"an interrupted copy left {path} ({size}) behind"
+            yield look(text, "the next start removes it")
         elif path.name not in OWN_FILES and not path.name.endswith(".partial"):
             kinds = [kind for start, kind in LEFTOVERS.items() if path.name.startswith(start)]
             yield look(
@@ -289,15 +289,15 @@ def check_endpoints(config: Config, now: int) -> Iterator[Finding]:
 
 
 def compare_clock(number: int, block_ms: int, now: int) -> Finding:
-    told = (
+    text = (
         f"the newest final block of endpoint {number} is from {show_time(block_ms)}, but the"
         f" clock here says {show_time(now)}, {show_span(abs(now - block_ms))}"
     )
     # Blocks are never from the future, but any node may lag.
     if block_ms > now:
-        return wrong(f"{told} behind", f"the clock is wrong: {SET_CLOCK}")
+        return wrong(f"{text} behind", f"the clock is wrong: {SET_CLOCK}")
     return wrong(
-        f"{told} later",
+        f"{text} later",
         f"if other endpoints agree, the clock is ahead: {SET_CLOCK}; if not, the endpoint lags:"
         " replace it",
     )
@@ -313,10 +313,10 @@ def check_finality(rpc: Rpc, number: int) -> Finding:
     except RpcError:
         # Nodes without this method return -32601.
         return fine(f"Solana endpoint {number} doesn't say whether its chain runs Alpenglow")
-    told = "does not run Alpenglow yet"
+    text = "does not run Alpenglow yet"
     if certificate is not None:
-        told = "runs Alpenglow, with finality within a second"
-    return fine(f"Solana endpoint {number}: its chain {told}")
+        text = "runs Alpenglow, with finality within a second"
+    return fine(f"Solana endpoint {number}: its chain {text}")
 
 
 def check_redis(config: Config, now: int) -> Iterator[Finding]:
@@ -375,8 +375,8 @@ def check_access(config: Config) -> Iterator[Finding]:
     else:
         yield fine(f"{folder} is writable, and private to this user")
     if user == ROOT != owner:
-        told = f"this is root, but {folder} belongs to {name_user(owner)}"
-        yield look(told, f"run commands as {name_user(owner)}; docs/operate.md shows how")
+        text = f"this is root, but {folder} belongs to {name_user(owner)}"
+        yield look(text, f"run commands as {name_user(owner)}; docs/operate.md shows how")
     if os.access(folder, os.X_OK):
         yield from _check_files(folder, owner if user == ROOT else user)
 
@@ -568,8 +568,8 @@ def check_deep(config: Config, now: int) -> Iterator[Finding]:
     try:
         # A pending migration was already reported.
         if _lacks_migrations(config):
-            told = "nothing was recomputed, because the schema is not this version's"
-            yield look(told, "start the server once, then try again")
+            text = "nothing was recomputed, because the schema is not this version's"
+            yield look(text, "start the server once, then try again")
             return
         differences = inspection.inspect(config, now, instance.is_in_use(config.data_dir))
         found = list(itertools.islice(differences, MAX_DIFFERENCES + 1))
@@ -629,8 +629,8 @@ def check_server(config: Config, now: int) -> list[Finding]:
                 *check_current(database.execute_sql, applied, config, now),
             ]
     except OperationalError as error:
-        told = f"the database in DATABASE_URL can't be used: {str(error).strip()}"
-        return [wrong(told, "start it, or correct DATABASE_URL")]
+        text = f"the database in DATABASE_URL can't be used: {str(error).strip()}"
+        return [wrong(text, "start it, or correct DATABASE_URL")]
     finally:
         database.close_all()
 

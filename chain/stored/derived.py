@@ -221,13 +221,8 @@ def show_reconciliation(ledger: Ledger, money: str = SOL) -> dict[str, Any] | No
     if not ledger.backfilled:
         return None
     told = ledger.reconcile(money)
-    shown = dict[str, Any]()
-    for line, name in LINES.items():
-        shown[f"{line}Lamports"] = str(getattr(told, name))
-        if line == "costLeft":
-            # `doctor` compares the stored text, so the order of its fields can't change.
-            shown["costLeftReceipts"] = told.cost_left_receipts
-    return shown
+    amounts = {f"{line}Lamports": str(getattr(told, name)) for line, name in LINES.items()}
+    return {**amounts, "costLeftReceipts": told.cost_left_receipts}
 
 
 def show_stablecoins(ledger: Ledger) -> dict[str, Any]:

@@ -147,7 +147,7 @@ sell 4 A for 60                     => unmatched [incomplete_history] | trades 2
                                      | unknown 0 | books open_cost 60 other 60-40 gaps -33
 sell 6 A for 200                    => positions 0 | won 0 | open 0
 
-# a gap of one token breaks its own sales, not another token's that were sold meanwhile
+# a gap in one token's history takes the results of its sales, and of no other token's
 buy 10 A for 100
 buy 10 B for 100
 gain 5 A/2
