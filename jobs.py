@@ -203,7 +203,10 @@ class Leadership:
             self.run_now(name)
 
     def _judge(self, name: str, problem: str | None) -> str:
-        """Return `failing` if it never succeeded, or not for SILENT_SECONDS beyond its interval."""
+        """Return `failing` or `ok`. Without a problem, a job is `ok`.
+
+        It is failing if it never succeeded, or SILENT_SECONDS after a success was due.
+        """
         now = time.monotonic()
         if problem is None:
             self._well_at[name] = now

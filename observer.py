@@ -232,7 +232,10 @@ class Observer:
                 self.attempts.attempt(self.listing.list_heads, wallet, own, now)
 
     def _work_through(self, wallets: Sequence[Wallet], now: int) -> set[int]:
-        """Work on the wallets in turn, so that a long backfill starves none. Return the rest."""
+        """Work on the wallets in turn, so that a long backfill doesn't starve the others.
+
+        Return the IDs of wallets with work left. The least recently worked on come first.
+        """
         watches = self.state.watches
         turns = deque(sorted(wallets, key=lambda w: watches[w.id].worked_at))
         while turns and self.state.clock() < self.state.work_until:

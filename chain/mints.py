@@ -35,9 +35,9 @@ class NotAMint(ValueError):
 
 @dataclass(frozen=True)
 class Mint:
-    """`supply` is in raw units. `extensions` has those of EXTENSIONS as {jsonParsed name: state}.
+    """`supply` is in raw units. `extensions` is {jsonParsed name: state}, or None if unreadable.
 
-    It is None if they are unreadable.
+    Extensions that aren't in EXTENSIONS are left out.
     """
 
     supply: int

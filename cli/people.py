@@ -428,8 +428,8 @@ def _naming_options() -> Iterator[None]:
     try:
         yield
     except Problem as problem:
-        text = problem.errors[0] if problem.errors else {"field": ""}
-        if text["field"] not in options:
+        error = problem.errors[0] if problem.errors else {"field": ""}
+        if error["field"] not in options:
             raise
         raise invalid(f"--{options[error['field']]}", error["message"]) from None
 

@@ -41,7 +41,7 @@ RECHECK_MS = 10 * MINUTE_MS
 # Characters of a pair's address that each snapshot keeps. 70 bits are enough to distinguish pairs.
 PAIR_LENGTH = 12
 NO_CHECKS: Mapping[str, FallCheck] = {}
-# The columns that tokens and their snapshots take from a quote.
+# Columns of both tokens and snapshots that are copied from a quote.
 SHARED = [name for name in QuoteColumns._meta.fields if name in Quote.__dataclass_fields__]
 # Up to 10,000 rows are deleted in a tick, with pauses for other writers.
 PRUNE_ROWS, PRUNE_CHUNKS, PRUNE_PAUSE_SECONDS = 200, 50, 0.01
@@ -289,7 +289,7 @@ def _show_check(check: FallCheck | None) -> str | None:
 
 
 def _renew(token: Token, quote: Quote, absurd: str | None, taken_at: int) -> Statement:
-    """Each field of a quote is a column. A missing symbol or name doesn't replace a known one."""
+    """Update a token's columns from a quote. A missing symbol or name keeps the known one."""
     names = {"symbol": quote.symbol or token.symbol, "name": quote.name or token.name}
     columns = {**vars(quote), **names, "absurd": absurd, "quoted_at": taken_at}
     # The mint never changes, but SQLite would rewrite its indexes.

@@ -76,7 +76,10 @@ def reread_by_new_rules(
 def _list_batches(
     wallet: Wallet, signatures: Collection[str] | None, after: int = 0
 ) -> Iterator[list[Any]]:
-    """Yield batches of (id, signature, entry, body): of these signatures, or all after an ID."""
+    """Yield batches of (id, signature, entry, body or None).
+
+    Without `signatures`, yield all rows with IDs above `after`.
+    """
     query = WalletSignature.select(
         WalletSignature.id, WalletSignature.signature, WalletSignature.entry, Receipt.body
     ).join(Receipt, JOIN.LEFT_OUTER, on=Receipt.signature == WalletSignature.signature)

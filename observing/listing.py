@@ -176,7 +176,10 @@ class Listing:
             update_wallet(wallet, history_from=first)
 
     def load_deeper(self, wallet: Wallet, now: int) -> bool:
-        """Scan again if many transactions didn't change the wallet. Return whether that started."""
+        """Start a deeper scan if many listed transactions didn't change the wallet.
+
+        Return whether it started.
+        """
         scanning = Address.select().where(Address.wallet == wallet.id, Address.scan_new > 0)
         if wallet.history_from == 0 and not scanning.exists():
             update_wallet(wallet, history_from=None)

@@ -334,7 +334,10 @@ class State:
         return self.ledger_store.apply(wallet, new)
 
     def check_balances(self, wallet: Wallet) -> dict[str, bool | None]:
-        """Return, by address, whether the ledger explains the balance, or None if it is ahead."""
+        """Return, by address, whether the ledger explains the last compared balance.
+
+        None means that the ledger is ahead of that node.
+        """
         holdings = self.watches[wallet.id].holdings
         seen = self.apply_entries(wallet).chain.seen if holdings else {}
         return {

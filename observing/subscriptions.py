@@ -428,7 +428,10 @@ def _rank(now: int) -> dict[int, tuple[bool, int]]:
 
 
 def _list_accounts() -> dict[int, list[str]]:
-    """Return token accounts by wallet, most recently active first, at most MAX_SUBSCRIPTIONS."""
+    """Return token accounts by wallet, most recently active first.
+
+    Each list ends at MAX_SUBSCRIPTIONS, which is enough to show that there are too many.
+    """
     found: dict[int, list[str]] = {}
     for wallet_id, address in read_rows(ACCOUNTS, (MAX_SUBSCRIPTIONS,)):
         found.setdefault(wallet_id, []).append(address)

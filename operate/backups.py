@@ -26,7 +26,7 @@ from config import Config
 from evidence import log
 from evidence.notes import Signer
 from operate import instance, schema
-from operate.instance import Refused, list_sides
+from operate.instance import Refused, list_files
 from storage import files, trouble
 from storage.files import is_locked, make_folder, sync
 from storage.sqlite import SQLite
@@ -96,7 +96,7 @@ def store_backup(config: Config, target: Path) -> Holding:
         raise Refused(f"there is no folder {target.parent}")
     if target.exists() and (not _is_ours(target) or target.samefile(config.database_path)):
         raise Refused(f"{target} exists and is not a Candor backup: choose another name")
-    if any(path.exists() for path in list_sides(target)[1:]):
+    if any(path.exists() for path in list_files(target)[1:]):
         raise Refused(f"{target} is open in another program: choose another name")
     return store_copy(config.database_path, target)
 
@@ -137,7 +137,7 @@ def remove_partials(folder: Path, name: str = "*") -> None:
 
 
 def _remove(path: Path) -> None:
-    for one in list_sides(path):
+    for one in list_files(path):
         one.unlink(missing_ok=True)
 
 
@@ -255,7 +255,7 @@ def restore_backup(config: Config, source: Path, replace: bool, now: int) -> Res
     need_file(config, "pg_restore")
     with instance.alone(config.data_dir):
         _check_source(config, source)
-        held = any(path.exists() for path in list_sides(config.database_path))
+        held = any(path.exists() for path in list_files(config.database_path))
         if held and not replace:
             raise Refused(
                 f"{config.data_dir} already has data; --replace restores the backup and keeps"
@@ -323,7 +323,7 @@ def _put_aside(config: Config, now: int) -> Path:
     path = config.database_path
     aside = path.with_name(f"app.db.replaced-{_stamp(now)}")
     _empty_wal(path)
-    for one, other in zip(list_sides(path)[1:], list_sides(aside)[1:], strict=True):
+    for one, other in zip(list_files(path)[1:], list_files(aside)[1:], strict=True):
         if one.exists():
             os.rename(one, other)
     if path.exists():
@@ -334,7 +334,7 @@ def _put_aside(config: Config, now: int) -> Path:
 
 
 def _stamp(now: int) -> str:
-    """Return a time (ms) for a file's name."""
+    """Format a time (ms) for a file name."""
     return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(now // 1000))}.{now % 1000:03}Z"
 
 

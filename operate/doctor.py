@@ -34,7 +34,7 @@ from config import LOCAL_HOSTS, Config
 from market.failures import FetchError
 from market.fetch import fetch_json, open_session
 from operate import backups, inspection, instance, schema
-from operate.instance import SIDE_FILES, list_sides
+from operate.instance import SIDE_FILES, list_files
 from storage import counters, files
 from storage.rows import read_stored
 
@@ -417,7 +417,7 @@ def can_look(config: Config) -> bool:
     folder = config.data_dir
     if not os.access(folder, os.R_OK | os.X_OK):
         return False
-    paths = [*list_sides(config.database_path), folder / files.DATA_DIR_LOCK]
+    paths = [*list_files(config.database_path), folder / files.DATA_DIR_LOCK]
     return all(os.access(path, os.R_OK) for path in paths if path.exists())
 
 

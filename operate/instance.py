@@ -16,8 +16,8 @@ from storage.files import make_folder
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 
 
-def list_sides(path: Path) -> list[Path]:
-    """Return the files of the database at this path, which comes first."""
+def list_files(path: Path) -> list[Path]:
+    """Return the paths of a SQLite database's files, the database itself first."""
     return [path.with_name(path.name + side) for side in SIDE_FILES]
 
 

@@ -152,7 +152,7 @@ def _drawdown(closes: Sequence[Close]) -> str | None:
     )
 
 
-# A trailing stop that won did its job.
+# A losing cluster counts only if a stop closed it: a trailing stop that won did its job.
 _count_stops = partial(_count_losses, reasons=STOPS, how=" by a stop")
 _count_in_mint = partial(_count_losses, how=" in this token")
 RULES = (

@@ -123,7 +123,10 @@ def read_rows(sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
 def read_parts(
     sql: str, keys: Iterable[Any], values: Sequence[object] = ()
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows for any number of keys, the parameters of `{marks}`. `values` follow them."""
+    """Yield a query's rows for any number of keys, a part of them at a time.
+
+    The keys fill `{marks}`. `values` are the parameters after it.
+    """
     for part in in_parts(keys):
         yield from read_rows(sql.format(marks=mark(part)), (*part, *values))
 

@@ -80,7 +80,7 @@ def sync(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder (mode 0700) and its parents, so that a power failure doesn't lose them."""
+    """Create a folder (mode 0700) and missing parents, and sync them against power failures."""
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     for one in missing:

@@ -314,7 +314,10 @@ class SessionLock:
         self._session: psycopg.Connection[Any] | None = None
 
     def take(self, wait: bool = False) -> bool:
-        """Return whether this process has the lock now. The last holder's transaction has ended."""
+        """Acquire the lock, and return whether this process has it. Raises OperationalError.
+
+        The previous holder's last transaction has ended by then.
+        """
         ask = f"pg_{'' if wait else 'try_'}advisory_lock"
         with __exception_wrapper__:
             try:

@@ -115,7 +115,7 @@ CAUSES = (
     ((apsw.BusyError, apsw.LockedError), "locked"),
 )
 # By name, because psycopg is optional.
-OF_PSYCOPG = {"DiskFull": "disk_full", "LockNotAvailable": "locked"}
+PSYCOPG_TROUBLES = {"DiskFull": "disk_full", "LockNotAvailable": "locked"}
 
 
 class Unusable(OperationalError):
@@ -131,7 +131,7 @@ def name_trouble(error: BaseException, folder: Path) -> str:
     while cause is not None:
         if isinstance(cause, Unusable):
             return cause.trouble
-        if word := OF_PSYCOPG.get(type(cause).__name__):
+        if word := PSYCOPG_TROUBLES.get(type(cause).__name__):
             return word
         if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:
             return "disk_full"

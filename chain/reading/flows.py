@@ -754,10 +754,9 @@ def _unshown(receipt: Receipt, moves: Iterable[Move]) -> dict[str, int]:
 
 
 # ---- deposits at venues --------------------------------------------------------------------------
-# (address, mint, raw units before, raw units after), and (address, mint, raw units).
+# (address, mint, raw units before, raw units after)
 Row = tuple[str, str, int, int]
-
-
+# (address, mint, raw units)
 Parked = tuple[str, str, int]
 
 

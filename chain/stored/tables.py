@@ -41,10 +41,19 @@ COVERAGE = make_shape(
 )
 # Each amount of a reconciliation, and its attribute of ledger.totals.Totals.
 LINES = {
-    **{"opening": "opening", "closing": "closing", "realized": "realized"},
-    **{"unmatchedProceeds": "unmatched_proceeds", "openCost": "open_cost"},
-    **{"costLeft": "cost_left", "received": "received", "sent": "sent", "overhead": "overhead"},
-    **{"failedCost": "failed_cost", "other": "other", "difference": "difference", "gap": "gaps"},
+    "opening": "opening",
+    "closing": "closing",
+    "realized": "realized",
+    "unmatchedProceeds": "unmatched_proceeds",
+    "openCost": "open_cost",
+    "costLeft": "cost_left",
+    "received": "received",
+    "sent": "sent",
+    "overhead": "overhead",
+    "failedCost": "failed_cost",
+    "other": "other",
+    "difference": "difference",
+    "gap": "gaps",
 }
 
 

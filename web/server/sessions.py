@@ -48,10 +48,10 @@ def is_https(config: Config) -> bool:
 
 
 def name_cookie(name: str, config: Config) -> str:
-    """Return a cookie's name. Behind HTTPS, no other host can set a cookie with this name.
+    """Return a cookie's name, with a prefix behind HTTPS.
 
-    Browsers accept a __Host- cookie only for all paths. If BASE_URL has a path, other applications
-    may share the host.
+    Browsers let no other host set a `__Host-` cookie, but send it to all paths. If BASE_URL has a
+    path, other applications may share the host, so the prefix is `__Secure-`.
     """
     if not is_https(config):
         return name

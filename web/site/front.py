@@ -84,7 +84,7 @@ def read_filter() -> tuple[Filter, str | None]:
 
 
 def read_typed(name: str) -> str:
-    """Return a filter to show again, or "" if it may be a pasted secret."""
+    """Return typed text to show again, or "" if it is too long or may be a pasted secret."""
     text = request.args.get(name, "").strip()
     return "" if len(text) > MAX_FILTER or holds_secret(text) else text
 

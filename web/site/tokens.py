@@ -56,7 +56,7 @@ def show_token(mint: str) -> ResponseReturnValue:
         entry=entry and add_counts(entry),
         activity=draw_activity([show_row(row, mint) for row in list_moving(page.rows, mint)], mint),
         cursor=page.cursor,
-        sides={"buy": 0, "sell": 0, **count_sides(mint)},
+        sides=count_sides(mint),
         tracked=count_tracked(),
         timeline=charts.draw_timeline(
             [time_trade(row) for row in latest if row.block_time is not None]

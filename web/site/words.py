@@ -195,7 +195,7 @@ def trust_of(post: Json) -> Trust:
 
 # ---- coverage and results -----------------------------------------------------------------------
 def describe_coverage(coverage: Json, now: int, several: bool = False) -> str:
-    """Describe the coverage of a wallet that isn't loading in a sentence or two. `now`: ms.
+    """Describe a wallet's coverage in a sentence or two, unless it is still loading. `now`: ms.
 
     If there are `several` wallets, the least complete one is described by name.
     """

@@ -16,7 +16,7 @@ from web.site.admin.entry import blueprint, find_session
 from web.site.admin.lists import find_list_of
 from web.site.forms import first_error, without_secrets
 
-# Performs the action, given who does it, why and when (ms). Returns whether anything was done.
+# Takes (who, reason, now in ms) and performs the action. Returns 0 or False if nothing was done.
 Change = Callable[[str, str, int], int]
 # Banned at a time, well within a request's time limit.
 MAX_BANNED = 100
@@ -110,7 +110,7 @@ def change_key(uid: str) -> ResponseReturnValue:
 @blueprint.route("/hooks/<uid>/switch", methods=["GET", "POST"])
 def change_hook(uid: str) -> ResponseReturnValue:
     hook = hooks.find_hook(uid)
-    on = read_switch(present=hook.state == hooks.OFF)
+    on = read_switch(default=hook.state == hooks.OFF)
     url = hooks.mask_url(hook.url)
     return confirm(
         f"Turn this webhook {'on' if on else 'off'}?",
@@ -138,11 +138,12 @@ def ping_hook(uid: str) -> ResponseReturnValue:
     )
 
 
-def read_switch(present: bool) -> bool:
-    """Return whether an action switches on: as the sent form says, so that sending it twice doesn't
-    undo the action, or else `present`, for a form to show.
+def read_switch(default: bool) -> bool:
+    """Return the direction that the form was sent with, or `default` when it is first shown.
+
+    The form contains the direction, so sending it twice doesn't undo the action.
     """
-    return request.form.get("on") == "yes" if request.method == "POST" else present
+    return request.form.get("on") == "yes" if request.method == "POST" else default
 
 
 def find_page_of(hook: Hook) -> str:
@@ -210,7 +211,7 @@ def change_ban(
     kind: str, target: str, text: str, back: str, ban: Callable[[str, str, str, int], bool]
 ) -> ResponseReturnValue:
     """Ask to ban or unban."""
-    lifts = read_switch(present=conduct.find_ban(kind, target) is not None)
+    lifts = read_switch(default=conduct.find_ban(kind, target) is not None)
     return confirm(
         f"Lift the ban on this {kind}?" if lifts else f"Ban this {kind}?",
         f"The ban on {target} ends. Anything that was turned off stays off." if lifts else text,

@@ -94,6 +94,6 @@ def name_cookie(config: Config) -> str:
 
 def limit_cookie(config: Config) -> Any:
     """Return where the cookie is sent. `__Host-` requires the path /."""
-    is_https = sessions.is_https(config)
-    path = "/" if is_https and not config.base_path else f"{config.base_path}/admin"
-    return {"path": path, "secure": is_https, "httponly": True, "samesite": "Strict"}
+    path = "/" if name_cookie(config).startswith("__Host-") else f"{config.base_path}/admin"
+    is_secure = sessions.is_https(config)
+    return {"path": path, "secure": is_secure, "httponly": True, "samesite": "Strict"}
